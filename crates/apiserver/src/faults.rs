@@ -388,7 +388,7 @@ impl RequestFaults {
             | Kind::Forbidden
             | Kind::TooManyRequests(_)
             | Kind::InternalError => true,
-            // These happen within the answer of a watch.
+            // These apply to the stream of a watch.
             Kind::Stall => !watch,
             _ => false,
         });

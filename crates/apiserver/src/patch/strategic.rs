@@ -225,15 +225,16 @@ mod tests {
         );
     }
 
+    /// Lists without a merge key are replaced, and nulls remove fields.
     #[test]
-    fn lists_without_a_key_and_nulls() {
+    fn lists_without_a_key_are_replaced() {
         let object = json!({"args": ["a", "b"], "gone": 1, "m": {"x": 1, "y": 2}});
         let patch = json!({"args": ["c"], "gone": null, "m": {"x": null, "z": 3}});
         assert_eq!(merged(object, patch), json!({"args": ["c"], "m": {"y": 2, "z": 3}}));
     }
 
     #[test]
-    fn directives() {
+    fn patch_directives_are_applied() {
         let object = json!({"metadata": {"finalizers": ["a", "b"]}, "spec": {"strategy": {"x": 1, "type": "A"},
             "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w"}]}});
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]},
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_directive_is_a_bad_request() {
+    fn unknown_directive_is_a_bad_request() {
         let patch = json!({"$patch": "explode"});
         let error = merge(&mut Map::new(), patch.as_object().unwrap()).unwrap_err();
         assert_eq!(error.code(), 400);

@@ -222,7 +222,7 @@ mod tests {
                 map.retain(|_, value| *value != json!(null) && *value != json!({}) && *value != json!([]));
             }
             Value::Array(list) => list.iter_mut().for_each(without_empties),
-            // 3.0 and 3 are the same number in JSON that Go has written.
+            // 3.0 and 3 are the same number in JSON written by Go.
             Value::Number(number) => {
                 let float = number.as_f64().unwrap();
                 if float.fract() == 0.0 && float.abs() < 1e15 {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     // `protobuf.bin`: one random object of almost every kind, as Go's types of `k8s.io/api` 0.37 write it in
-    // protobuf and in JSON; each part with its length, four bytes, before it.
+    // protobuf and in JSON. Each part has a length prefix of four bytes.
     #[test]
     fn objects_encoded_by_go_decode_to_their_json() {
         let mut rest = include_bytes!("../../tests/data/protobuf.bin").as_slice();
@@ -250,7 +250,7 @@ mod tests {
             let text = |member: &str| decoded[member].as_str().unwrap();
             let message = message(text("apiVersion"), text("kind"), &decoded).unwrap();
             let again = decode(&envelope(text("apiVersion"), text("kind"), &message)).unwrap();
-            assert_eq!(again, decoded, "encoding it keeps it");
+            assert_eq!(again, decoded, "decoding reverses encoding");
             let (mut decoded, mut expected) =
                 (Value::Object(decoded.clone()), serde_json::from_slice::<Value>(expected).unwrap());
             without_empties(&mut decoded);

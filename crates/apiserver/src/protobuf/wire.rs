@@ -7,7 +7,7 @@ pub(crate) enum Malformed {
     Short,
     #[error("illegal tag or length")]
     Illegal,
-    #[error("a field has another wire type than its schema says")]
+    #[error("a field has another wire type than in its schema")]
     WireType,
     #[error("invalid UTF-8")]
     Utf8,

@@ -270,7 +270,7 @@ mod tests {
 
     // contract: E-03
     #[test]
-    fn all_of_the_grammar_parses() {
+    fn whole_grammar_parses() {
         let web = &[("app", "web"), ("tier", "front"), ("n", "5"), ("example.com/x", "")];
         for (selector, expected) in [
             ("", true),
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,40}") {
+        fn arbitrary_text_never_panics(text in "\\PC{0,40}") {
             let _ = LabelSelector::parse(&text);
         }
 

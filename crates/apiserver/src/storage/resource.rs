@@ -289,7 +289,7 @@ mod tests {
                 last = event.version();
                 let key = event.object.key().as_str().to_owned();
                 let before = event.previous.as_ref().map(|previous| value_of(previous));
-                assert_eq!(before, state.get(&key).copied(), "the state before is the state before");
+                assert_eq!(before, state.get(&key).copied(), "the event has the previous state");
                 match event.kind {
                     EventKind::Deleted => state.remove(&key),
                     _ => state.insert(key, value_of(&event.object)),
@@ -345,8 +345,8 @@ mod tests {
                 }
                 states.insert(versions.current(), model.clone());
             }
-            let fallen = written.len().checked_sub(history + 1).and_then(|at| written.get(at)).copied().unwrap_or(0);
-            let oldest = compacted.max(fallen);
+            let dropped = written.len().checked_sub(history + 1).and_then(|index| written.get(index)).copied().unwrap_or(0);
+            let oldest = compacted.max(dropped);
             prop_assert_eq!(store.oldest(), oldest);
             for (version, state) in states {
                 match store.snapshot_at(version) {

@@ -381,13 +381,13 @@ fn targets(v: &View<'_>) -> String {
         Some(Value::Number(number)) => Some(number.to_string()),
         _ => None,
     };
-    let shown = metrics.iter().enumerate().take(SHOWN).map(|(at, metric)| {
+    let shown = metrics.iter().enumerate().take(SHOWN).map(|(index, metric)| {
         let kind = metric.get("type").and_then(Value::as_str).unwrap_or("");
         let mut member = kind.to_owned();
         if let Some(first) = member.get_mut(..1) {
             first.make_ascii_lowercase();
         }
-        let (spec, status) = (metric.get(&member), v.list("/status/currentMetrics").get(at));
+        let (spec, status) = (metric.get(&member), v.list("/status/currentMetrics").get(index));
         let target = |field: &str| text(spec.and_then(|spec| spec.get("target")?.get(field)));
         let current = |field: &str| {
             text(status.and_then(|status| status.get(&member)?.get("current")?.get(field)))

@@ -64,7 +64,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_forms_of_printer_columns() {
+    fn printer_column_paths_are_evaluated() {
         let object = json!({"spec": {"a": 1, "hosts": ["x", "y"]}, "metadata": {"labels": {"a.b/c": "l"}},
             "status": {"conditions": [{"type": "A", "status": "no"}, {"type": "Ready", "status": "yes"}]}});
         let object = object.as_object().unwrap();

@@ -1,4 +1,4 @@
-//! Whose requests are answered: web pages, names that are not this server's, tokens.
+//! Access control: web pages, host names, tokens.
 
 use crate::common::{Client, PATIENCE, config_map};
 use http::Method;
@@ -9,9 +9,9 @@ use tokio::net::TcpStream;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The status code of the answer to these bytes, followed by the end of the head.
+/// Sends these bytes and the end of the head, and returns the status code of the response.
 async fn code(server: &ApiServer, head: &str) -> u16 {
-    let asking = async {
+    let exchange = async {
         let mut stream = TcpStream::connect(("127.0.0.1", server.address().port())).await.unwrap();
         stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -19,12 +19,12 @@ async fn code(server: &ApiServer, head: &str) -> u16 {
         let answer = String::from_utf8_lossy(&answer).into_owned();
         answer.split(' ').nth(1).unwrap_or_else(|| panic!("{head:?}: {answer:?}")).parse().unwrap()
     };
-    tokio::time::timeout(PATIENCE, asking).await.unwrap()
+    tokio::time::timeout(PATIENCE, exchange).await.unwrap()
 }
 
 // contract: E-09a, E-09c, E-09d, E-09e, E-09f
 #[tokio::test]
-async fn only_names_of_this_server_are_answered() {
+async fn only_accepted_hosts_are_served() {
     let server =
         ApiServer::builder().accept_host("Dev.Example").accept_host("192.0.2.7").start().await.unwrap();
     let port = server.address().port();
@@ -64,7 +64,7 @@ async fn only_names_of_this_server_are_answered() {
                 "{host} {path}"
             );
         }
-        // What the URI says counts, and the header cannot say anything else.
+        // The host of the URI is checked, and a header with another host is an error.
         let absolute = format!("GET http://{host}{MAPS} HTTP/1.1");
         assert_eq!(code(&server, &absolute).await, 403, "{host}");
         assert_eq!(code(&server, &format!("{absolute}\r\nHost: localhost")).await, 400, "{host}");
@@ -77,30 +77,31 @@ async fn only_names_of_this_server_are_answered() {
     ] {
         assert_eq!(code(&server, head).await, 400, "{head}");
     }
-    // HTTP/1.0 has no such header, and no browser speaks it.
+    // HTTP/1.0 requests may have no host, and browsers do not send them.
     assert_eq!(code(&server, &format!("GET {MAPS} HTTP/1.0")).await, 200);
     server.shutdown().await;
 }
 
 // contract: E-09a, E-09e
 #[tokio::test]
-async fn names_are_checked_over_http2_too() {
+async fn hosts_are_checked_over_http2() {
     let server = ApiServer::builder().start().await.unwrap();
     let port = server.address().port();
     let client = Client::over_http2(&server);
     client.get(MAPS).await.ok();
-    client.at(&format!("http://localhost:{port}")).get(MAPS).await.ok();
+    client.with_base(&format!("http://localhost:{port}")).get(MAPS).await.ok();
     let answer = client.send(Method::GET, MAPS, &[("host", "evil.example")], "").await;
     assert_ne!(answer.code, 200, "{}", answer.body);
-    // An authority that leads to this address without being its name.
-    let rebound = client.at(&format!("http://user@127.0.0.1:{port}"));
+    // An authority with user information before the address.
+    let rebound = client.with_base(&format!("http://user@127.0.0.1:{port}"));
     rebound.get(MAPS).await.ok();
     server.shutdown().await;
 }
 
+/// The local address of a connection is an accepted host.
 // contract: E-09a
 #[tokio::test]
-async fn the_address_that_was_connected_to_is_its_name() {
+async fn local_address_is_an_accepted_host() {
     let outside = "0.0.0.0:0".parse().unwrap();
     let server = ApiServer::builder().listen_beyond_loopback(outside).start().await.unwrap();
     assert_eq!(code(&server, &format!("GET {MAPS} HTTP/1.1\r\nHost: 127.0.0.1")).await, 200);
@@ -110,7 +111,7 @@ async fn the_address_that_was_connected_to_is_its_name() {
 
 // contract: E-10a, E-10b, E-10c
 #[tokio::test]
-async fn pages_of_other_origins_are_refused() {
+async fn pages_of_other_origins_are_rejected() {
     for builder in [ApiServer::builder(), ApiServer::builder().token("right")] {
         let server = builder.start().await.unwrap();
         let port = server.address().port();
@@ -142,7 +143,7 @@ async fn pages_of_other_origins_are_refused() {
             assert_eq!(
                 code(&server, &with(method, &own)).await,
                 415,
-                "{method}: a page may send text of any kind"
+                "{method}: a page cannot write without a media type"
             );
         }
         assert_eq!(server.version(), version, "nothing was written");
@@ -152,7 +153,7 @@ async fn pages_of_other_origins_are_refused() {
             code(&server, &with("POST", &format!("{own}Content-Type: application/json\r\n"))).await,
             201
         );
-        // No page: as in Kubernetes, what does not say its type is JSON.
+        // Not a page: as in Kubernetes, a body without a media type is JSON.
         let other = with("POST", "Sec-Fetch-Site: none\r\n").replace("\"a\"", "\"b\"");
         assert_eq!(code(&server, &other).await, 201);
         server.shutdown().await;
@@ -206,7 +207,7 @@ async fn every_route_requires_the_token() {
     assert_eq!(get(MAPS, "\r\nAuthorization: bearer s3cret more").await, 200);
     let upgrade = format!("{right}x\r\nUpgrade: websocket\r\nConnection: Upgrade");
     assert_eq!(get(MAPS, &upgrade).await, 401);
-    // What says nothing about the cluster, for those who say nothing about themselves.
+    // Public paths need no token, but a wrong token is rejected.
     for path in ["/healthz", "/livez", "/readyz", "/livez/ping", "/version"] {
         assert_eq!(get(path, "").await, 200, "{path}");
         assert_eq!(get(path, "\r\nAuthorization: Bearer wrong").await, 401, "{path}");
@@ -217,7 +218,7 @@ async fn every_route_requires_the_token() {
 
 // contract: E-11d
 #[tokio::test]
-async fn a_token_is_in_the_kubeconfig_and_nowhere_else() {
+async fn token_is_only_in_the_kubeconfig() {
     let builder = ApiServer::builder().token("s3cret");
     assert!(!format!("{builder:?}").contains("s3cret"));
     let server = builder.start().await.unwrap();
@@ -232,7 +233,7 @@ async fn a_token_is_in_the_kubeconfig_and_nowhere_else() {
 
 // contract: E-09a
 #[tokio::test]
-async fn clients_of_the_same_process_are_answered() {
+async fn in_process_clients_are_accepted() {
     for builder in [ApiServer::builder(), ApiServer::builder().tls(), ApiServer::builder().token("t").tls()] {
         let v6: Builder = builder.clone().listen("[::1]:0".parse().unwrap());
         for builder in [builder, v6] {

@@ -1,4 +1,4 @@
-//! What clients get wrong: always a Status, never a panic, and the server goes on.
+//! Invalid requests: the response is a `Status`, and the server continues.
 
 use crate::common::{Client, PATIENCE, config_map, server, widget, widget_definition};
 use http::Method;
@@ -13,7 +13,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 // contract: E-01
 #[tokio::test]
-async fn bodies_that_are_no_objects() {
+async fn invalid_bodies() {
     let server = server().await;
     let client = Client::new(&server);
     let version = server.version();
@@ -50,7 +50,7 @@ async fn bodies_that_are_no_objects() {
 
 // contract: E-01
 #[tokio::test]
-async fn names_that_are_none() {
+async fn invalid_names() {
     let server = server().await;
     let client = Client::new(&server);
     for name in ["A", "a_b", "-a", "a-", "a..b", "a/b", "ä", &"a".repeat(254)] {
@@ -101,7 +101,7 @@ async fn media_types() {
         .send(Method::PATCH, one, &[("content-type", "application/json-patch+json")], many)
         .await
         .status(413, "RequestEntityTooLarge");
-    // Each copy doubles the object: stopped before it is large.
+    // Each copy doubles the object: refused before it is large.
     let doubling: Vec<Value> =
         (0..64).map(|n| json!({"op": "copy", "from": "/data", "path": format!("/data/k{n}")})).collect();
     client
@@ -116,7 +116,7 @@ async fn media_types() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large() {
+async fn too_large_body() {
     let server = server().await;
     let client = Client::new(&server);
     let body = format!("{{\"data\":{{\"a\":\"{}\"}}}}", "x".repeat(3 * 1024 * 1024));
@@ -198,21 +198,21 @@ async fn paths_and_methods() {
 }
 
 #[tokio::test]
-async fn connections_that_talk_something_else() {
+async fn malformed_connections() {
     let server = server().await;
-    for garbage in [
+    for bytes in [
         b"\0\x01\x02 nonsense\r\n\r\n".as_slice(),
         b"GET / HTTP/9.9\r\n\r\n",
         b"POST /api HTTP/1.1\r\ncontent-length: x\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\ngarbage",
     ] {
         let mut stream = TcpStream::connect(server.address()).await.unwrap();
-        stream.write_all(garbage).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
         let mut answer = Vec::new();
         stream.shutdown().await.unwrap();
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().ok();
     }
-    // A body that breaks off.
+    // A truncated body.
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
     stream
         .write_all(
@@ -226,7 +226,7 @@ async fn connections_that_talk_something_else() {
 }
 
 #[tokio::test]
-async fn scale_and_status_of_custom_kinds() {
+async fn scale_of_custom_kinds_without_paths() {
     let server = server().await;
     let client = Client::new(&server);
     let mut definition = widget_definition();
@@ -252,7 +252,7 @@ async fn survives(server: &ApiServer, method: Method, path: String, body: Vec<u8
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_request_makes_the_server_fail(
+    fn arbitrary_requests_never_fail_the_server(
         method in prop::sample::select(vec![Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE]),
         path in "/(api/v1|apis/apps/v1)(/namespaces/default)?/(pods|deployments|configmaps)(/[a-z%0-9.]{0,5})?(/(status|scale|binding|x))?(\\?[a-zA-Z=&%0-9!,]{0,30})?",
         body in prop_oneof![
@@ -262,7 +262,7 @@ proptest! {
         content_type in prop::sample::select(vec!["application/json", "application/merge-patch+json", "application/json-patch+json",
             "application/strategic-merge-patch+json", "application/yaml", "x"]),
     ) {
-        // A watch would go on for ever.
+        // A watch would not end.
         prop_assume!(!path.contains("watch"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! client-go's own informer, unchanged, against the server. Skipped with a line that says so where it cannot be
-//! built: no Go, or no way to its modules.
+//! client-go's own informer, unchanged, against the server. Skipped with a message if it cannot be built:
+//! without Go, or without its modules.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-/// Builds the program; `None`, said aloud, where that cannot be done.
+/// Builds the program. Prints a message and returns `None` if it cannot be built.
 async fn program(test: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/client-go");
     let program = std::env::temp_dir().join(format!("kinformer-client-go-{}-{test}", std::process::id()));
@@ -38,13 +38,13 @@ async fn program(test: &str) -> Option<PathBuf> {
 
 // contract: E-07
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_shared_informer_of_client_go() {
+async fn client_go_informer_in_json() {
     follows(ProtobufAnswers::Refused, "json").await;
 }
 
 // contract: E-07
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_shared_informer_of_client_go_in_protobuf() {
+async fn client_go_informer_in_protobuf() {
     follows(ProtobufAnswers::Offered, "protobuf").await;
 }
 
@@ -70,22 +70,22 @@ async fn follows(answers: ProtobufAnswers, test: &str) {
         assert!(!first.iter().any(|line| line.starts_with("FAILED")), "{first:?}");
     }
     assert!(first.contains(&"SYNCED 3".to_owned()), "{first:?}");
-    // The adds may come before or after the news that the cache has synced.
+    // The adds may be printed before or after the line that the cache has synced.
     while first.iter().filter(|line| line.starts_with("ADD")).count() < 3 {
         first.push(next().await);
     }
-    assert!(server.metrics().requests_for(Verb::Delete, "configmaps") == 1, "the typed writes went through");
+    assert!(server.metrics().requests_for(Verb::Delete, "configmaps") == 1, "the typed writes succeeded");
 
     let labelled = |n: u32| {
         let mut pod = pod("a");
         pod["metadata"]["labels"] = json!({"n": n.to_string()});
         pod
     };
-    // A relist tells of everything again, so that what is waited for may come behind other lines.
-    let mut expect = async |wanted: &str| while next().await != wanted {};
+    // A relist repeats all objects, so other lines may precede the expected one.
+    let mut expect = async |expected: &str| while next().await != expected {};
     server.update(labelled(1)).unwrap();
     expect("UPDATE a 1").await;
-    // Cut within a frame, ended regularly, its history compacted, told that it is too old: it comes back.
+    // The informer recovers from a truncated frame, an expired version, a regular end and a compacted history.
     let faults = [Fault::truncate().on(Verb::Watch), Fault::expired_event()];
     for (n, fault) in (2..).zip(faults) {
         server.faults().inject(fault.resource("pods"));

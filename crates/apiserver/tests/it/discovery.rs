@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! Discovery, version, health and OpenAPI.
 
 use crate::common::{Client, server, widget_definition};
 use http::Method;
@@ -97,7 +97,7 @@ async fn version_and_health() {
 
 // contract: E-02e
 #[tokio::test]
-async fn openapi_says_what_kubectl_asks() {
+async fn openapi_has_the_paths_kubectl_reads() {
     let server = server().await;
     let client = Client::new(&server);
     let index = client.get("/openapi/v3").await.ok();
@@ -110,7 +110,7 @@ async fn openapi_says_what_kubectl_asks() {
     assert_eq!(v2["swagger"], "2.0");
     let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     let v2 = client.get_as("/openapi/v2", protobuf).await;
-    // `@` cannot stand in a media type, and kubectl reads it as one.
+    // A media type cannot contain `@`, and kubectl parses this one.
     assert_eq!(v2.headers["content-type"], protobuf.replace('@', "."));
     client.get("/openapi/v3/apis/none/v1").await.status(404, "NotFound");
 }

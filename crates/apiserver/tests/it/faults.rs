@@ -1,8 +1,8 @@
-//! Failures on demand, by the handle and by the header.
+//! Fault injection, by the handle and by the header.
 
 use std::time::Duration;
 
-use crate::common::{Client, End, config_map, names, pair, server};
+use crate::common::{Client, WatchEnd, config_map, names, pair, server};
 use http::Method;
 use kinformer_apiserver::{ApiServer, Fault, Verb};
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn with_maps(count: usize) -> (ApiServer, Client) {
 
 // contract: E-06
 #[tokio::test]
-async fn answers_with_a_status() {
+async fn faults_with_a_status() {
     let (server, client) = with_maps(1).await;
     let faults = server.faults();
     faults.inject(Fault::too_many_requests(7).on(Verb::List).resource("configmaps").times(2));
@@ -54,7 +54,7 @@ async fn answers_with_a_status() {
 
 // contract: E-06
 #[tokio::test]
-async fn the_header_makes_one_request_fail() {
+async fn header_fault_applies_to_one_request() {
     let (server, client) = with_maps(1).await;
     let with = |fault: &'static str| {
         let client = client.clone();
@@ -67,18 +67,18 @@ async fn the_header_makes_one_request_fail() {
     with("delay=1").await.ok();
     client.get(MAPS).await.ok();
     let strict = ApiServer::builder().start().await.unwrap();
-    let unmoved =
+    let ignored =
         Client::new(&strict).send(Method::GET, MAPS, &[("x-kinformer-fault", "internal-error")], "").await;
-    assert_eq!(unmoved.code, 200, "the header means nothing unless it was allowed");
+    assert_eq!(ignored.code, 200, "the header is ignored unless it is enabled");
     server.shutdown().await;
 }
 
 // contract: E-06
 #[tokio::test]
-async fn refused_within_a_connection_and_at_the_door() {
+async fn refused_requests_and_connections() {
     let (server, client) = with_maps(1).await;
     let faults = server.faults();
-    // The client tries again on a fresh connection once when a kept one is closed.
+    // The client retries once on a new connection if an idle one was closed.
     faults.inject(Fault::refuse().on(Verb::List).always());
     assert!(client.raw(Method::GET, MAPS, &[], "").await.is_err());
     faults.clear();
@@ -93,7 +93,7 @@ async fn refused_within_a_connection_and_at_the_door() {
 
 // contract: E-06
 #[tokio::test]
-async fn a_fault_that_always_delays_delays_each_request_once() {
+async fn permanent_delay_applies_once_per_request() {
     let (server, client) = with_maps(1).await;
     server.faults().inject(Fault::delay(Duration::from_millis(1)).on(Verb::List).always());
     for requests in 1..=3 {
@@ -104,7 +104,7 @@ async fn a_fault_that_always_delays_delays_each_request_once() {
 
 // contract: E-06
 #[tokio::test]
-async fn a_delayed_answer_holds_nobody_else_up() {
+async fn delayed_response_delays_no_other_request() {
     let (server, client) = with_maps(1).await;
     server.faults().inject(Fault::delay(Duration::from_secs(3600)).on(Verb::List));
     let delayed = client.raw(Method::GET, MAPS, &[], "");
@@ -116,7 +116,7 @@ async fn a_delayed_answer_holds_nobody_else_up() {
 
 // contract: E-06
 #[tokio::test]
-async fn cut_in_the_middle() {
+async fn truncated_lists_and_watches() {
     let (server, client) = with_maps(20).await;
     let faults = server.faults();
     faults.inject(Fault::truncate().on(Verb::List));
@@ -127,21 +127,21 @@ async fn cut_in_the_middle() {
     let version = server.version();
     faults.inject(Fault::truncate().on(Verb::Watch).after_events(2));
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
-    // All written at once: the fault finds its place between them.
+    // All written at once: the fault fires between two events.
     for name in ["a", "b", "c", "d"] {
         server.create(config_map(name, "1")).unwrap();
     }
     for name in ["a", "b"] {
         assert_eq!(watch.kind_and_name().await, pair("ADDED", name));
     }
-    let Err(End::BrokenOff(rest)) = watch.next().await else { panic!("it went on") };
+    let Err(WatchEnd::Broken(rest)) = watch.next().await else { panic!("the watch continued") };
     assert!(rest.starts_with("{\"type\":"), "within a frame: {rest:?}");
 
-    // One that is open and idle.
+    // An open and idle watch.
     let version = server.version();
     let mut idle = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     faults.inject(Fault::truncate().on(Verb::Watch));
-    assert!(matches!(idle.next().await, Err(End::BrokenOff(_))));
+    assert!(matches!(idle.next().await, Err(WatchEnd::Broken(_))));
 }
 
 // contract: E-06
@@ -153,10 +153,7 @@ async fn half_open_connections() {
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     faults.inject(Fault::stall().on(Verb::Watch));
     server.create(config_map("a", "1")).unwrap();
-    assert!(
-        timeout(Duration::from_millis(50), watch.next()).await.is_err(),
-        "nothing comes, nothing is closed"
-    );
+    assert!(timeout(Duration::from_millis(50), watch.next()).await.is_err(), "neither an event nor an end");
     faults.inject(Fault::stall().on(Verb::List));
     let list = client.raw(Method::GET, MAPS, &[], "");
     tokio::pin!(list);
@@ -186,16 +183,17 @@ async fn malformed_objects_keep_their_key() {
         (&json!("a"), &json!("malformed"))
     );
     assert_eq!(watch.next().await.unwrap()["object"]["data"], json!({"key": "1"}));
-    // Also among the events that a watch begins with.
+    // Also among the initial events.
     faults.inject(Fault::malformed().on(Verb::Watch).after_events(1));
     let mut watch = client.watch(&format!("{MAPS}?watch=1")).await;
     assert_eq!(watch.next().await.unwrap()["object"]["data"], json!({"key": "1"}));
     assert_eq!(watch.next().await.unwrap()["object"]["data"], "malformed");
 }
 
+/// A bookmark is skipped, an event is sent twice, and an open watch expires.
 // contract: E-06
 #[tokio::test]
-async fn missing_bookmarks_duplicates_and_expired_streams() {
+async fn missing_duplicate_and_expired_events() {
     let (server, client) = with_maps(1).await;
     let faults = server.faults();
     let watch_list =
@@ -205,25 +203,25 @@ async fn missing_bookmarks_duplicates_and_expired_streams() {
     let mut watch = client.watch(&format!("{MAPS}?{watch_list}")).await;
     assert_eq!(watch.kind_and_name().await, pair("ADDED", "m0"));
     server.create(config_map("a", "1")).unwrap();
-    assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"), "no bookmark came");
-    assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"), "and this came twice");
+    assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"), "no bookmark was sent");
+    assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"), "the event is sent twice");
     faults.inject(Fault::expired_event());
     let error = watch.next().await.unwrap();
     assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert_eq!(watch.next().await, Err(End::Regular));
+    assert_eq!(watch.next().await, Err(WatchEnd::Regular));
 }
 
 // contract: E-06
 #[tokio::test]
-async fn all_connections_at_once() {
+async fn dropped_connections_break_all_watches() {
     let (server, client) = with_maps(1).await;
     let version = server.version();
     let path = format!("{MAPS}?watch=1&resourceVersion={version}");
     let mut first = client.watch(&path).await;
     let mut second = client.watch(&path).await;
     server.drop_connections();
-    assert!(matches!(first.next().await, Err(End::BrokenOff(_))));
-    assert!(matches!(second.next().await, Err(End::BrokenOff(_))));
+    assert!(matches!(first.next().await, Err(WatchEnd::Broken(_))));
+    assert!(matches!(second.next().await, Err(WatchEnd::Broken(_))));
     let mut again = client.watch(&path).await;
     server.create(config_map("a", "1")).unwrap();
     assert_eq!(again.kind_and_name().await, pair("ADDED", "a"));

@@ -10,7 +10,7 @@ use kube_client::{Api, Client};
 use kube_runtime::watcher::{Config, DefaultBackoff, watcher};
 use kube_runtime::{WatchStreamExt, reflector};
 
-/// What the server has: name and value.
+/// The config maps of the server: name and value.
 fn truth(server: &ApiServer) -> BTreeMap<String, String> {
     let maps = server.list("v1", "ConfigMap", "default").unwrap();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -33,9 +33,11 @@ async fn follows_the_server(config: Config) {
     tokio::pin!(stream);
     let mut until = async |server: &ApiServer| {
         while seen(&store) != truth(server) {
-            // Errors are what the faults are for; the watcher goes on after them.
-            let _ =
-                tokio::time::timeout(PATIENCE, stream.next()).await.expect("it follows").expect("it goes on");
+            // Errors are expected; the watcher continues after them.
+            let _ = tokio::time::timeout(PATIENCE, stream.next())
+                .await
+                .expect("an event in time")
+                .expect("an open stream");
         }
     };
     until(&server).await;
@@ -62,12 +64,12 @@ async fn follows_the_server(config: Config) {
 
 // contract: E-07, E-06
 #[tokio::test]
-async fn a_reflector_that_lists_and_watches() {
+async fn kube_reflector_lists_and_watches() {
     follows_the_server(Config::default()).await;
 }
 
 // contract: E-07, E-06, E-04
 #[tokio::test]
-async fn a_reflector_that_streams_its_list() {
+async fn kube_reflector_streams_its_list() {
     follows_the_server(Config::default().streaming_lists()).await;
 }

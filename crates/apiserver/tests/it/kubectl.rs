@@ -1,4 +1,4 @@
-//! kubectl, unchanged, against the server. Skipped with a line that says so where there is no kubectl.
+//! kubectl, unchanged, against the server. Skipped with a message if kubectl is not installed.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// `None`, said aloud, when there is no kubectl.
+    /// Prints a message and returns `None` if kubectl is not installed.
     fn find(server: &ApiServer, test: &str) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if !std::env::split_paths(&path).any(|folder| folder.join("kubectl").is_file()) {
@@ -76,7 +76,7 @@ fn deployment(image: &str) -> String {
 
 // contract: E-07, E-02e, E-01
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_day_with_kubectl() {
+async fn kubectl_creates_changes_and_deletes() {
     let server = server().await;
     let Some(kubectl) = Kubectl::find(&server, "day") else { return };
 
@@ -92,7 +92,7 @@ async fn a_day_with_kubectl() {
     let yaml = kubectl.ok(&["get", "deploy", "web", "-o", "yaml"], "").await;
     assert!(yaml.contains("kind: Deployment") && yaml.contains("image: nginx:1"), "{yaml}");
 
-    // Applied over what was created, then changed, with a container that apply does not know left alone.
+    // Applies over the created object, then a change. A container unknown to apply is kept.
     kubectl.ok(&["apply", "--server-side=false", "-f", "-"], &deployment("nginx:1")).await;
     let unchanged = kubectl.ok(&["apply", "--server-side=false", "-f", "-"], &deployment("nginx:1")).await;
     assert!(unchanged.contains("unchanged"), "{unchanged}");
@@ -144,7 +144,7 @@ async fn a_day_with_kubectl() {
 
 // contract: E-07
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_kubectl_sends_as_protobuf() {
+async fn kubectl_writes_in_protobuf() {
     let server = server().await;
     let Some(kubectl) = Kubectl::find(&server, "protobuf") else { return };
     kubectl.ok(&["create", "namespace", "x"], "").await;

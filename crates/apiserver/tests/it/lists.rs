@@ -21,7 +21,7 @@ fn create_maps(server: &ApiServer, count: usize) {
 
 // contract: E-03, E-05a
 #[tokio::test]
-async fn a_list_is_at_the_one_global_version() {
+async fn lists_have_the_global_version() {
     let server = server().await;
     let client = Client::new(&server);
     create_maps(&server, 2);
@@ -42,7 +42,7 @@ async fn a_list_is_at_the_one_global_version() {
 
 // contract: E-05a
 #[tokio::test]
-async fn versions_are_taken_once_and_rise() {
+async fn versions_are_unique_and_rise() {
     let server = server().await;
     let mut last = server.version();
     for number in 0..20 {
@@ -58,7 +58,7 @@ async fn versions_are_taken_once_and_rise() {
 
 // contract: E-03
 #[tokio::test]
-async fn an_exact_version_is_the_state_of_that_version() {
+async fn exact_version_lists_its_state() {
     let server = server().await;
     let client = Client::new(&server);
     create_maps(&server, 2);
@@ -102,7 +102,7 @@ async fn compacted_versions_are_expired() {
 
 // contract: E-05b
 #[tokio::test]
-async fn the_history_is_a_window() {
+async fn history_is_a_window() {
     let server = ApiServer::builder().history(3).start().await.unwrap();
     let client = Client::new(&server);
     create_maps(&server, 1);
@@ -119,7 +119,7 @@ async fn the_history_is_a_window() {
 
 // contract: E-03
 #[tokio::test]
-async fn pages_are_of_one_state_while_others_write() {
+async fn pages_show_one_state_despite_writes() {
     let server = server().await;
     let client = Client::new(&server);
     create_maps(&server, 25);
@@ -133,7 +133,7 @@ async fn pages_are_of_one_state_while_others_write() {
         assert!(page["items"].as_array().unwrap().iter().all(|item| item["data"]["key"] == "1"));
         seen.extend(names(&page));
         remaining.push(page["metadata"]["remainingItemCount"].as_u64());
-        // Changed, gone and new between the pages: none of it may show.
+        // Changes, deletions and additions between the pages must not be visible.
         server.update(config_map("m020", &format!("changed {}", seen.len()))).unwrap();
         let _ = server.delete("v1", "ConfigMap", "default", "m015");
         server.create(config_map(&format!("m0105-{}", seen.len()), "1")).unwrap();
@@ -147,17 +147,17 @@ async fn pages_are_of_one_state_while_others_write() {
     assert_eq!(
         names(&client.get(&format!("{MAPS}?resourceVersion=0&limit=5")).await.ok()).len(),
         27,
-        "version 0 is answered whole"
+        "version 0 ignores the limit"
     );
 }
 
 // contract: E-03
 #[tokio::test]
-async fn many_pagings_at_once_stay_consistent() {
+async fn concurrent_paginations_are_consistent() {
     let server = server().await;
     let client = Client::new(&server);
     create_maps(&server, 4);
-    // More states than are kept: the first ones are made from the history.
+    // More states than are kept: the first ones are reconstructed from the history.
     let mut tokens = Vec::new();
     for round in 0..40 {
         let page = client.get(&format!("{MAPS}?limit=2")).await.ok();
@@ -173,7 +173,7 @@ async fn many_pagings_at_once_stay_consistent() {
 
 // contract: E-03
 #[tokio::test]
-async fn a_version_from_the_future_is_too_large() {
+async fn future_version_is_too_large() {
     let server = kinformer_apiserver::ApiServer::builder().first_version(1).start().await.unwrap();
     let client = Client::new(&server);
     let current = server.version();
@@ -202,7 +202,7 @@ async fn a_version_from_the_future_is_too_large() {
 
 // contract: E-03
 #[tokio::test]
-async fn selectors_select() {
+async fn selectors_filter_lists() {
     let server = server().await;
     let client = Client::new(&server);
     for (name, node, phase) in [("a", "n1", "Running"), ("b", "n2", "Running"), ("c", "n1", "Failed")] {
@@ -239,7 +239,7 @@ async fn selectors_select() {
 
 // contract: E-03
 #[tokio::test]
-async fn namespaces_are_ranges() {
+async fn namespaces_with_common_prefix_are_separate() {
     let server = server().await;
     let client = Client::new(&server);
     for namespace in ["a", "a-b", "ab"] {
@@ -287,7 +287,7 @@ async fn metadata_and_tables_by_negotiation() {
     let table = client.get_as(&format!("{PODS}?includeObject=Object"), TABLE).await.ok();
     assert_eq!(table["rows"][0]["object"]["kind"], "Pod");
     client.get_as(&format!("{PODS}?includeObject=Other"), TABLE).await.status(400, "BadRequest");
-    // Most kinds have columns of their own, with a cell for each; the others say when they were made.
+    // Most kinds have columns of their own, with a cell for each; the others have the creation time.
     let rows = [
         (
             json!({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "j", "namespace": "default"},
@@ -347,9 +347,9 @@ async fn metadata_and_tables_by_negotiation() {
     client.get_as(PODS, "application/vnd.kubernetes.protobuf,application/json").await.ok();
 }
 
-// Every built-in kind can be listed in every form, so that no row of the tables is broken.
+/// Every built-in kind can be listed in every form, so that no row of the tables is broken.
 #[tokio::test]
-async fn every_kind_can_be_made_and_shown() {
+async fn all_kinds_can_be_created_and_listed() {
     let server = server().await;
     let client = Client::new(&server);
     let groups = client.get("/apis").await.ok();

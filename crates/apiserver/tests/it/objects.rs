@@ -1,4 +1,4 @@
-//! Writing objects: create, update, patch, delete, and what the server makes of them.
+//! Writes: create, update, patch, delete, and the fields that the server sets.
 
 use crate::common::{Client, config_map, names, pod, server, version_of, widget, widget_definition};
 use http::Method;
@@ -16,9 +16,10 @@ fn deployment(name: &str) -> Value {
                 "spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}}}})
 }
 
+/// A created object gets the fields that the server sets.
 // contract: E-01
 #[tokio::test]
-async fn a_new_object_gets_what_the_server_owns() {
+async fn created_object_gets_server_fields() {
     let server = server().await;
     let client = Client::new(&server);
     let mut object = pod("a");
@@ -37,7 +38,7 @@ async fn a_new_object_gets_what_the_server_owns() {
     assert_eq!(version_of(&made), server.version());
     assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "u");
     assert_eq!(made["metadata"].get("managedFields"), None);
-    assert_eq!(made["status"]["phase"], "Pending", "the status is not the client's to set here");
+    assert_eq!(made["status"]["phase"], "Pending", "clients cannot set the status on creation");
     assert_eq!(client.get(&format!("{PODS}/a")).await.ok(), made);
 
     let again = client.post(PODS, &object).await;
@@ -70,9 +71,10 @@ async fn names_can_be_generated() {
     );
 }
 
+/// A stale update is a conflict and changes nothing.
 // contract: E-01
 #[tokio::test]
-async fn a_stale_update_is_a_conflict_and_changes_nothing() {
+async fn stale_update_is_a_conflict() {
     let server = server().await;
     let client = Client::new(&server);
     let first = client.post(MAPS, &config_map("a", "1")).await.ok();
@@ -102,7 +104,7 @@ async fn a_stale_update_is_a_conflict_and_changes_nothing() {
         client.put(&path, &unversioned).await.status(409, "Conflict").contains("Precondition failed: UID")
     );
 
-    // What changes nothing takes no version.
+    // An update without a change takes no version.
     let same = client.put(&path, &third).await.ok();
     assert_eq!(same, third);
     assert_eq!(server.version(), version_of(&third));
@@ -110,7 +112,7 @@ async fn a_stale_update_is_a_conflict_and_changes_nothing() {
 
 // contract: E-01
 #[tokio::test]
-async fn status_and_spec_are_written_apart() {
+async fn status_and_spec_are_written_separately() {
     let server = server().await;
     let client = Client::new(&server);
     let made = client.post(DEPLOYMENTS, &deployment("d")).await.ok();
@@ -122,7 +124,7 @@ async fn status_and_spec_are_written_apart() {
     both["status"] = json!({"replicas": 2});
     let status = client.put(&format!("{path}/status"), &both).await.ok();
     assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(1), &json!(2)));
-    assert_eq!(status["metadata"]["generation"], 1, "a status is no new generation");
+    assert_eq!(status["metadata"]["generation"], 1, "a status update does not change the generation");
     both["metadata"]["resourceVersion"] = status["metadata"]["resourceVersion"].clone();
     both["status"] = json!({"replicas": 9});
     let spec = client.put(&path, &both).await.ok();
@@ -135,7 +137,7 @@ async fn status_and_spec_are_written_apart() {
 
 // contract: E-01
 #[tokio::test]
-async fn scale_is_a_view_of_the_replicas() {
+async fn scale_reads_and_writes_the_replicas() {
     let server = server().await;
     let client = Client::new(&server);
     client.post(DEPLOYMENTS, &deployment("d")).await.ok();
@@ -156,9 +158,10 @@ async fn scale_is_a_view_of_the_replicas() {
     assert!(below.status(422, "Invalid").contains("must be greater than or equal to 0"));
 }
 
+/// JSON patches, merge patches and strategic merge patches are applied; server-side apply is refused.
 // contract: E-01
 #[tokio::test]
-async fn the_three_patches() {
+async fn patch_formats_are_applied() {
     let server = server().await;
     let client = Client::new(&server);
     client.post(DEPLOYMENTS, &deployment("d")).await.ok();
@@ -188,7 +191,7 @@ async fn the_three_patches() {
 
 // contract: E-01
 #[tokio::test]
-async fn finalizers_hold_an_object_back() {
+async fn finalizers_delay_deletion() {
     let server = server().await;
     let client = Client::new(&server);
     let mut object = pod("a");
@@ -208,7 +211,7 @@ async fn finalizers_hold_an_object_back() {
 
 // contract: E-01
 #[tokio::test]
-async fn deletions_with_preconditions_and_of_collections() {
+async fn deletion_with_preconditions_and_selectors() {
     let server = server().await;
     let client = Client::new(&server);
     for name in ["a", "b", "c"] {
@@ -236,7 +239,7 @@ async fn deletions_with_preconditions_and_of_collections() {
 
 // contract: E-01
 #[tokio::test]
-async fn a_dry_run_changes_nothing() {
+async fn dry_run_changes_nothing() {
     let server = server().await;
     let client = Client::new(&server);
     client.post(MAPS, &config_map("a", "1")).await.ok();
@@ -250,9 +253,10 @@ async fn a_dry_run_changes_nothing() {
     client.post(&format!("{MAPS}?dryRun=Some"), &config_map("c", "1")).await.status(422, "Invalid");
 }
 
+/// Objects need an existing namespace, and a deleted namespace deletes its objects.
 // contract: E-01
 #[tokio::test]
-async fn namespaces_live_and_take_their_objects_with_them() {
+async fn deleted_namespace_deletes_its_objects() {
     let server = server().await;
     let client = Client::new(&server);
     let missing = client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "a"}})).await;
@@ -279,7 +283,7 @@ async fn namespaces_live_and_take_their_objects_with_them() {
 
 // contract: E-01
 #[tokio::test]
-async fn a_definition_makes_its_resource_appear_and_go() {
+async fn definition_adds_and_removes_its_resource() {
     let server = server().await;
     let client = Client::new(&server);
     client.get(WIDGETS).await.status(404, "NotFound");
@@ -311,14 +315,14 @@ async fn a_definition_makes_its_resource_appear_and_go() {
     let mut watch = client.watch(&format!("{WIDGETS}?watch=1&resourceVersion={}", server.version())).await;
     client.delete(&format!("{definition}/widgets.example.com")).await.ok();
     assert_eq!(watch.kind_and_name().await, crate::common::pair("DELETED", "w"));
-    assert_eq!(watch.next().await, Err(crate::common::End::Regular));
+    assert_eq!(watch.next().await, Err(crate::common::WatchEnd::Regular));
     client.get(WIDGETS).await.status(404, "NotFound");
     client.get("/apis/example.com").await.status(404, "NotFound");
 }
 
 // contract: E-01
 #[tokio::test]
-async fn a_bad_definition_says_what_is_wrong() {
+async fn invalid_definition_reports_all_causes() {
     let server = server().await;
     let client = Client::new(&server);
     let mut bad = widget_definition();
@@ -337,9 +341,10 @@ async fn a_bad_definition_says_what_is_wrong() {
     assert_eq!(answer.body["details"]["causes"].as_array().unwrap().len(), 3);
 }
 
+/// Events and autoscalers are stored once and served in two versions.
 // contract: E-01
 #[tokio::test]
-async fn events_and_autoscalers_are_one_object_in_two_versions() {
+async fn events_and_autoscalers_have_two_versions() {
     let server = server().await;
     let client = Client::new(&server);
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}, "message": "m",
@@ -375,9 +380,10 @@ async fn pods_are_bound_and_evicted() {
     client.get(&format!("{PODS}/a")).await.status(404, "NotFound");
 }
 
+/// A binding is refused for a missing, another, bound, gated or terminating pod, and for a failed precondition.
 // contract: E-01
 #[tokio::test]
-async fn a_binding_is_of_one_pod_that_may_be_bound() {
+async fn binding_is_validated_against_its_pod() {
     let server = server().await;
     let client = Client::new(&server);
     let made = client.post(PODS, &pod("a")).await.ok();
@@ -418,7 +424,7 @@ async fn a_binding_is_of_one_pod_that_may_be_bound() {
 
 // contract: E-01
 #[tokio::test]
-async fn the_owner_writes_what_a_client_may_not() {
+async fn in_process_writes_can_set_the_status() {
     let server = server().await;
     let client = Client::new(&server);
     let mut object = pod("a");
@@ -441,7 +447,7 @@ async fn the_owner_writes_what_a_client_may_not() {
 
 // contract: E-01
 #[tokio::test]
-async fn a_definition_may_change_the_version_it_stores() {
+async fn storage_version_can_change() {
     let server = server().await;
     let client = Client::new(&server);
     let mut definition = widget_definition();
@@ -468,7 +474,7 @@ async fn a_definition_may_change_the_version_it_stores() {
 
 // contract: E-01
 #[tokio::test]
-async fn labels_and_annotations_are_held_to_the_rules() {
+async fn labels_and_annotations_are_validated() {
     let server = server().await;
     let client = Client::new(&server);
     let with = |field: &str, key: &str, value: &str| {
@@ -489,12 +495,12 @@ async fn labels_and_annotations_are_held_to_the_rules() {
     client.patch(&format!("{MAPS}/a"), merge, &labels).await.status(422, "Invalid");
     let nothing = json!({"metadata": {"annotations": {"Example.com/X": null}}});
     let left = client.patch(&format!("{MAPS}/a"), merge, &nothing).await.ok();
-    assert_eq!(left["metadata"].get("annotations"), None, "what is empty is not there");
+    assert_eq!(left["metadata"].get("annotations"), None, "empty fields are omitted");
 }
 
 // contract: E-01
 #[tokio::test]
-async fn plain_text_of_a_secret_is_encoded() {
+async fn string_data_of_a_secret_is_encoded() {
     let server = server().await;
     let client = Client::new(&server);
     let secrets = "/api/v1/namespaces/default/secrets";
@@ -509,7 +515,7 @@ async fn plain_text_of_a_secret_is_encoded() {
 
 // contract: E-01
 #[tokio::test]
-async fn what_a_patch_cannot_change_is_invalid() {
+async fn patch_of_immutable_fields_is_invalid() {
     let server = server().await;
     let client = Client::new(&server);
     let mut map = config_map("a", "1");

@@ -1,4 +1,4 @@
-//! Answers in protobuf: where they are offered, how they are framed. What is in them client-go's test reads.
+//! Responses in protobuf: negotiation and framing. The test of client-go's informer reads their content.
 
 use crate::common::{Client, config_map, pod};
 use http::Method;
@@ -11,7 +11,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const BOTH: &str = "application/vnd.kubernetes.protobuf,application/json";
 
-async fn offering() -> (ApiServer, Client) {
+async fn server_with_protobuf() -> (ApiServer, Client) {
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
     let client = Client::new(&server);
     (server, client)
@@ -27,9 +27,10 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
+/// Protobuf is sent for built-in kinds only, and only to clients that prefer it.
 #[tokio::test]
-async fn offered_for_built_in_kinds_only_and_only_when_wanted() {
-    let (server, client) = offering().await;
+async fn protobuf_is_negotiated_for_built_in_kinds() {
+    let (server, client) = server_with_protobuf().await;
     server.create(pod("a")).unwrap();
     let (content_type, body) = fetch(&client, PODS, BOTH).await;
     assert_eq!(content_type, PROTOBUF);
@@ -73,7 +74,7 @@ async fn frame(body: &mut Incoming, buffer: &mut Vec<u8>) -> Vec<u8> {
 // contract: E-04
 #[tokio::test]
 async fn watches_are_framed_by_length() {
-    let (server, client) = offering().await;
+    let (server, client) = server_with_protobuf().await;
     server.create(pod("a")).unwrap();
     let path = format!(
         "{PODS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -104,8 +105,8 @@ async fn watches_are_framed_by_length() {
 }
 
 #[tokio::test]
-async fn pages_in_protobuf_say_where_they_go_on() {
-    let (server, client) = offering().await;
+async fn protobuf_pages_have_continue_tokens() {
+    let (server, client) = server_with_protobuf().await;
     for name in ["a", "b", "c"] {
         server.create(config_map(name, "1")).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Starting, stopping, tokens, TLS, and the clients that people use.
+//! Start, shutdown, tokens, TLS, and common clients.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
-async fn only_loopback_unless_that_is_said() {
+async fn only_loopback_by_default() {
     let outside = "0.0.0.0:0".parse().unwrap();
     let refused = ApiServer::builder().listen(outside).start().await.unwrap_err();
     assert!(matches!(refused, Error::NotLoopback { address } if address == outside));
@@ -24,7 +24,7 @@ async fn only_loopback_unless_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_token_is_demanded() {
+async fn token_is_required() {
     let server = ApiServer::builder().token("s3cret").start().await.unwrap();
     let client = Client::new(&server);
     client.get(MAPS).await.status(401, "Unauthorized");
@@ -46,7 +46,7 @@ fn config_map_kind() -> kube_client::core::ApiResource {
 }
 
 #[tokio::test]
-async fn namespaces_are_made_when_that_is_wanted() {
+async fn missing_namespaces_can_be_created() {
     let server =
         ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate).start().await.unwrap();
     let client = Client::new(&server);
@@ -56,7 +56,7 @@ async fn namespaces_are_made_when_that_is_wanted() {
 
 // contract: E-06
 #[tokio::test]
-async fn nothing_is_left_after_the_end() {
+async fn shutdown_leaves_no_tasks() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let server = server().await;
     let client = Client::new(&server);
@@ -65,7 +65,7 @@ async fn nothing_is_left_after_the_end() {
     let mut stalled = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     server.faults().inject(Fault::stall().on(Verb::Watch));
     server.create(config_map("a", "1")).unwrap();
-    // A connection that never says anything, and one that does not finish its request.
+    // A connection that sends nothing, and a request that gets no response.
     let _silent = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let other = client.clone();
     let hung = async move { other.raw(Method::GET, MAPS, &[("x-kinformer-fault", "stall")], "").await };
@@ -76,7 +76,7 @@ async fn nothing_is_left_after_the_end() {
     while watch.next().await.is_ok() {}
     while stalled.next().await.is_ok() {}
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-    // What is left then is the client's, and goes with it.
+    // The remaining tasks belong to the client.
     assert!(hung.await.is_err());
     drop((watch, stalled, client));
     let gone = async {
@@ -88,7 +88,7 @@ async fn nothing_is_left_after_the_end() {
 }
 
 #[tokio::test]
-async fn dropping_the_server_ends_it() {
+async fn dropped_server_shuts_down() {
     let server = server().await;
     let client = Client::new(&server);
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", server.version())).await;
@@ -98,7 +98,7 @@ async fn dropping_the_server_ends_it() {
 
 // contract: E-07
 #[tokio::test]
-async fn the_kube_client_works_against_it() {
+async fn kube_client_works() {
     let server = server().await;
     let client = kube_client::Client::try_from(server.config().unwrap()).unwrap();
     assert_eq!(client.apiserver_version().await.unwrap().minor, "37");
@@ -135,7 +135,7 @@ async fn the_kube_client_works_against_it() {
 }
 
 #[tokio::test]
-async fn https_with_its_own_certificate() {
+async fn https_with_generated_certificate() {
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
     use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
     let server = ApiServer::builder().tls().start().await.unwrap();
@@ -162,7 +162,7 @@ async fn https_with_its_own_certificate() {
 }
 
 #[test]
-fn handles_can_be_shared() {
+fn handles_are_send_and_sync() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<ApiServer>();
     shared::<kinformer_apiserver::Builder>();

@@ -1,8 +1,8 @@
-//! Watches: where they begin, what they say, how they end.
+//! Watches: their start, their events and their end.
 
 use std::time::Duration;
 
-use crate::common::{Client, End, config_map, pair, pod, server};
+use crate::common::{Client, WatchEnd, config_map, pair, pod, server};
 use kinformer_apiserver::{ApiServer, Fault};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn labelled(name: &str, label: &str) -> Value {
 
 // contract: E-04
 #[tokio::test]
-async fn a_watch_goes_on_from_its_version() {
+async fn watch_starts_after_its_version() {
     let server = server().await;
     let client = Client::new(&server);
     server.create(config_map("before", "1")).unwrap();
@@ -39,9 +39,10 @@ async fn a_watch_goes_on_from_its_version() {
     assert_eq!(server.metrics().open_watches, 1);
 }
 
+/// A watch without a version, or from version 0, starts with the existing objects.
 // contract: E-04
 #[tokio::test]
-async fn without_a_version_a_watch_begins_with_what_is_there() {
+async fn watch_without_version_starts_with_state() {
     let server = server().await;
     let client = Client::new(&server);
     server.create(config_map("a", "1")).unwrap();
@@ -57,9 +58,9 @@ async fn without_a_version_a_watch_begins_with_what_is_there() {
         .watch(&format!("{MAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"))
         .await;
     server.create(config_map("c", "1")).unwrap();
-    assert_eq!(watch.kind_and_name().await, pair("ADDED", "c"), "initial events were not wanted");
-    let mut old_way = client.watch("/api/v1/watch/namespaces/default/configmaps").await;
-    assert_eq!(old_way.kind_and_name().await, pair("ADDED", "a"));
+    assert_eq!(watch.kind_and_name().await, pair("ADDED", "c"), "initial events were not requested");
+    let mut deprecated = client.watch("/api/v1/watch/namespaces/default/configmaps").await;
+    assert_eq!(deprecated.kind_and_name().await, pair("ADDED", "a"));
     let mut one = client.watch(&format!("{MAPS}/b?watch=1")).await;
     assert_eq!(one.kind_and_name().await, pair("ADDED", "b"));
     server.update(config_map("a", "unseen")).unwrap();
@@ -69,7 +70,7 @@ async fn without_a_version_a_watch_begins_with_what_is_there() {
 
 // contract: E-04
 #[tokio::test]
-async fn initial_events_end_with_an_annotated_bookmark() {
+async fn initial_events_end_with_a_bookmark() {
     let server = server().await;
     let client = Client::new(&server);
     server.create(config_map("a", "1")).unwrap();
@@ -83,7 +84,7 @@ async fn initial_events_end_with_an_annotated_bookmark() {
     assert_eq!(bookmark["object"]["metadata"]["resourceVersion"], version.to_string());
     server.update(config_map("a", "2")).unwrap();
     assert_eq!(watch.event().await, ("MODIFIED".into(), "a".into(), version + 1));
-    // Also when there is nothing.
+    // Also without objects.
     let mut empty = client.watch(&format!("/api/v1/secrets?{WATCH_LIST}")).await;
     let bookmark = empty.next().await.unwrap();
     assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
@@ -91,7 +92,7 @@ async fn initial_events_end_with_an_annotated_bookmark() {
 
 // contract: E-04
 #[tokio::test]
-async fn bookmarks_move_with_other_resources() {
+async fn bookmarks_advance_with_other_resources() {
     let server = ApiServer::builder().bookmark_interval(Duration::from_millis(20)).start().await.unwrap();
     let client = Client::new(&server);
     let from = server.version();
@@ -100,19 +101,20 @@ async fn bookmarks_move_with_other_resources() {
     server.create(pod("a")).unwrap();
     let version = server.version();
     loop {
-        let (kind, _, at) = watch.event().await;
+        let (kind, _, bookmark) = watch.event().await;
         assert_eq!(kind, "BOOKMARK");
-        if at == version {
+        if bookmark == version {
             break;
         }
     }
     let mut without = client.watch(&format!("{MAPS}?watch=1&resourceVersion={from}&timeoutSeconds=1")).await;
-    assert_eq!(without.next().await, Err(End::Regular), "nobody asked this one for bookmarks");
+    assert_eq!(without.next().await, Err(WatchEnd::Regular), "this watch did not request bookmarks");
 }
 
+/// An object that starts to match the selector is added, and one that no longer matches is deleted.
 // contract: E-04
 #[tokio::test]
-async fn crossing_the_selector_is_an_addition_or_a_deletion() {
+async fn selector_changes_are_adds_and_deletes() {
     let server = server().await;
     let client = Client::new(&server);
     let from = server.version();
@@ -144,7 +146,7 @@ async fn crossing_the_selector_is_an_addition_or_a_deletion() {
 
 // contract: E-04
 #[tokio::test]
-async fn a_version_that_is_too_old_is_an_error_event() {
+async fn too_old_version_is_an_error_event() {
     let server = server().await;
     let client = Client::new(&server);
     let from = server.version();
@@ -159,8 +161,8 @@ async fn a_version_that_is_too_old_is_an_error_event() {
         (&json!("Status"), &json!(410), &json!("Expired"))
     );
     assert_eq!(status["message"], format!("too old resource version: {from} ({})", from + 1));
-    assert_eq!(watch.next().await, Err(End::Regular));
-    // One that has kept up lives on.
+    assert_eq!(watch.next().await, Err(WatchEnd::Regular));
+    // A watch that is up to date continues.
     let now = server.version();
     let mut kept = client.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
     server.create(pod("p")).unwrap();
@@ -171,34 +173,35 @@ async fn a_version_that_is_too_old_is_an_error_event() {
 
 // contract: E-04
 #[tokio::test]
-async fn a_watch_ends_at_its_timeout_and_when_all_are_dropped() {
+async fn watch_ends_at_timeout_or_when_dropped() {
     let server = server().await;
     let client = Client::new(&server);
     let version = server.version();
     let mut short = client.watch(&format!("{MAPS}?watch=1&timeoutSeconds=1&resourceVersion={version}")).await;
     let mut long =
         client.watch(&format!("{MAPS}?watch=1&timeoutSeconds=3000&resourceVersion={version}")).await;
-    assert_eq!(short.next().await, Err(End::Regular));
+    assert_eq!(short.next().await, Err(WatchEnd::Regular));
     server.drop_watches();
-    assert_eq!(long.next().await, Err(End::Regular));
+    assert_eq!(long.next().await, Err(WatchEnd::Regular));
     let mut after = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     server.create(config_map("a", "1")).unwrap();
     assert_eq!(after.kind_and_name().await, pair("ADDED", "a"));
 }
 
+/// A watch that falls behind the history is closed, so that it costs no memory.
 // contract: E-04, E-05b
 #[tokio::test]
-async fn a_watcher_that_falls_behind_is_cut_off_and_costs_no_memory() {
+async fn lagging_watch_is_closed() {
     let server = ApiServer::builder().history(8).start().await.unwrap();
     let client = Client::new(&server);
     let version = server.version();
     let mut slow = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
-    // The writer does not yield, so that the watcher has no chance to keep up.
+    // The writer does not yield, so the watch cannot keep up.
     server.create(config_map("a", "0")).unwrap();
     for value in 1..50 {
         server.update(config_map("a", &value.to_string())).unwrap();
     }
-    assert_eq!(slow.next().await, Err(End::Regular));
+    assert_eq!(slow.next().await, Err(WatchEnd::Regular));
     assert_eq!(server.metrics().watches_overtaken, 1);
     let mut again = client.watch(&format!("{MAPS}?watch=1&resourceVersion={version}")).await;
     assert_eq!(again.next().await.unwrap()["object"]["code"], 410);
@@ -206,7 +209,7 @@ async fn a_watcher_that_falls_behind_is_cut_off_and_costs_no_memory() {
 
 // contract: E-04
 #[tokio::test]
-async fn watches_in_other_forms() {
+async fn watches_of_metadata_and_tables() {
     let server = server().await;
     let client = Client::new(&server);
     server.create(pod("a")).unwrap();
@@ -232,7 +235,7 @@ async fn watches_in_other_forms() {
     let (first, second) = (watch.next().await.unwrap(), watch.next().await.unwrap());
     assert_eq!(first["object"]["rows"][0]["cells"][0], "b");
     assert!(!first["object"]["columnDefinitions"].as_array().unwrap().is_empty());
-    assert!(second["object"]["columnDefinitions"].as_array().unwrap().is_empty(), "said once");
+    assert!(second["object"]["columnDefinitions"].as_array().unwrap().is_empty(), "sent once");
     let mut events = client.watch("/apis/events.k8s.io/v1/events?watch=1").await;
     server.create(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"}, "message": "m"})).unwrap();
     let event = events.next().await.unwrap();
@@ -244,7 +247,7 @@ async fn watches_in_other_forms() {
 
 // contract: E-04
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_watcher_sees_every_event_in_order() {
+async fn all_watches_get_all_events_in_order() {
     let server = server().await;
     let client = Client::new(&server);
     let version = server.version();
@@ -287,10 +290,10 @@ async fn many_watches_share_one_http2_connection() {
     for watch in &mut watches {
         assert_eq!(watch.kind_and_name().await, pair("ADDED", "a"));
     }
-    // One of them is cut; the others and the connection live on.
-    let cut = client.raw(http::Method::GET, &path, &[("x-kinformer-fault", "truncate")], "").await;
-    // On a busy machine the reset may overtake the head of the answer.
-    if let Ok(response) = cut {
+    // One watch is truncated; the others and the connection continue.
+    let truncated = client.raw(http::Method::GET, &path, &[("x-kinformer-fault", "truncate")], "").await;
+    // On a busy machine the reset may overtake the head of the response.
+    if let Ok(response) = truncated {
         assert!(http_body_util::BodyExt::collect(response.into_body()).await.is_err());
     }
     server.create(config_map("b", "1")).unwrap();
@@ -303,7 +306,7 @@ async fn many_watches_share_one_http2_connection() {
 
 // contract: E-04, I-15
 #[tokio::test]
-async fn the_longest_timeout_is_without_a_limit() {
+async fn longest_timeout_is_unlimited() {
     let server = ApiServer::builder().bookmark_interval(Duration::MAX).start().await.unwrap();
     let client = Client::new(&server);
     server.create(config_map("before", "1")).unwrap();
@@ -320,7 +323,7 @@ async fn the_longest_timeout_is_without_a_limit() {
 
 // contract: E-05d, E-05g
 #[tokio::test]
-async fn versions_that_this_server_never_issued_expire() {
+async fn never_issued_versions_expire() {
     let before = server().await;
     before.create(config_map("a", "1")).unwrap();
     let old = before.version();
@@ -338,18 +341,19 @@ async fn versions_that_this_server_never_issued_expire() {
             (&status["object"]["code"], &status["object"]["reason"]),
             (&json!(410), &json!("Expired"))
         );
-        assert_eq!(watch.next().await, Err(End::Regular));
+        assert_eq!(watch.next().await, Err(WatchEnd::Regular));
     }
-    // The present version is one of its own.
+    // The current version was issued by this server.
     let now = server.version();
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={now}")).await;
     server.update(config_map("b", "2")).unwrap();
     assert_eq!(watch.event().await, ("MODIFIED".into(), "b".into(), now + 1));
 }
 
+/// A server can start at a given version. With the fault, a watch from a future version sends nothing at or below it.
 // contract: E-05f, E-05g, E-08
 #[tokio::test]
-async fn a_server_can_begin_at_a_version_and_be_silent_below_the_one_that_was_asked_for() {
+async fn future_version_watch_is_silent_below_it() {
     let server = ApiServer::builder()
         .first_version(1)
         .bookmark_interval(Duration::from_millis(5))
@@ -358,18 +362,18 @@ async fn a_server_can_begin_at_a_version_and_be_silent_below_the_one_that_was_as
         .unwrap();
     let client = Client::new(&server);
     server.create(config_map("a", "1")).unwrap();
-    let begun = server.version();
-    assert!(begun < 50, "{begun}");
-    let from = begun + 2;
+    let first = server.version();
+    assert!(first < 50, "{first}");
+    let from = first + 2;
     server.faults().inject(Fault::future_versions());
     let path = format!("{MAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={from}");
     let mut watch = client.watch(&path).await;
-    // Without the fault, which has happened once, it is expired.
+    // The fault fires once, so the next such watch fails.
     assert_eq!(client.watch(&path).await.next().await.unwrap()["type"], "ERROR");
     server.update(config_map("a", "2")).unwrap();
     server.update(config_map("a", "3")).unwrap();
     assert_eq!(server.version(), from);
-    // Events and bookmarks up to the version asked for are not sent; the first one is the one above it.
+    // Events and bookmarks up to the requested version are not sent; the first event is above it.
     client.get(&format!("{MAPS}/a")).await;
     server.update(config_map("a", "4")).unwrap();
     assert_eq!(watch.event().await, ("MODIFIED".into(), "a".into(), from + 1));

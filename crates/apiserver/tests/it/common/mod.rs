@@ -1,4 +1,4 @@
-//! A small HTTP client for the tests: requests with JSON answers, and watches line by line.
+//! A small HTTP client for the tests: requests with JSON responses, and watches line by line.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hyper_util::rt::TokioExecutor;
 use kinformer_apiserver::{ApiServer, FaultHeader};
 use serde_json::{Value, json};
 
-/// Nothing in a test takes this long; what does hangs.
+/// The time limit for every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn server() -> ApiServer {
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Checks that it is a `Status` of this code and reason, and gives back its message.
+    /// Checks that the response is a `Status` with this code and reason, and returns its message.
     #[track_caller]
     pub(crate) fn status(&self, code: u16, reason: &str) -> String {
         assert_eq!(self.code.as_u16(), code, "{}", self.body);
@@ -53,12 +53,12 @@ impl Client {
         Self { base: server.url(), http: Hyper::builder(TokioExecutor::new()).build_http() }
     }
 
-    /// The same client for another base URL.
-    pub(crate) fn at(&self, base: &str) -> Self {
+    /// Returns the same client with another base URL.
+    pub(crate) fn with_base(&self, base: &str) -> Self {
         Self { base: base.to_owned(), http: self.http.clone() }
     }
 
-    /// One that speaks HTTP/2 over a single connection.
+    /// A client that speaks HTTP/2 over a single connection.
     pub(crate) fn over_http2(server: &ApiServer) -> Self {
         let http = Hyper::builder(TokioExecutor::new()).http2_only(true).build_http();
         Self { base: server.url(), http }
@@ -76,7 +76,7 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        tokio::time::timeout(PATIENCE, self.http.request(request)).await.expect("an answer in time")
+        tokio::time::timeout(PATIENCE, self.http.request(request)).await.expect("a response in time")
     }
 
     pub(crate) async fn send(
@@ -138,29 +138,29 @@ pub(crate) struct Watch {
 
 /// How a watch ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WatchEnd {
     Regular,
-    /// The connection broke off; this was left of an unfinished line.
-    BrokenOff(String),
+    /// The connection broke, after this part of an unfinished line.
+    Broken(String),
 }
 
 impl Watch {
     /// The next event, or the end.
-    pub(crate) async fn next(&mut self) -> Result<Value, End> {
+    pub(crate) async fn next(&mut self) -> Result<Value, WatchEnd> {
         loop {
-            if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=at).collect();
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Ok(serde_json::from_slice(&line).unwrap());
             }
             match tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("an event in time") {
                 None => {
                     assert!(self.buffer.is_empty(), "half a line at a regular end");
-                    return Err(End::Regular);
+                    return Err(WatchEnd::Regular);
                 }
                 Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap_or_default()),
                 Some(Err(_)) => {
                     let rest = String::from_utf8_lossy(&self.buffer).into_owned();
-                    return Err(End::BrokenOff(rest));
+                    return Err(WatchEnd::Broken(rest));
                 }
             }
         }
