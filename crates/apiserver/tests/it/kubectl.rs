@@ -22,7 +22,7 @@ impl Kubectl {
             eprintln!("SKIPPED: kubectl not on PATH ({test})");
             return None;
         }
-        // Its cache of discovery must not be that of another server on the same port.
+        // kubectl must not use the discovery cache of an earlier server on the same port.
         let home = std::env::temp_dir().join(format!("kinformer-kubectl-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&home).unwrap();
         Some(Self { server: server.url(), home })

@@ -34,7 +34,7 @@ async fn lists_have_the_global_version() {
     ] {
         let list = client.get(&format!("{MAPS}{version}")).await.ok();
         assert_eq!(names(&list), ["m000", "m001"]);
-        assert_eq!(list_version(&list), server.version(), "another resource moves the version too");
+        assert_eq!(list_version(&list), server.version(), "other resources advance the version too");
         assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
         assert_eq!(list["items"][0].get("kind"), None, "items of built-in kinds have no type");
     }

@@ -198,10 +198,10 @@ async fn finalizers_delay_deletion() {
     object["metadata"]["finalizers"] = json!(["example.com/hold"]);
     let made = client.post(PODS, &object).await.ok();
     let path = format!("{PODS}/a");
-    let going = client.delete(&path).await.ok();
-    assert_eq!(going["kind"], "Pod");
-    assert!(going["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(client.delete(&path).await.ok(), going, "deleting again changes nothing");
+    let terminating = client.delete(&path).await.ok();
+    assert_eq!(terminating["kind"], "Pod");
+    assert!(terminating["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(client.delete(&path).await.ok(), terminating, "deleting again changes nothing");
     let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}});
     client.patch(&path, "merge-patch", &more).await.status(422, "Invalid");
     let free = client.patch(&path, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.ok();
@@ -267,8 +267,8 @@ async fn deleted_namespace_deletes_its_objects() {
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/f"]}});
     client.post("/api/v1/namespaces/x/configmaps", &held).await.ok();
     client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "free"}})).await.ok();
-    let going = client.delete("/api/v1/namespaces/x").await.ok();
-    assert_eq!(going["status"]["phase"], "Terminating");
+    let terminating = client.delete("/api/v1/namespaces/x").await.ok();
+    assert_eq!(terminating["status"]["phase"], "Terminating");
     assert_eq!(names(&client.get("/api/v1/namespaces/x/configmaps").await.ok()), ["held"]);
     let refused =
         client.post("/api/v1/namespaces/x/configmaps", &json!({"metadata": {"name": "late"}})).await;
