@@ -70,12 +70,12 @@ impl Cli {
         }
     }
 
-    /// How often `-v` was said.
+    /// The number of `-v` flags.
     pub(crate) fn verbosity(&self) -> u8 {
         self.logs.verbosity
     }
 
-    /// What to do: the demo when nothing is said.
+    /// Returns the command; the demo by default.
     pub(crate) fn into_command(self) -> Command {
         self.command.unwrap_or(Command::Demo(self.demo))
     }
@@ -290,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn verbosity_is_counted_before_and_after_the_command() {
+    fn verbosity_is_counted_around_the_command() {
         assert_eq!(Cli::parse_from(["kinformer", "-vv"]).verbosity(), 2);
         assert_eq!(Cli::parse_from(["kinformer", "watch", "pods", "-v"]).verbosity(), 1);
     }
 
     #[test]
-    fn resources_are_separated_by_commas_and_by_spaces() {
+    fn resources_are_separated_by_commas_or_spaces() {
         let cli = Cli::parse_from(["kinformer", "watch", "pods,svc", "deploy", "-A", "-l", "!legacy"]);
         let Command::Watch(args) = cli.into_command() else { panic!("not watch") };
         assert_eq!(args.resources, ["pods", "svc", "deploy"]);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stalled_reader_does_not_keep_the_program_alive() {
+    async fn stalled_reader_does_not_block_the_exit() {
         let (_reader, writer) = blocking::channel();
         let (output, written) = Output::to(Stuck(writer)).expect("a thread");
         // Until the pipe is full.

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_reported_with_the_nearest_name() {
+    fn unknown_name_error_has_the_nearest_name() {
         let error = |name: &str| catalogue().find(name).expect_err(name).to_string();
         for (name, part) in [
             ("pots", "did you mean \"pods\"?"),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn label_selectors_are_validated_as_by_kubernetes() {
+    fn label_selectors_are_checked_like_kubernetes() {
         for selector in ["", "app = web , tier in (a, b),!legacy", "app notin ()", "cpu>3"] {
             assert!(check_labels(selector).is_ok(), "{selector}");
         }

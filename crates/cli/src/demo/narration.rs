@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments_and_nodes_are_described_by_their_changes() {
+    fn deployment_and_node_changes_are_described() {
         let deployment = |revision, wanted, ready| -> Packed<Deployment> {
             let counts = Counts { wanted, there: wanted, of_this_revision: wanted, ready };
             packed(&cluster::deployment(&WORKLOADS[0], revision, counts))

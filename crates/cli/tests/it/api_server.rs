@@ -11,7 +11,7 @@ async fn serves_other_processes_until_a_signal() {
         let line = format!("api-server --load pods=7 --token secret --kubeconfig-out {config}");
         let mut server = Program::start(&line);
         let url = server.line().await;
-        // Clients send the token of a kubeconfig over TLS only.
+        // Clients send the token of a kubeconfig only over TLS.
         assert!(url.starts_with("https://127.0.0.1:"), "{url}");
 
         let watch = run(&format!("watch pods -o json --until-synced --kubeconfig {config}")).await;
@@ -24,19 +24,19 @@ async fn serves_other_processes_until_a_signal() {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o600);
         server.signal(signal);
-        server.ended().await.code(0).said(&config);
+        server.ended().await.code(0).stderr_has(&config);
     }
 }
 
 #[tokio::test]
-async fn says_why_it_cannot_serve() {
-    run("api-server --listen 0.0.0.0:0").await.code(2).said("--listen 0.0.0.0:0");
-    run("api-server --load 7").await.code(2).said("pods=N");
-    run("api-server --kubeconfig-out /nonexistent/config").await.code(1).said("/nonexistent/config");
+async fn start_failures_are_reported() {
+    run("api-server --listen 0.0.0.0:0").await.code(2).stderr_has("--listen 0.0.0.0:0");
+    run("api-server --load 7").await.code(2).stderr_has("pods=N");
+    run("api-server --kubeconfig-out /nonexistent/config").await.code(1).stderr_has("/nonexistent/config");
     let mut one = Program::start("api-server");
     let url = one.line().await;
     let address = url.strip_prefix("http://").unwrap();
-    run(&format!("api-server --listen {address}")).await.code(1).said("cannot listen on");
+    run(&format!("api-server --listen {address}")).await.code(1).stderr_has("cannot listen on");
     one.signal(Signal::SIGTERM);
     one.ended().await.code(0);
 }

@@ -1,4 +1,4 @@
-//! Which cluster the program talks to, and what it says when it cannot.
+//! Selection of the cluster, and the error messages about it.
 
 use std::time::Duration;
 
@@ -8,52 +8,59 @@ use nix::sys::signal::Signal;
 
 const WATCH: &str = "watch pods -o json --until-synced";
 
+/// Without a cluster, the error is one line that suggests `--embedded`.
 #[tokio::test]
-async fn no_cluster_named_is_said_in_one_sentence_that_offers_the_embedded_one() {
+async fn missing_cluster_error_suggests_embedded() {
     for line in ["watch pods", "get pods", "get pods default/web --insecure-skip-tls-verify"] {
         let ended = run(line).await;
-        ended.code(2).said("error: no cluster is named").said("--embedded");
+        ended.code(2).stderr_has("error: no cluster is named").stderr_has("--embedded");
         assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
         assert_eq!(ended.stdout, "");
     }
-    // An empty kubeconfig names none either.
+    // An empty kubeconfig names no cluster.
     let directory = Directory::new("empty");
     let empty = directory.file("config");
     std::fs::write(&empty, "").unwrap();
     let ended = Program::start_with(["watch", "pods"], &[("KUBECONFIG", empty.as_str())]).ended().await;
-    ended.code(2).said("no cluster is named");
+    ended.code(2).stderr_has("no cluster is named");
 }
 
 #[tokio::test]
-async fn an_unreachable_server_is_told_with_its_cause() {
+async fn unreachable_server_is_reported_with_its_cause() {
     let server = server(0).await;
     let url = server.url();
     server.shutdown().await;
     let ended = run(&format!("{WATCH} --server {url}")).await;
-    ended.code(3).said(&format!("cannot reach {url}")).said("refused");
+    ended.code(3).stderr_has(&format!("cannot reach {url}")).stderr_has("refused");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");
 }
 
+/// The message has the status code, which distinguishes a wrong or missing token (401) from missing permissions (403).
 #[tokio::test]
-async fn a_wrong_or_missing_token_is_told_apart_from_missing_rights() {
+async fn wrong_or_missing_token_is_reported_as_401() {
     let server = ApiServer::builder().token("right").start().await.unwrap();
     let url = server.url();
-    run(&format!("{WATCH} --server {url} --token wrong")).await.code(4).said("refuses").said("401");
-    run(&format!("{WATCH} --server {url}")).await.code(4).said("401");
+    run(&format!("{WATCH} --server {url} --token wrong"))
+        .await
+        .code(4)
+        .stderr_has("refuses")
+        .stderr_has("401");
+    run(&format!("{WATCH} --server {url}")).await.code(4).stderr_has("401");
     run(&format!("{WATCH} --server {url} --token right")).await.code(0);
-    run(&format!("{WATCH} --server {url} --token {}", "\u{e9}")).await.code(1).said("--token");
+    run(&format!("{WATCH} --server {url} --token {}", "\u{e9}")).await.code(1).stderr_has("--token");
 }
 
 #[tokio::test]
-async fn an_internal_error_of_the_server_is_an_error() {
+async fn internal_server_error_ends_the_program() {
     let server = server(0).await;
     server.faults().inject(Fault::internal_error().always());
     let ended = run(&format!("{WATCH} --server {}", server.url())).await;
-    ended.code(1).said("failed to list its API resources").said("500");
+    ended.code(1).stderr_has("failed to list its API resources").stderr_has("500");
 }
 
+/// Kubeconfigs and their contexts are found in the places where kubectl finds them.
 #[tokio::test]
-async fn kubeconfigs_and_their_contexts_are_found_as_by_kubectl() {
+async fn kubeconfig_lookup_follows_kubectl() {
     let (one, two) = (server(1).await, server(0).await);
     two.create(pod("elsewhere", "x")).unwrap();
     two.create(pod("elsewhere", "y")).unwrap();
@@ -88,17 +95,17 @@ async fn kubeconfigs_and_their_contexts_are_found_as_by_kubectl() {
     assert_eq!(count(&other, &[]).await, Some(0));
 
     let line = format!("{WATCH} --kubeconfig {path} --context three");
-    run(&line).await.code(1).said("no context \"three\"").said("one, two");
-    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).said(&missing);
+    run(&line).await.code(1).stderr_has("no context \"three\"").stderr_has("one, two");
+    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).stderr_has(&missing);
     std::fs::write(&missing, "clusters: 7").unwrap();
-    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).said(&missing);
+    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).stderr_has(&missing);
 }
 
 #[tokio::test]
-async fn certificates_are_verified_unless_told_otherwise() {
+async fn certificates_are_verified_by_default() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let url = server.url();
-    run(&format!("{WATCH} --server {url}")).await.code(3).said("certificate");
+    run(&format!("{WATCH} --server {url}")).await.code(3).stderr_has("certificate");
     run(&format!("{WATCH} --server {url} --insecure-skip-tls-verify")).await.code(0);
     let directory = Directory::new("tls");
     let path = directory.file("config");
@@ -106,14 +113,15 @@ async fn certificates_are_verified_unless_told_otherwise() {
     run(&format!("{WATCH} --kubeconfig {path}")).await.code(0);
 }
 
+/// Watches share one HTTP/2 connection, unless `DISABLE_HTTP2` is set.
 #[tokio::test]
-async fn watches_share_a_connection_unless_told_otherwise() {
+async fn watches_share_a_connection_by_default() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let directory = Directory::new("http2");
     let path = directory.file("config");
     std::fs::write(&path, server.kubeconfig()).unwrap();
     let line = format!("watch pods,nodes,configmaps -A --kubeconfig {path}");
-    // Requests that begin together may keep one more.
+    // Requests that start at the same time may open one more connection.
     for (environment, connections) in [(&[][..], 1..=2), (&[("DISABLE_HTTP2", "1")][..], 3..=10)] {
         let program = Program::start_with(line.split_whitespace(), environment);
         let settled = async {
@@ -133,29 +141,29 @@ async fn watches_share_a_connection_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn unknown_resources_are_told_with_the_nearest_name() {
+async fn unknown_resource_error_has_the_nearest_name() {
     let server = server(0).await;
     let url = server.url();
-    run(&format!("watch pots --server {url}")).await.code(2).said("did you mean \"pods\"?");
-    run(&format!("get deploymnt --server {url}")).await.code(2).said("did you mean \"deployment");
-    run(&format!("watch pods,zzzzzz --server {url}")).await.code(2).said("\"zzzzzz\"");
+    run(&format!("watch pots --server {url}")).await.code(2).stderr_has("did you mean \"pods\"?");
+    run(&format!("get deploymnt --server {url}")).await.code(2).stderr_has("did you mean \"deployment");
+    run(&format!("watch pods,zzzzzz --server {url}")).await.code(2).stderr_has("\"zzzzzz\"");
 }
 
 #[tokio::test]
-async fn bad_selectors_are_told_before_any_request() {
-    // Nothing listens here, so that a request would end with code 3.
+async fn invalid_selectors_fail_before_any_request() {
+    // No server listens here, so a request ends with code 3.
     let nowhere = "--server http://127.0.0.1:1";
-    let words = |line: &str| format!("watch pods {nowhere} {line}");
-    run(&words("-l app=")).await.code(3);
-    run(&words("-l app=-")).await.code(2).said("label selector \"app=-\"");
-    run(&words("-l app,,")).await.code(2).said("label selector \"app,,\", at ");
-    run(&words("--field-selector spec.nodeName")).await.code(2).said("has no =, == or !=");
+    let command = |line: &str| format!("watch pods {nowhere} {line}");
+    run(&command("-l app=")).await.code(3);
+    run(&command("-l app=-")).await.code(2).stderr_has("label selector \"app=-\"");
+    run(&command("-l app,,")).await.code(2).stderr_has("label selector \"app,,\", at ");
+    run(&command("--field-selector spec.nodeName")).await.code(2).stderr_has("has no =, == or !=");
 }
 
 #[tokio::test]
-async fn bad_command_lines_are_told_with_the_usage() {
+async fn invalid_command_lines_refer_to_help() {
     for line in ["nonsense", "watch", "watch pods -o yaml", "watch pods --for soon", "get pods a b"] {
-        run(line).await.code(2).said("--help");
+        run(line).await.code(2).stderr_has("--help");
     }
     run("--version").await.code(0);
     let help = run("--help").await;
@@ -163,7 +171,7 @@ async fn bad_command_lines_are_told_with_the_usage() {
     assert!(help.stdout.contains("Exit codes:"), "{help:#?}");
 }
 
-/// A kubeconfig of one cluster and one user, and what leads to it.
+/// Writes a kubeconfig with one cluster and one user, and returns the flag that selects it.
 fn kubeconfig(directory: &Directory, server: &str, user: &str) -> String {
     let path = directory.file("config");
     let config = format!(
@@ -175,9 +183,11 @@ fn kubeconfig(directory: &Directory, server: &str, user: &str) -> String {
     format!("--kubeconfig {path}")
 }
 
+/// Credentials of a kubeconfig are sent only over TLS. A token from the command line is also sent without TLS, within
+/// this machine.
 // contract: L-21
 #[tokio::test]
-async fn credentials_of_a_kubeconfig_are_sent_over_tls_only() {
+async fn kubeconfig_credentials_need_tls() {
     let plain = ApiServer::builder().token("secret").start().await.unwrap();
     let secure = ApiServer::builder().tls().token("secret").start().await.unwrap();
     let directory = Directory::new("plain");
@@ -194,33 +204,34 @@ async fn credentials_of_a_kubeconfig_are_sent_over_tls_only() {
         format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: \"{plugin}\"}}}}"),
     ];
     for user in users {
-        let how = kubeconfig(&directory, &plain.url(), &user);
-        run(&format!("{WATCH} {how}")).await.code(4).said("401").said("not sent without TLS");
+        let flags = kubeconfig(&directory, &plain.url(), &user);
+        run(&format!("{WATCH} {flags}")).await.code(4).stderr_has("401").stderr_has("not sent without TLS");
         assert!(!std::path::Path::new(&ran).exists());
-        // One that is given by hand may be sent within this machine.
-        run(&format!("{WATCH} {how} --token secret")).await.code(0);
-        // Another server over TLS receives them, as with kubectl.
+        // A token from the command line may be sent within this machine.
+        run(&format!("{WATCH} {flags} --token secret")).await.code(0);
+        // Another server receives them over TLS, as with kubectl.
         let other = kubeconfig(&directory, "https://127.0.0.1:1", &user);
-        run(&format!("{WATCH} {other} --server {}", plain.url())).await.code(4).said("401");
+        run(&format!("{WATCH} {other} --server {}", plain.url())).await.code(4).stderr_has("401");
         assert!(!std::path::Path::new(&ran).exists());
         run(&format!("{WATCH} {other} --server {}", secure.url())).await.code(0);
         std::fs::remove_file(&ran).ok();
     }
     let port = plain.address().port();
     run(&format!("{WATCH} --server http://localhost:{port} --token secret")).await.code(0);
-    // Another machine, as far as can be seen.
+    // This address looks like another machine's.
     let elsewhere = format!("{WATCH} --server http://0.0.0.0:{port} --token secret");
-    run(&elsewhere).await.code(1).said("not sent without TLS to http://0.0.0.0");
+    run(&elsewhere).await.code(1).stderr_has("not sent without TLS to http://0.0.0.0");
 }
 
+/// A namespace must be a single segment of a URL path.
 // contract: L-22a
 #[tokio::test]
-async fn a_namespace_that_is_no_segment_of_a_path_is_refused() {
+async fn invalid_namespaces_are_rejected() {
     let server = server(0).await;
     for namespace in ["kube-system/secrets?x=", "..", "a%2Fb"] {
         for command in ["watch pods --until-synced", "get pods"] {
             let ended = run(&format!("{command} -n {namespace} --server {}", server.url())).await;
-            ended.code(2).said("namespace").said(namespace);
+            ended.code(2).stderr_has("namespace").stderr_has(namespace);
         }
     }
 }

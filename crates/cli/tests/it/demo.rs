@@ -22,13 +22,13 @@ async fn shows_a_cluster_and_ends_with_a_summary() {
             assert!(lines.iter().any(|line| line.starts_with(part)), "no {part:?} in {ended:#?}");
         }
         assert_eq!(ended.stderr, "", "{ended:#?}");
-        // Not a terminal: no colours and nothing that moves a cursor.
+        // Standard output is no terminal: no colours and no cursor movement.
         assert!(!ended.stdout.contains('\u{1b}'), "{ended:#?}");
     }
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_with_the_summary() {
+async fn signal_ends_the_demo_with_the_summary() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut program = Program::start("");
         while !program.line().await.starts_with("in sync: ") {}
@@ -40,7 +40,7 @@ async fn a_signal_ends_it_with_the_summary() {
 }
 
 #[tokio::test]
-async fn nobody_reading_ends_it_quietly() {
+async fn closed_stdout_ends_the_demo_quietly() {
     let mut program = Program::start("demo");
     program.line().await;
     program.close_stdout();
@@ -49,7 +49,7 @@ async fn nobody_reading_ends_it_quietly() {
     assert_eq!(ended.stderr, "");
 }
 
-/// Runs it on a terminal; what it has shown.
+/// Runs the program on a terminal, and returns its exit code and output.
 async fn on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(&size, None).unwrap();
@@ -57,21 +57,21 @@ async fn on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (Opt
     command.args(arguments).env_clear().envs(environment.iter().copied()).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::from(terminal.slave)).stderr(Stdio::inherit());
     let mut child = command.spawn().unwrap();
-    // It holds the program's side of the terminal, which has to be closed for the reader to see the end.
+    // The command holds the program's side of the terminal; the reader sees the end only when it is closed.
     drop(command);
     let mut master = File::from(terminal.master);
     let shown = tokio::task::spawn_blocking(move || {
         let mut shown = Vec::new();
-        // The end of a terminal is an error on Linux.
+        // On Linux, reading the end of a terminal fails.
         let _ = master.read_to_end(&mut shown);
         String::from_utf8_lossy(&shown).into_owned()
     });
     let ended = async { (child.wait().await.unwrap().code(), shown.await.unwrap()) };
-    tokio::time::timeout(crate::common::BOUND, ended).await.expect("it ends in time")
+    tokio::time::timeout(crate::common::BOUND, ended).await.expect("the program ends in time")
 }
 
 #[tokio::test]
-async fn is_live_on_a_terminal() {
+async fn terminal_output_is_live() {
     let (code, shown) = on_a_terminal(&["--for", "2s"], &[("TERM", "xterm-256color")]).await;
     assert_eq!(code, Some(0), "{shown}");
     for part in

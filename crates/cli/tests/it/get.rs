@@ -41,14 +41,14 @@ async fn one_object_is_found_by_its_key() {
     assert_eq!(rows(&server, "namespaces other").await[1][0], "other");
 
     let url = server.url();
-    run(&format!("get pods missing --server {url}")).await.code(1).said("pods \"missing\" not found");
-    run(&format!("get pods x --server {url}")).await.code(1).said("not found");
-    run(&format!("get pods a/b/c --server {url}")).await.code(2).said("more than one '/'");
-    run(&format!("get pods other/x -n default --server {url}")).await.code(2).said("not in namespace");
+    run(&format!("get pods missing --server {url}")).await.code(1).stderr_has("pods \"missing\" not found");
+    run(&format!("get pods x --server {url}")).await.code(1).stderr_has("not found");
+    run(&format!("get pods a/b/c --server {url}")).await.code(2).stderr_has("more than one '/'");
+    run(&format!("get pods other/x -n default --server {url}")).await.code(2).stderr_has("not in namespace");
 }
 
 #[tokio::test]
-async fn json_is_the_object() {
+async fn json_is_the_whole_object() {
     let server = with_pods().await;
     let ended = run(&format!("get pods other/x -o json --server {}", server.url())).await;
     ended.code(0);
@@ -60,13 +60,13 @@ async fn json_is_the_object() {
 }
 
 #[tokio::test]
-async fn indexes_find_and_are_listed() {
+async fn indexes_can_be_queried_and_listed() {
     let server = with_pods().await;
     assert_eq!(rows(&server, "pods -A --index node=node-1").await.len(), 3);
     assert_eq!(rows(&server, "pods -A --index label=app=web").await.len(), 4);
     assert_eq!(rows(&server, "pods -A --index namespace=other").await.len(), 2);
     let none = run(&format!("get pods -A --index node=nowhere --server {}", server.url())).await;
-    none.code(0).said("no pods found");
+    none.code(0).stderr_has("no pods found");
     assert_eq!(none.stdout, "");
     let listed = rows(&server, "pods -A --list-indexes").await;
     assert_eq!(listed[0], ["INDEX", "VALUE", "OBJECTS"]);
@@ -86,26 +86,26 @@ async fn indexes_find_and_are_listed() {
     run(&format!("get pods --index nope=1 --server {url}"))
         .await
         .code(2)
-        .said("no index \"nope\"")
-        .said("node");
-    run(&format!("get pods --index node --server {url}")).await.code(2).said("NAME=VALUE");
+        .stderr_has("no index \"nope\"")
+        .stderr_has("node");
+    run(&format!("get pods --index node --server {url}")).await.code(2).stderr_has("NAME=VALUE");
 }
 
 #[tokio::test]
-async fn a_server_that_has_protobuf_is_read_as_well() {
+async fn protobuf_is_requested_and_decoded() {
     let server = server_with_protobuf(2).await;
     let mut owned = pod("default", "owned");
     owned["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u"}]);
     server.create(owned).unwrap();
-    let at = |line: &str| format!("{line} --server {}", server.url());
+    let command = |line: &str| format!("{line} --server {}", server.url());
     let rows = rows(&server, "pods -o wide -v --index owner=ReplicaSet/web").await;
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!(rows[1][..4], ["default", "owned", "Running", "node-1"]);
-    let ended = run(&at("get pods -v")).await;
-    ended.code(0).said("encoding=\"application/vnd.kubernetes.protobuf\"");
+    let ended = run(&command("get pods -v")).await;
+    ended.code(0).stderr_has("encoding=\"application/vnd.kubernetes.protobuf\"");
     assert_eq!(ended.stdout.lines().count(), 4);
-    let ended = run(&at("get pods -o json")).await;
+    let ended = run(&command("get pods -o json")).await;
     ended.code(0);
     let lines = ended.json();
     assert_eq!(lines.len(), 3);

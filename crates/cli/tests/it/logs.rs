@@ -1,4 +1,4 @@
-//! Logs: on standard error, and as many as asked for.
+//! Logs on standard error, and their verbosity.
 
 use crate::common::Program;
 
@@ -6,19 +6,19 @@ async fn logs(flags: &str, environment: &[(&str, &str)]) -> String {
     let line = format!("watch pods --embedded --until-synced -o json {flags}");
     let ended = Program::start_with(line.split_whitespace(), environment).ended().await;
     ended.code(0);
-    // Nothing of it is among the lines: all of them are JSON.
+    // Standard output has no log lines: all its lines are JSON.
     assert!(ended.json().len() > 20);
     ended.stderr
 }
 
 #[tokio::test]
-async fn there_are_none_unless_asked_for() {
+async fn nothing_is_logged_by_default() {
     assert_eq!(logs("", &[]).await, "");
     assert_eq!(logs("", &[("RUST_LOG", "")]).await, "");
 }
 
 #[tokio::test]
-async fn verbosity_and_the_environment_ask_for_them() {
+async fn flags_and_environment_set_the_verbosity() {
     let own = "DEBUG kinformer_";
     assert!(logs("-v", &[]).await.contains("INFO kinformer"));
     assert!(logs("-vv", &[]).await.contains(own));

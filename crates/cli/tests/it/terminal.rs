@@ -1,4 +1,4 @@
-//! What others have written cannot act on a terminal, and cannot pass for a line of the program.
+//! Foreign text cannot control a terminal, and cannot imitate a line of the program.
 
 use crate::common::{BOUND, Ended, Program, run, server};
 use kinformer_apiserver::{ApiServer, Fault};
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A window title, a cleared screen, a forged line, and text that runs the other way.
+/// Sets the window title, clears the screen, forges a line, and reverses the text direction.
 const HOSTILE: &str =
     "x\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\r\nadd     pods forged\u{202e}\u{200b}\u{2028}\u{7f}";
 
-/// Printable, or the end of a line.
+/// Asserts that a text has only printable characters and line ends.
 #[track_caller]
 fn is_plain(text: &str) {
-    let acts =
+    let is_control =
         |char: &char| *char != '\n' && (char.is_control() || "\u{202e}\u{200b}\u{2028}".contains(*char));
-    assert_eq!(text.chars().find(acts), None, "in {text:?}");
+    assert_eq!(text.chars().find(is_control), None, "in {text:?}");
 }
 
-/// No line begins as the forged one does.
+/// Asserts that no line starts like the forged one.
 #[track_caller]
 fn has_no_forged_line(text: &str) {
     is_plain(text);
@@ -45,15 +45,15 @@ fn hostile_pod(name: &str) -> Value {
     })
 }
 
-/// As it stands in JSON, without the quotes.
+/// Returns the text as encoded in JSON, without the quotes.
 fn in_json(text: &str) -> String {
     let json = serde_json::to_string(text).unwrap();
     json[1..json.len() - 1].to_owned()
 }
 
-/// The URL under which a server answers with `to` in the place of `from`, where that is in JSON and as long.
+/// Starts a proxy that replaces `from` by `to` in responses, and returns its URL. Both have the same length in JSON.
 async fn replacing(server: &ApiServer, from: String, to: String) -> String {
-    assert_eq!(from.len(), to.len(), "lengths are said before");
+    assert_eq!(from.len(), to.len(), "content-length must not change");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let address = server.address();
@@ -75,10 +75,10 @@ async fn forward(client: TcpStream, server: TcpStream, from: String, to: String)
     let mut read = [0; 4096];
     while let Ok(count @ 1..) = from_server.read(&mut read).await {
         waiting.extend_from_slice(&read[..count]);
-        while let Some(at) = waiting.windows(from.len()).position(|part| part == from) {
-            waiting.splice(at..at + from.len(), to.bytes());
+        while let Some(position) = waiting.windows(from.len()).position(|part| part == from) {
+            waiting.splice(position..position + from.len(), to.bytes());
         }
-        // What may be the beginning of it waits for the rest.
+        // A possible start of `from` waits for the rest.
         let kept = (1..from.len()).rev().find(|count| waiting.ends_with(&from[..*count])).unwrap_or(0);
         let ready: Vec<u8> = waiting.drain(..waiting.len() - kept).collect();
         if to_client.write_all(&ready).await.is_err() {
@@ -88,7 +88,7 @@ async fn forward(client: TcpStream, server: TcpStream, from: String, to: String)
     let _ = to_client.write_all(&waiting).await;
 }
 
-/// A server with hostile fields, and the URL under which a pod of it has this name, which it would not let through.
+/// Starts a server with hostile fields, and a proxy that gives one of its pods this name, which the server rejects.
 async fn hostile(name: &str) -> (ApiServer, String) {
     let server = server(1).await;
     let name = in_json(name);
@@ -101,7 +101,7 @@ async fn hostile(name: &str) -> (ApiServer, String) {
 
 // contract: T-01b
 #[tokio::test]
-async fn objects_are_shown_in_their_own_line_in_every_form_of_output() {
+async fn every_format_prints_an_object_on_one_line() {
     let (_server, url) = hostile(HOSTILE).await;
     for line in [
         "watch pods -A --until-synced",
@@ -120,14 +120,15 @@ async fn objects_are_shown_in_their_own_line_in_every_form_of_output() {
             assert!(ended.stdout.contains("x\\u{1b}]0;title\\u{7}"), "{line}: {ended:#?}");
         }
     }
-    // A line for each object and nothing else.
+    // One line for each object, and no others.
     let ended = run(&format!("get pods -A -o wide --server {url}")).await;
     assert_eq!(ended.stdout.lines().count(), 4, "{ended:#?}");
 }
 
+/// JSON output preserves every character. Characters that could control a terminal are escaped in ASCII.
 // contract: T-02a, T-02b
 #[tokio::test]
-async fn json_keeps_every_character_and_writes_it_in_ascii_where_a_terminal_would_act() {
+async fn json_escapes_characters_that_control_a_terminal() {
     let (_server, url) = hostile(HOSTILE).await;
     let ended = run(&format!("get pods -A -o json --server {url}")).await;
     ended.code(0);
@@ -147,7 +148,7 @@ async fn json_keeps_every_character_and_writes_it_in_ascii_where_a_terminal_woul
     assert!(ended.json().iter().any(|line| line["value"] == HOSTILE), "{ended:#?}");
 }
 
-/// Answers every request with this status and message.
+/// Starts a server that responds to every request with this status and a hostile message.
 async fn refusing(code: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -172,26 +173,26 @@ async fn refusing(code: u16) -> String {
 
 // contract: T-01c
 #[tokio::test]
-async fn what_a_server_says_is_one_line_on_stderr() {
+async fn server_messages_are_one_line_on_stderr() {
     for (code, exit) in [(403, 4), (500, 1)] {
         let url = refusing(code).await;
         let ended = run(&format!("get pods --server {url} -vv")).await;
-        ended.code(exit).said("title\\u{7}");
+        ended.code(exit).stderr_has("title\\u{7}");
         is_safe(&ended);
     }
 }
 
 // contract: T-01c, T-01d
 #[tokio::test]
-async fn logs_keep_to_their_line() {
+async fn log_messages_are_one_line() {
     const FORGED: &str = "a/b/c\u{1b}[2J\nadd     pods forged";
     const SHOWN: &str = "a/b/c\\u{1b}[2J\\nadd     pods forged";
-    // No key can be made of it, and what is wrong with it is logged.
+    // The name is not a valid key, and the error is logged.
     let (_server, url) = hostile(FORGED).await;
     let ended = run(&format!("watch pods -A --until-synced --eager -vv --server {url}")).await;
-    ended.code(0).said(SHOWN);
+    ended.code(0).stderr_has(SHOWN);
     is_safe(&ended);
-    // So is why a list has failed, in the words of the server.
+    // The message of a failed list is logged too.
     let server = server(0).await;
     server.faults().inject(Fault::internal_error().resource("pods").always());
     let message = "Internal error occurred: injected fault";
@@ -200,13 +201,13 @@ async fn logs_keep_to_their_line() {
         replacing(&server, message.into(), format!("{forged}{}", "x".repeat(message.len() - forged.len())))
             .await;
     let ended = run(&format!("watch pods -A --for 2s -vv --server {url}")).await;
-    ended.said(SHOWN);
+    ended.stderr_has(SHOWN);
     is_safe(&ended);
 }
 
 // contract: T-01e
 #[tokio::test]
-async fn a_command_line_that_is_refused_is_shown_as_text() {
+async fn invalid_arguments_are_escaped_in_errors() {
     for words in [
         &["watch", HOSTILE, "--server", "http://127.0.0.1:1"][..],
         &["get", "pods", HOSTILE, HOSTILE],
@@ -235,7 +236,7 @@ async fn a_command_line_that_is_refused_is_shown_as_text() {
 
 // contract: T-01b
 #[tokio::test]
-async fn the_demo_shows_what_others_write_into_its_cluster_as_text() {
+async fn demo_escapes_objects_of_other_clients() {
     let mut program = Program::start("demo --for 20s");
     let first = program.line().await;
     let url = first.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
@@ -247,20 +248,20 @@ async fn the_demo_shows_what_others_write_into_its_cluster_as_text() {
         http::Request::post("/api/v1/namespaces/shop/pods").header("content-type", "application/json");
     let mut object: Value = serde_json::from_slice(&body).unwrap();
     object["metadata"]["namespace"] = "shop".into();
-    // The server takes no such labels from a client.
+    // The server rejects hostile labels.
     object["metadata"]["labels"] = json!({"app": "web"});
     let request = request.body(object.to_string().into_bytes()).unwrap();
     tokio::time::timeout(BOUND, client.request_text(request)).await.unwrap().unwrap();
-    let told = loop {
+    let shown = loop {
         let line = program.line().await;
         is_plain(&line);
         if line.contains("intruder") {
             break line;
         }
-        assert!(!line.starts_with("ended"), "nothing about it was shown");
+        assert!(!line.starts_with("ended"), "the pod was not shown");
     };
-    assert!(told.starts_with("add"), "{told}");
-    assert!(told.contains("\\u{1b}]0;title"), "{told}");
+    assert!(shown.starts_with("add"), "{shown}");
+    assert!(shown.contains("\\u{1b}]0;title"), "{shown}");
     program.signal(nix::sys::signal::Signal::SIGINT);
     is_safe(&program.ended().await);
 }

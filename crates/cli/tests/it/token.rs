@@ -1,4 +1,4 @@
-//! Tokens: from files and the environment, and never shown.
+//! Tokens from flags, files and the environment, which are never printed.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +11,7 @@ const SECRET: &str = "s3cret-t0ken";
 const WATCH: &str = "watch pods -o json --until-synced";
 
 #[track_caller]
-fn keeps_it_secret(ended: &Ended) {
+fn has_no_secret(ended: &Ended) {
     for text in [&ended.stdout, &ended.stderr] {
         assert!(!text.contains(SECRET), "{ended:#?}");
     }
@@ -21,9 +21,11 @@ async fn run_with(line: &str, environment: &[(&str, &str)]) -> Ended {
     Program::start_with(line.split_whitespace(), environment).ended().await
 }
 
+/// A token comes from a flag, a file or the environment. Flags take precedence over the environment, which takes
+/// precedence over a kubeconfig.
 // contract: T-03a
 #[tokio::test]
-async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
+async fn token_sources_have_a_precedence() {
     let server = ApiServer::builder().token(SECRET).start().await.unwrap();
     let directory = Directory::new("token");
     let (file, other) = (directory.file("token"), directory.file("other"));
@@ -31,56 +33,56 @@ async fn a_token_comes_from_a_flag_a_file_or_the_environment() {
     for text in [SECRET.to_owned(), format!("{SECRET}\n"), format!(" {SECRET}\r\n\n")] {
         fs::write(&file, text).unwrap();
         let ended = run(&format!("{watch} --token-file {file} -vvv")).await;
-        keeps_it_secret(ended.code(0));
+        has_no_secret(ended.code(0));
     }
     let environment = [("KINFORMER_TOKEN", SECRET)];
-    keeps_it_secret(run_with(&format!("{watch} -vvv"), &environment).await.code(0));
-    // Each of the flags comes before it, and it before what a kubeconfig says.
+    has_no_secret(run_with(&format!("{watch} -vvv"), &environment).await.code(0));
+    // Flags take precedence over the environment, and the environment over a kubeconfig.
     fs::write(&other, "wrong").unwrap();
     run_with(&format!("{watch} --token-file {other}"), &environment).await.code(4);
     run_with(&format!("{watch} --token wrong"), &environment).await.code(4);
     run_with(&format!("{watch} --token {SECRET}"), &[("KINFORMER_TOKEN", "wrong")]).await.code(0);
     let config = directory.file("config");
-    // Those of a kubeconfig are sent over TLS only.
+    // Tokens of a kubeconfig are sent only over TLS.
     let secure = ApiServer::builder().tls().token(SECRET).start().await.unwrap();
     fs::write(&config, secure.kubeconfig()).unwrap();
     let with_config = format!("{WATCH} --kubeconfig {config}");
     run_with(&with_config, &[("KINFORMER_TOKEN", "wrong")]).await.code(4);
     run_with(&with_config, &[("KINFORMER_TOKEN", "")]).await.code(0);
-    // It says nothing about a cluster that needs none.
+    // A cluster without authentication ignores it.
     run_with(&format!("{WATCH} --embedded"), &environment).await.code(0);
     server.shutdown().await;
 }
 
 // contract: T-03b
 #[tokio::test]
-async fn what_is_no_token_is_an_error_that_does_not_repeat_it() {
+async fn invalid_token_is_an_error_without_its_text() {
     let directory = Directory::new("no-token");
     let file = directory.file("token");
     for text in [String::new(), "\n".to_owned(), format!("{SECRET} and more"), format!("{SECRET}\u{1b}[2J")] {
         fs::write(&file, &text).unwrap();
         for line in [format!("{WATCH} --server http://127.0.0.1:1"), "api-server".to_owned()] {
             let ended = run(&format!("{line} --token-file {file}")).await;
-            ended.code(1).said("--token-file").said(&file);
-            keeps_it_secret(&ended);
+            ended.code(1).stderr_has("--token-file").stderr_has(&file);
+            has_no_secret(&ended);
             let words = line.split_whitespace().chain(["--token", &text]);
             let ended = Program::start_with(words, &[]).ended().await;
-            keeps_it_secret(ended.code(1).said("--token"));
+            has_no_secret(ended.code(1).stderr_has("--token"));
             if !text.is_empty() {
                 let ended = run_with(&line, &[("KINFORMER_TOKEN", &text)]).await;
-                keeps_it_secret(ended.code(1).said("KINFORMER_TOKEN"));
+                has_no_secret(ended.code(1).stderr_has("KINFORMER_TOKEN"));
             }
         }
     }
     let missing = directory.file("missing");
-    run(&format!("{WATCH} --token-file {missing}")).await.code(2).said("no cluster");
-    run(&format!("api-server --token-file {missing}")).await.code(1).said(&missing);
+    run(&format!("{WATCH} --token-file {missing}")).await.code(2).stderr_has("no cluster");
+    run(&format!("api-server --token-file {missing}")).await.code(1).stderr_has(&missing);
     let both = run(&format!("api-server --token {SECRET} --token-file {file}")).await;
-    keeps_it_secret(both.code(2).said("cannot be used with"));
-    // Nor does a command line that is wrong elsewhere, or has characters in it that cannot be shown.
+    has_no_secret(both.code(2).stderr_has("cannot be used with"));
+    // Other errors of the command line do not print the token either, nor do characters that cannot be printed.
     for wrong in ["--nonsense", "\u{1b}[2J"] {
         let ended = Program::start_with(["api-server", "--token", SECRET, wrong], &[]).ended().await;
-        keeps_it_secret(ended.code(2));
+        has_no_secret(ended.code(2));
     }
 }
 
@@ -90,7 +92,7 @@ async fn the_api_server_never_prints_its_token() {
     let directory = Directory::new("server-token");
     let (file, config) = (directory.file("token"), directory.file("config"));
     fs::write(&file, format!("{SECRET}\n")).unwrap();
-    for (line, environment, said) in [
+    for (line, environment, hint) in [
         (format!("--token {SECRET}"), &[][..], "--token TOKEN"),
         (format!("--token-file {file}"), &[], file.as_str()),
         (String::new(), &[("KINFORMER_TOKEN", SECRET)], "$KINFORMER_TOKEN"),
@@ -106,20 +108,20 @@ async fn the_api_server_never_prints_its_token() {
         run(&format!("{watch} --token-file {file}")).await.code(0);
         program.signal(Signal::SIGTERM);
         let ended = program.ended().await;
-        keeps_it_secret(ended.code(0).said(said));
+        has_no_secret(ended.code(0).stderr_has(hint));
         assert!(!ended.stderr.contains("no credentials are required"), "{ended:#?}");
     }
-    // Without one it says so.
+    // A server without a token prints a warning.
     let mut program = Program::start("api-server");
     let url = program.line().await;
     run(&format!("{WATCH} --server {url} --token any")).await.code(0);
     program.signal(Signal::SIGTERM);
-    program.ended().await.code(0).said("no credentials are required");
+    program.ended().await.code(0).stderr_has("no credentials are required");
 }
 
 // contract: T-04b, T-04c
 #[tokio::test]
-async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
+async fn only_the_owner_can_read_a_written_kubeconfig() {
     let directory = Directory::new("private");
     let config = directory.file("config");
     fs::write(&config, "x".repeat(10_000)).unwrap();
@@ -132,22 +134,22 @@ async fn a_kubeconfig_with_a_token_is_for_its_owner_alone() {
     program.signal(Signal::SIGTERM);
     program.ended().await.code(0);
 
-    // What a link points to is somebody else's choice.
+    // The target of a link may be chosen by another user.
     let (target, link) = (directory.file("target"), directory.file("link"));
     fs::write(&target, "before").unwrap();
     symlink(&target, &link).unwrap();
     let ended = run(&format!("api-server --token {SECRET} --kubeconfig-out {link}")).await;
-    keeps_it_secret(ended.code(1).said("symbolic link").said(&link));
+    has_no_secret(ended.code(1).stderr_has("symbolic link").stderr_has(&link));
     assert_eq!(fs::read_to_string(&target).unwrap(), "before");
     run(&format!("api-server --kubeconfig-out {}", directory.file("")))
         .await
         .code(1)
-        .said("not a regular file");
+        .stderr_has("not a regular file");
 }
 
 // contract: T-04a
 #[tokio::test]
-async fn a_broken_kubeconfig_is_not_quoted() {
+async fn invalid_kubeconfig_is_not_quoted() {
     let directory = Directory::new("broken-config");
     let config = directory.file("config");
     let head = "apiVersion: v1\nkind: Config\ncurrent-context: a\nusers:\n- name: u\n  user:";
@@ -159,13 +161,13 @@ async fn a_broken_kubeconfig_is_not_quoted() {
     ] {
         fs::write(&config, format!("{head}{user}")).unwrap();
         let ended = run(&format!("{WATCH} --kubeconfig {config}")).await;
-        keeps_it_secret(ended.code(1).said(&config).said("line"));
+        has_no_secret(ended.code(1).stderr_has(&config).stderr_has("line"));
     }
 }
 
 // contract: E-09c
 #[tokio::test]
-async fn names_of_the_api_server_can_be_added() {
+async fn accept_host_adds_a_host_name() {
     let mut program = Program::start("api-server --accept-host dev.example");
     let url = program.line().await;
     let uri: http::Uri = url.parse().unwrap();

@@ -1,4 +1,4 @@
-//! `kinformer watch`: lines, ends, failures.
+//! `kinformer watch`: its lines, exit conditions and failures.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use kinformer_apiserver::{Fault, Verb};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// A server that nobody is told of in another way.
-fn at(server: &kinformer_apiserver::ApiServer, line: &str) -> String {
+/// Adds the flag that selects this server.
+fn with_server(server: &kinformer_apiserver::ApiServer, line: &str) -> String {
     format!("{line} --server {}", server.url())
 }
 
 #[tokio::test]
-async fn json_lines_tell_every_change_and_its_versions() {
+async fn json_lines_have_every_change_and_its_versions() {
     let server = server(2).await;
-    let mut program = Program::start(&at(&server, "watch pods -o json"));
+    let mut program = Program::start(&with_server(&server, "watch pods -o json"));
     let lines = program.until("synced").await;
     let keys: Vec<&Value> =
         lines.iter().filter(|line| line["event"] == "add").map(|line| &line["key"]).collect();
@@ -54,12 +54,13 @@ async fn json_lines_tell_every_change_and_its_versions() {
     assert_eq!((last.len(), ended.stderr.as_str()), (1, ""));
 }
 
+/// A deletion that is missed during an outage is printed with an unknown final state.
 #[tokio::test]
-async fn a_missed_deletion_is_told_as_one() {
+async fn missed_deletion_is_printed_as_delete() {
     let server = server(2).await;
-    let mut program = Program::start(&at(&server, "watch pods -o json"));
+    let mut program = Program::start(&with_server(&server, "watch pods -o json"));
     program.until("synced").await;
-    // Gone while nobody could watch, and out of the history when one can again.
+    // The deletion happens while no watch is possible, and is compacted before the next one.
     server.faults().refuse_connections().await;
     server.drop_connections();
     server.delete("v1", "Pod", "default", "p1").unwrap();
@@ -77,7 +78,7 @@ async fn a_missed_deletion_is_told_as_one() {
 #[tokio::test]
 async fn several_resources_are_watched_at_once() {
     let server = server(3).await;
-    let ended = run(&at(&server, "watch ns,po cm -A -o json --until-synced")).await;
+    let ended = run(&with_server(&server, "watch ns,po cm -A -o json --until-synced")).await;
     ended.code(0);
     let mut counts = BTreeMap::new();
     let lines = ended.json();
@@ -93,7 +94,7 @@ async fn several_resources_are_watched_at_once() {
 }
 
 #[tokio::test]
-async fn namespaces_and_selectors_select() {
+async fn namespaces_and_selectors_filter_objects() {
     let server = server(1).await;
     server.create(pod("other", "x")).unwrap();
     let mut elsewhere = pod("other", "y");
@@ -109,7 +110,7 @@ async fn namespaces_and_selectors_select() {
         ("-A --field-selector spec.nodeName=node-2", vec!["other/y"]),
         ("-A --selector app --metadata-only", vec!["default/p0", "other/x", "other/y"]),
     ] {
-        let ended = run(&at(&server, &format!("watch pods -o json --until-synced {flags}"))).await;
+        let ended = run(&with_server(&server, &format!("watch pods -o json --until-synced {flags}"))).await;
         ended.code(0);
         let lines = ended.json();
         let mut found: Vec<&str> = lines.iter().filter_map(|line| line["key"].as_str()).collect();
@@ -119,9 +120,9 @@ async fn namespaces_and_selectors_select() {
 }
 
 #[tokio::test]
-async fn an_object_that_leaves_the_selection_is_told_as_deleted() {
+async fn object_leaving_the_selection_is_deleted() {
     let server = server(1).await;
-    let mut program = Program::start(&at(&server, "watch pods -o json -l app=web"));
+    let mut program = Program::start(&with_server(&server, "watch pods -o json -l app=web"));
     program.until("synced").await;
     let mut leaving = pod("default", "p0");
     leaving["metadata"]["labels"]["app"] = "other".into();
@@ -130,69 +131,69 @@ async fn an_object_that_leaves_the_selection_is_told_as_deleted() {
 }
 
 #[tokio::test]
-async fn text_is_for_people() {
+async fn text_output_has_columns_and_a_summary() {
     let server = server(1).await;
-    let ended = run(&at(&server, "watch pods --until-synced")).await;
+    let ended = run(&with_server(&server, "watch pods --until-synced")).await;
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines[0], "initial pods default/p0");
     assert!(lines[1].starts_with("synced  pods 1 objects in "), "{lines:?}");
     assert_eq!(lines[2], "stopped pods 1 adds, 0 updates, 0 deletes, 0 relists");
-    let wide = run(&at(&server, "watch pods --until-synced -o wide")).await;
+    let wide = run(&with_server(&server, "watch pods --until-synced -o wide")).await;
     assert!(wide.stdout.contains("phase=Running node=node-1 labels=app=web"), "{wide:?}");
-    let metadata = run(&at(&server, "watch pods --until-synced -o wide --metadata-only")).await;
+    let metadata = run(&with_server(&server, "watch pods --until-synced -o wide --metadata-only")).await;
     assert!(metadata.stdout.contains("labels=app=web"), "{metadata:?}");
     assert!(!metadata.stdout.contains("phase="), "{metadata:?}");
 }
 
 #[tokio::test]
-async fn a_period_ends_it() {
+async fn for_limits_the_duration() {
     let server = server(1).await;
-    let ended = run(&at(&server, "watch pods -o json --for 300ms")).await;
+    let ended = run(&with_server(&server, "watch pods -o json --for 300ms")).await;
     ended.code(0);
     assert_eq!(ended.json().last().unwrap()["event"], "stopped");
-    // Not in sync when it is over: too late.
+    // The duration ends before the sync: an error.
     server.faults().inject(Fault::stall().on(Verb::List).always());
     server.faults().inject(Fault::stall().on(Verb::Watch).always());
-    let ended = run(&at(&server, "watch pods -o json --until-synced --for 300ms")).await;
-    ended.code(3).said("not in sync after 300ms: pods");
+    let ended = run(&with_server(&server, "watch pods -o json --until-synced --for 300ms")).await;
+    ended.code(3).stderr_has("not in sync after 300ms: pods");
     assert_eq!(ended.json()[0]["secondsToSync"], Value::Null);
 }
 
 #[tokio::test]
-async fn what_one_may_not_list_ends_it_at_once() {
+async fn forbidden_list_ends_the_program() {
     let server = server(1).await;
     server.faults().inject(Fault::forbidden().on(Verb::List).resource("pods").always());
     server.faults().inject(Fault::forbidden().on(Verb::Watch).resource("pods").always());
-    let ended = run(&at(&server, "watch pods,ns -o json")).await;
-    ended.code(4).said("refuses to list pods in namespace \"default\"").said("403");
-    let get = run(&at(&server, "get pods")).await;
-    get.code(4).said("403");
+    let ended = run(&with_server(&server, "watch pods,ns -o json")).await;
+    ended.code(4).stderr_has("refuses to list pods in namespace \"default\"").stderr_has("403");
+    let get = run(&with_server(&server, "get pods")).await;
+    get.code(4).stderr_has("403");
 }
 
 #[tokio::test]
-async fn a_server_that_fails_for_a_while_is_waited_for() {
+async fn transient_errors_are_retried() {
     let server = server(1).await;
     server.faults().inject(Fault::internal_error().on(Verb::List).times(1));
     server.faults().inject(Fault::internal_error().on(Verb::Watch).times(1));
-    let ended = run(&at(&server, "watch pods -o json --until-synced")).await;
-    ended.code(0).said("WARN");
+    let ended = run(&with_server(&server, "watch pods -o json --until-synced")).await;
+    ended.code(0).stderr_has("WARN");
     assert_eq!(ended.json()[0]["key"], "default/p0");
 }
 
 #[tokio::test]
-async fn a_selector_that_the_server_does_not_know_is_told() {
+async fn unsupported_selector_is_reported() {
     let server = server(1).await;
-    let ended = run(&at(&server, "watch pods --field-selector bogus=1")).await;
-    ended.code(1).said("bogus");
+    let ended = run(&with_server(&server, "watch pods --field-selector bogus=1")).await;
+    ended.code(1).stderr_has("bogus");
 }
 
 #[tokio::test]
-async fn nobody_reading_ends_it_quietly() {
+async fn closed_stdout_ends_the_program_quietly() {
     let server = server(100).await;
-    let mut program = Program::start(&at(&server, "watch pods -o json"));
+    let mut program = Program::start(&with_server(&server, "watch pods -o json"));
     program.line().await;
     program.close_stdout();
-    // There is something more to print, which nobody takes.
+    // Another event makes the program write to the closed pipe.
     server.create(pod("default", "one-more")).unwrap();
     let ended = program.ended().await;
     ended.code(0);
@@ -200,25 +201,25 @@ async fn nobody_reading_ends_it_quietly() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_it_while_nothing_answers() {
+async fn signal_ends_the_program_while_requests_stall() {
     let server = server(1).await;
     server.faults().inject(Fault::stall().always());
-    let mut line = at(&server, "watch pods -o json");
+    let mut line = with_server(&server, "watch pods -o json");
     line.push_str(" -vv");
     let program = Program::start(&line);
-    // It has asked, and waits.
-    let asked = async {
+    // Wait until the program has sent a request.
+    let requested = async {
         while server.metrics().requests_for(Verb::Other, "") == 0 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::common::BOUND, asked).await.expect("it asks");
+    tokio::time::timeout(crate::common::BOUND, requested).await.expect("a request");
     program.signal(Signal::SIGINT);
     program.ended().await.code(0);
 }
 
 #[tokio::test]
-async fn the_embedded_cluster_needs_nothing_else() {
+async fn embedded_cluster_needs_no_other_flags() {
     let ended = run("watch pods,nodes --embedded -o json --until-synced").await;
     ended.code(0);
     let lines = ended.json();
@@ -227,26 +228,27 @@ async fn the_embedded_cluster_needs_nothing_else() {
             .clone()
     };
     assert_eq!(count("nodes"), 5);
-    // 60 at first, but there is always something going on.
+    // 60 initially; the simulation changes this number continuously.
     assert!((20..=120).contains(&count("pods").as_u64().unwrap()));
 }
 
 #[tokio::test]
-async fn however_the_cluster_is_read_the_lines_are_the_same() {
+async fn reading_options_do_not_change_the_lines() {
     let server = server_with_protobuf(3).await;
     let mut odd = pod("default", "odd");
     odd["metadata"]["labels"] = json!({"a": "\u{e4}", "b": ""});
     odd["spec"]["nodeName"] = Value::Null;
     server.create(odd).unwrap();
-    let read = async |flags: &str, lists: bool, answers: &str| {
+    let read = async |flags: &str, lists: bool, encoding: &str| {
         let before = server.metrics().requests_for(Verb::List, "pods");
-        let ended = run(&at(&server, &format!("watch pods -o wide --until-synced -v {flags}"))).await;
-        ended
-            .code(0)
-            .said(&format!("server selected a response encoding resource=pods encoding=\"{answers}\""));
+        let ended =
+            run(&with_server(&server, &format!("watch pods -o wide --until-synced -v {flags}"))).await;
+        ended.code(0).stderr_has(&format!(
+            "server selected a response encoding resource=pods encoding=\"{encoding}\""
+        ));
         let listed = server.metrics().requests_for(Verb::List, "pods") - before;
         assert_eq!(listed > 0, lists, "{flags}");
-        // How long it took is not the same.
+        // The other lines contain durations, which vary.
         let lines = ended.stdout.lines().filter(|line| line.starts_with("initial"));
         let mut lines: Vec<_> = lines.map(str::to_owned).collect();
         lines.sort();
@@ -257,7 +259,7 @@ async fn however_the_cluster_is_read_the_lines_are_the_same() {
     assert_eq!(usual.len(), 4);
     assert!(usual[0].contains("default/odd") && usual[0].ends_with("labels=a=\u{e4},b="), "{usual:?}");
     assert!(usual[1].contains("phase=Running node=node-1 labels=app=web"), "{usual:?}");
-    for (flags, lists, answers) in [
+    for (flags, lists, encoding) in [
         ("--eager", false, protobuf),
         ("--encoding json", false, json),
         ("--encoding json --eager", false, json),
@@ -267,6 +269,6 @@ async fn however_the_cluster_is_read_the_lines_are_the_same() {
         ("--eager --encoding json --watch-list=false", true, json),
         ("--watch-list", false, protobuf),
     ] {
-        assert_eq!(read(flags, lists, answers).await, usual, "{flags}");
+        assert_eq!(read(flags, lists, encoding).await, usual, "{flags}");
     }
 }

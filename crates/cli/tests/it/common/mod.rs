@@ -1,4 +1,4 @@
-//! The program as a process.
+//! Runs the program as a process.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// How long anything may take before a test fails: a bound, not a measure.
+/// Timeout of every wait; no test measures time.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
-/// How a process ended.
+/// The exit code and the output of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -29,9 +29,9 @@ impl Ended {
         self
     }
 
-    /// Something was said on standard error.
+    /// Asserts that standard error contains this text.
     #[track_caller]
-    pub(crate) fn said(&self, part: &str) -> &Self {
+    pub(crate) fn stderr_has(&self, part: &str) -> &Self {
         assert!(self.stderr.contains(part), "no {part:?} in {self:#?}");
         self
     }
@@ -43,7 +43,7 @@ impl Ended {
     }
 }
 
-/// A process that knows no cluster but the one it is told of.
+/// A process without environment variables except the given ones, so that only the arguments select a cluster.
 pub(crate) struct Program {
     child: Child,
     stdout: Option<Lines<BufReader<ChildStdout>>>,
@@ -66,20 +66,20 @@ impl Program {
         Self { child, stdout }
     }
 
-    /// The next line on standard output.
+    /// Reads the next line of standard output.
     pub(crate) async fn line(&mut self) -> String {
         let stdout = self.stdout.as_mut().expect("not closed");
         let line = timeout(BOUND, stdout.next_line()).await.expect("a line in time").expect("readable");
         line.expect("a line before the end")
     }
 
-    /// The next line, as JSON.
+    /// Reads the next line as JSON.
     pub(crate) async fn json(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Reads JSON lines until one is of this event, which comes last.
+    /// Reads JSON lines up to and including the first with this event.
     pub(crate) async fn until(&mut self, event: &str) -> Vec<Value> {
         let mut lines = Vec::new();
         loop {
@@ -93,16 +93,16 @@ impl Program {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = self.child.id().expect("it runs");
-        kill(Pid::from_raw(id.try_into().unwrap()), signal).expect("it can be signalled");
+        let id = self.child.id().expect("still running");
+        kill(Pid::from_raw(id.try_into().unwrap()), signal).expect("signalled");
     }
 
-    /// Nobody reads its standard output any more.
+    /// Closes the reading end of standard output.
     pub(crate) fn close_stdout(&mut self) {
         self.stdout = None;
     }
 
-    /// Waits for its end, with what it has said since.
+    /// Waits until the process ends, and returns its remaining output.
     pub(crate) async fn ended(mut self) -> Ended {
         let rest = async {
             let mut stderr = String::new();
@@ -127,17 +127,17 @@ impl Program {
     }
 }
 
-/// Runs it to its end.
+/// Runs the program until it ends.
 pub(crate) async fn run(line: &str) -> Ended {
     Program::start(line).ended().await
 }
 
-/// A server with so many pods in namespace `default`.
+/// Starts a server with this many pods in namespace `default`.
 pub(crate) async fn server(pods: usize) -> ApiServer {
     server_with(pods, ProtobufAnswers::default()).await
 }
 
-/// The same, which answers in protobuf if it is asked to.
+/// Starts a server that also offers protobuf.
 pub(crate) async fn server_with_protobuf(pods: usize) -> ApiServer {
     server_with(pods, ProtobufAnswers::Offered).await
 }
@@ -160,7 +160,7 @@ pub(crate) fn pod(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// A directory of one test, removed afterwards.
+/// A temporary directory, removed when dropped.
 pub(crate) struct Directory(std::path::PathBuf);
 
 impl Directory {
