@@ -42,13 +42,13 @@ pub fn drop_contained<V>(value: V) -> Result<(), BoxError> {
 ///
 /// # Errors
 /// The accessors panicked both times.
-pub fn ask<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
+pub fn try_accessors<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
     contain(&accessors).or_else(|_| contain(&accessors))
 }
 
 /// Returns the key of an object for messages; `None` if its accessor panics or the key is invalid.
 pub fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
-    ask(|| ObjectKey::try_from(key()).ok()).ok().flatten()
+    try_accessors(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }
 
 /// Converts a panic payload into an error with the panic's message. For async code, which cannot use [`contain`].

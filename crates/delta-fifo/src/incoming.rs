@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::internal::{ask, readable_key};
+use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
     Error, KeyRef, Object, ObjectKey, PartialErrors, Parts, Replacement, ResourceVersion, Tombstone,
     Transform, VersionUpdate,
@@ -15,7 +15,8 @@ use crate::key_map::KeyMap;
 
 /// Returns the key of an object.
 pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> {
-    Ok(ask(|| ObjectKey::try_from(key())).map_err(|source| Error::Accessor { key: None, source })??)
+    Ok(try_accessors(|| ObjectKey::try_from(key()))
+        .map_err(|source| Error::Accessor { key: None, source })??)
 }
 
 /// Calls accessors of an object that has a key. If they panic, the object is left out.
@@ -23,7 +24,7 @@ pub(crate) fn call_accessors<'a, R>(
     key: impl Fn() -> KeyRef<'a>,
     accessors: impl Fn() -> R,
 ) -> Result<R, Error> {
-    ask(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
+    try_accessors(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
 }
 
 /// Checks and transforms one object. Returns it with the version it arrived with.
@@ -68,7 +69,7 @@ pub(crate) fn deletion<T: Object>(
     let mut problem = None;
     let tombstone = match (transform, tombstone) {
         (Some(transform), Tombstone::FinalState(object)) => {
-            let part = ask(|| parts.of(&object)).ok().flatten();
+            let part = try_accessors(|| parts.of(&object)).ok().flatten();
             match transform.apply_in(parts, object) {
                 Ok(object) => Tombstone::FinalState(object),
                 Err(error) => {
@@ -121,7 +122,7 @@ impl<T: Object> Incoming<T> {
             });
         }
         // Accessors that panic here are reported when the keys are read again.
-        for (earlier, key) in ask(|| duplicates(&objects)).unwrap_or_default() {
+        for (earlier, key) in try_accessors(|| duplicates(&objects)).unwrap_or_default() {
             errors.push(earlier, Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
                 *place = None;

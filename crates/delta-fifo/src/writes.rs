@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{iter, mem};
 
 use foldhash::fast::RandomState;
-use kinformer_core::internal::{ask, readable_key};
+use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
     BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement,
     ResourceVersion, Tombstone, Transform, VersionUpdate,
@@ -88,7 +88,7 @@ impl<T: Object> Settings<T> {
             _ => return self.prepare_other(delta, position, errors),
         };
         // A transform changes neither the key nor the part.
-        let result = ask(|| {
+        let result = try_accessors(|| {
             let key = object.key();
             key.check()?;
             let (key, hash) = self.key(key)?;
@@ -157,7 +157,7 @@ impl<T: Object> Settings<T> {
                 problem = Some(error);
                 None
             }
-            None => ask(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
+            None => try_accessors(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
         problem.into_iter().for_each(|problem| errors.push_applied(position, problem));
@@ -199,7 +199,7 @@ impl<T: Object> Settings<T> {
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
         let key_of = || delta.key().unwrap_or_else(|| KeyRef::named(""));
-        let result = ask(|| self.key(key_of()));
+        let result = try_accessors(|| self.key(key_of()));
         let (key, hash) = result.map_err(|source| Error::Accessor { key: None, source })??;
         Ok(Entry { delta, key, hash })
     }
@@ -395,7 +395,7 @@ impl<T: Object> Write<T> {
     pub(crate) fn key(&self) -> Option<ObjectKey> {
         let Self::One { entry, .. } = self else { return None };
         let key = || ObjectKey::try_from(entry.delta.key()?).ok();
-        entry.key.clone().or_else(|| ask(key).ok().flatten())
+        entry.key.clone().or_else(|| try_accessors(key).ok().flatten())
     }
 }
 

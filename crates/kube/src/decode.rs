@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object};
 use kinformer_reflector::{DecodeError, EventType, SourceError, WatchEvent};
 use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, Undecodable, WireEvent};
@@ -38,7 +38,7 @@ fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
 
 /// Treats an object without a valid Kubernetes key as undecodable. An object whose key panics is left to the reflector.
 fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
-    match ask(|| check_name(object.key())) {
+    match try_accessors(|| check_name(object.key())) {
         Ok(Err(error)) => Err(DecodeError::new(error)),
         _ => Ok(Arc::new(object)),
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use kinformer_core::internal::{ask, contain};
+use kinformer_core::internal::{contain, try_accessors};
 use kinformer_core::{BoxError, Object, Tombstone};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -61,7 +61,7 @@ impl Panicked {
 
     /// Creates the panic of user code for an event.
     pub(crate) fn of_event<T: Object>(event: &Event<Arc<T>>, error: BoxError) -> Self {
-        Self { key: ask(|| event.key().to_string()).unwrap_or_default(), error }
+        Self { key: try_accessors(|| event.key().to_string()).unwrap_or_default(), error }
     }
 }
 

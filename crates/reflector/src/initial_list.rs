@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::{DecodeError, EventType, WatchEvent};
@@ -44,7 +44,7 @@ impl<T: Object> InitialList<T> {
         else {
             return None;
         };
-        let panic = ask(|| _ = object.key().check()).err()?;
+        let panic = try_accessors(|| _ = object.key().check()).err()?;
         self.unreadable += 1;
         Some(panic)
     }

@@ -1,7 +1,7 @@
 //! Unreadable parts of answers: events that may concern any object, and objects of a list without a key.
 
 use kinformer_core::Object;
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 
 use crate::pager::FullList;
 use crate::{DecodeError, SourceError};
@@ -34,7 +34,7 @@ pub(crate) fn take_unreadable<T: Object>(list: &mut FullList<T>) -> (usize, Vec<
     list.objects.retain(|object| {
         let position = among_objects;
         among_objects += 1;
-        let error = match ask(|| object.key().check()) {
+        let error = match try_accessors(|| object.key().check()) {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error.into(),
             Err(panic) => panic,

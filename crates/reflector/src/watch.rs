@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{Delta, Error, Object, ResourceVersion, Sink, Tombstone};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -226,7 +226,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         let version = match &event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-                match ask(|| object.resource_version()) {
+                match try_accessors(|| object.resource_version()) {
                     Ok(version) => version,
                     // As with an object that does not decode, its known state stays.
                     Err(source) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::{ask, contain};
+use kinformer_core::internal::{contain, try_accessors};
 use kinformer_core::{Change, Delta, Object, PartialErrors};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
@@ -119,5 +119,5 @@ fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, delta: &Delta<T>) -> boo
             && new.has_same_content(old).unwrap_or(!matches!(delta, Delta::Updated(_)))
     };
     // An object whose accessor panics counts as changed.
-    Arc::ptr_eq(old, new) || ask(same).unwrap_or_default()
+    Arc::ptr_eq(old, new) || try_accessors(same).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::internal::{ask, readable_key};
+use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
     ByNamespace, Delta, Deltas, Error, Object, PartId, PartialErrors, Partition, Parts, ReadyFuture, Sink,
     Tombstone,
@@ -132,27 +132,27 @@ impl<T: Object> PartSink<T> {
     /// Returns the error of an object in another part; `None` if it is in this part.
     fn foreign(&self, object: &Arc<T>) -> Option<Error> {
         // The queue leaves out and reports an object that panics.
-        let is_foreign = ask(|| !self.parts.contains(self.part, object)).unwrap_or_default();
+        let is_foreign = try_accessors(|| !self.parts.contains(self.part, object)).unwrap_or_default();
         is_foreign.then(|| self.other_part(object))
     }
 
     /// Classifies a deletion by its final state. If that is in another part, the object left this part with its last
     /// change: the stored state of this part must be removed, and the part has reached the version.
     fn deletion(&self, object: &Arc<T>) -> Deletion<T> {
-        let error = match ask(|| self.parts.contains(self.part, object)) {
+        let error = match try_accessors(|| self.parts.contains(self.part, object)) {
             Ok(true) => return Deletion::OfPart,
             Ok(false) => self.other_part(object),
             Err(source) => Error::Accessor { key: readable_key(|| object.key()), source },
         };
         // A key of another part never had a state in this part.
-        let part = ask(|| self.parts.of_key(object.key())).ok().flatten();
+        let part = try_accessors(|| self.parts.of_key(object.key())).ok().flatten();
         if part.is_some_and(|part| part != self.part) {
             return Deletion::Foreign(error);
         }
         // The queue reports an object without a key.
         let Some(key) = readable_key(|| object.key()) else { return Deletion::OfPart };
         let tombstone = Tombstone::final_state_unknown(key, None).from_part(self.part);
-        let version = ask(|| object.resource_version()).unwrap_or_default();
+        let version = try_accessors(|| object.resource_version()).unwrap_or_default();
         let reached = Delta::Bookmark { part: self.part, resource_version: version };
         Deletion::Left([Delta::Deleted(tombstone), reached], error)
     }

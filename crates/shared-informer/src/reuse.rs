@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::Object;
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
 
@@ -18,7 +18,7 @@ pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
 /// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
 /// can be known to be the same: the versions of other sources may prove less than those of an API server.
 fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
-    let known = ask(|| {
+    let known = try_accessors(|| {
         let known = store.get(object.key())?;
         let same = Arc::ptr_eq(&known, &object)
             || object.uid().is_some()

@@ -57,7 +57,7 @@ impl Evaluated {
         Self { distinct: Some(distinct), ..Self::default() }
     }
 
-    /// Calls the functions in order; the answer of each gets the next number. A failed function is reported and has no
+    /// Calls the functions in order; the result of each gets the next number. A failed function is reported and has no
     /// values.
     pub(crate) fn evaluate<T: Object>(
         &mut self,
@@ -73,32 +73,32 @@ impl Evaluated {
                 self.values.too_long = false;
                 failed(name, source);
             }
-            self.once_each(ranges);
+            self.sort_and_deduplicate(ranges);
             self.share(text, ranges);
             self.ends.push(self.values.ranges.len() as u32);
         }
     }
 
-    /// Records empty answers of this many functions.
+    /// Records empty results for this many functions.
     pub(crate) fn skip(&mut self, functions: usize) {
         let end = self.values.ranges.len() as u32;
         self.ends.extend(std::iter::repeat_n(end, functions));
     }
 
-    /// Returns the answer with this number.
-    pub(crate) fn answer(&self, number: usize) -> Answer<'_> {
+    /// Returns the result with this number.
+    pub(crate) fn result(&self, number: usize) -> IndexResult<'_> {
         let end = |number: usize| self.ends.get(number).map_or(0, |end| *end as usize);
         let start = number.checked_sub(1).map_or(0, end);
         let ranges = self.values.ranges.get(start..end(number)).unwrap_or_default();
-        Answer { values: &self.values, ranges }
+        IndexResult { values: &self.values, ranges }
     }
 
-    /// Sorts the values of the last answer and removes duplicates.
-    fn once_each(&mut self, start: usize) {
+    /// Sorts the values of the last result and removes duplicates.
+    fn sort_and_deduplicate(&mut self, start: usize) {
         let IndexValues { text, ranges, .. } = &mut self.values;
-        let Some(answer) = ranges.get_mut(start..).filter(|answer| answer.len() > 1) else { return };
+        let Some(result) = ranges.get_mut(start..).filter(|result| result.len() > 1) else { return };
         let text = |range: &(u32, u32)| text.get(range.0 as usize..range.1 as usize).unwrap_or_default();
-        answer.sort_unstable_by(|a, b| text(a).cmp(text(b)));
+        result.sort_unstable_by(|a, b| text(a).cmp(text(b)));
         let mut kept = start;
         for next in start..ranges.len() {
             let Some(range) = ranges.get(next).copied() else { break };
@@ -112,12 +112,12 @@ impl Evaluated {
         ranges.truncate(kept);
     }
 
-    /// Makes the last answer refer to equal values that are stored already.
+    /// Makes the last result refer to equal values that are stored already.
     fn share(&mut self, text_start: usize, start: usize) {
         let Some(distinct) = &mut self.distinct else { return };
         let mut all_known = true;
-        for at in start..self.values.ranges.len() {
-            let Some(range) = self.values.ranges.get(at).copied() else { break };
+        for index in start..self.values.ranges.len() {
+            let Some(range) = self.values.ranges.get(index).copied() else { break };
             let value = self.values.text(range);
             let hash = hash_text(&distinct.hasher, value);
             let known = distinct.points.find(hash, |number| {
@@ -125,7 +125,7 @@ impl Evaluated {
             });
             match known.and_then(|number| distinct.ranges.get(number as usize)) {
                 Some(known) => {
-                    if let Some(to) = self.values.ranges.get_mut(at) {
+                    if let Some(to) = self.values.ranges.get_mut(index) {
                         *to = *known;
                     }
                 }
@@ -143,17 +143,17 @@ impl Evaluated {
 }
 
 /// The values of one object in one index.
-pub(crate) struct Answer<'a> {
+pub(crate) struct IndexResult<'a> {
     values: &'a IndexValues,
     ranges: &'a [(u32, u32)],
 }
 
-impl Values for Answer<'_> {
+impl Values for IndexResult<'_> {
     fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    fn get(&self, at: usize) -> &str {
-        self.ranges.get(at).map_or("", |range| self.values.text(*range))
+    fn get(&self, index: usize) -> &str {
+        self.ranges.get(index).map_or("", |range| self.values.text(*range))
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{KeyRef, Object, ObjectKey, PartId, PartOrKey, Parts, ResourceVersion, Versions};
 
 use crate::roots::Roots;
@@ -176,7 +176,7 @@ impl<T: Object> Reader<T> {
         let part = match place {
             PartOrKey::Part(part) => Some(part),
             // A partition that panics determines no part.
-            PartOrKey::Key(key) => ask(|| parts.of_key(key)).ok().flatten(),
+            PartOrKey::Key(key) => try_accessors(|| parts.of_key(key)).ok().flatten(),
             _ => None,
         };
         let known = part.filter(|part| part.number() < parts.count());

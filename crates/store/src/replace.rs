@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use kinformer_core::internal::ask;
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{
     Change, Delta, Error, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement, Tombstone,
     VersionUpdate, VersionUpdates,
@@ -130,7 +130,8 @@ impl<T: Object> Indexer<T> {
         for (position, entry) in list.objects.iter_mut().enumerate() {
             let Some(object) = entry.take() else { continue };
             let hashed = self.transformed(object).and_then(|object| {
-                match ask(|| (hash_key(&self.hasher, object.key()), self.shared.parts.of(&object))) {
+                match try_accessors(|| (hash_key(&self.hasher, object.key()), self.shared.parts.of(&object)))
+                {
                     Ok((_, None)) => Err(in_no_part(object)),
                     Ok((hash, Some(_))) => Ok((hash, object)),
                     Err(source) => Err(panicked(object, source)),
@@ -240,7 +241,7 @@ impl<T: Object> List<T> {
         for position in (0..self.objects.len()).rev() {
             let object = self.objects.get(position).and_then(Option::as_ref);
             let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
-            let place = ask(|| self.place(object, hash, (before, parts), &listed, &new));
+            let place = try_accessors(|| self.place(object, hash, (before, parts), &listed, &new));
             let number = match place {
                 Ok(Place::Slot(slot)) => {
                     listed.set(slot);
@@ -274,7 +275,7 @@ impl<T: Object> List<T> {
             let object = self.objects.get_mut(position).and_then(Option::take);
             // An object that is not stored cannot be missing from an index.
             self.unindexed.retain(|(other, _)| *other != position);
-            let key = ask(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
+            let key = try_accessors(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
             if let Ok(Some(key)) = key {
                 self.problems.push((position, Error::Duplicate { key }));
             }
@@ -294,7 +295,7 @@ impl<T: Object> List<T> {
         }
         for key in undelivered.iter() {
             let key = key.as_key();
-            if let Ok(Some(slot)) = ask(|| before.find(hash_key(&before.hasher, key), key)) {
+            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), key)) {
                 listed.set(slot);
             }
         }
@@ -305,7 +306,7 @@ impl<T: Object> List<T> {
             for (offset, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
-                let result = ask(|| {
+                let result = try_accessors(|| {
                     let listed = parts.contains(self.part, object);
                     listed
                         .then(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())))

@@ -190,8 +190,8 @@ impl<T: Object> Edit<'_, T> {
 
     fn set_all_values(&mut self, indexes: Range<usize>, slot: u32, values: &Evaluated, first: usize) {
         let writers = self.writer.indexes.get_mut(indexes.clone()).unwrap_or_default();
-        for (answer, (number, index_writer)) in indexes.zip(writers).enumerate() {
-            let values = values.answer(first + answer);
+        for (offset, (number, index_writer)) in indexes.zip(writers).enumerate() {
+            let values = values.result(first + offset);
             let unchanged =
                 self.roots.indexes.get(number).is_none_or(|index| index_writer.has(index, slot, &values));
             if !unchanged && let Some(index) = Arc::make_mut(&mut self.roots.indexes).get_mut(number) {

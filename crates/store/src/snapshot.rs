@@ -207,12 +207,12 @@ impl<T: Object> Snapshot<T> {
             return Err(Error::IndexFunction { key, index, source });
         }
         let mut slots = Vec::new();
-        let answer = values.answer(0);
-        for value in 0..answer.len() {
-            let set = self.find_index(index)?.slots(&self.roots.hasher, answer.get(value));
+        let result = values.result(0);
+        for value in 0..result.len() {
+            let set = self.find_index(index)?.slots(&self.roots.hasher, result.get(value));
             set.into_iter().flat_map(SlotSet::chunks).for_each(|chunk| slots.extend_from_slice(chunk));
         }
-        if answer.len() > 1 {
+        if result.len() > 1 {
             slots.sort_unstable();
             slots.dedup();
         }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::{iter, mem};
 
-use kinformer_core::internal::{ask, readable_key};
+use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
     BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts,
     Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
@@ -356,7 +356,7 @@ impl<T: Object> Indexer<T> {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
         };
-        let result = ask(|| {
+        let result = try_accessors(|| {
             let key = object.key();
             key.check()?;
             Ok((hash_key(&self.hasher, key), self.reached(&object)))
@@ -373,7 +373,7 @@ impl<T: Object> Indexer<T> {
     }
 
     fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
-        let result = ask(|| {
+        let result = try_accessors(|| {
             tombstone.key().check()?;
             let reached = match &tombstone {
                 Tombstone::FinalState(object) => self.reached(object),
@@ -398,7 +398,7 @@ impl<T: Object> Indexer<T> {
     pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object),
-            None => match ask(|| object.key().check()) {
+            None => match try_accessors(|| object.key().check()) {
                 Ok(Ok(())) => Ok(object),
                 Ok(Err(error)) => {
                     discard(object);
@@ -444,7 +444,7 @@ impl<T: Object> Entry<T> {
         let hash = self.hash;
         match &self.delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                let found = ask(|| {
+                let found = try_accessors(|| {
                     let slot = edit.roots.find(hash, object.key());
                     let stored = slot.and_then(|slot| edit.roots.object(slot));
                     (slot, stored.is_some_and(|stored| is_late(parts, object, stored)))
@@ -459,7 +459,7 @@ impl<T: Object> Entry<T> {
                 }
             }
             Delta::Deleted(tombstone) => {
-                let found = ask(|| {
+                let found = try_accessors(|| {
                     let slot = edit.roots.find(hash, tombstone.key())?;
                     let stored = edit.roots.object(slot)?;
                     removes(parts, tombstone, stored).then_some(slot)
@@ -475,7 +475,7 @@ impl<T: Object> Entry<T> {
 
     #[cold]
     fn panicked(&self, source: BoxError) -> Outcome<T> {
-        let key = ask(|| self.delta.key().and_then(|key| key.try_into().ok())).ok().flatten();
+        let key = try_accessors(|| self.delta.key().and_then(|key| key.try_into().ok())).ok().flatten();
         Outcome::Refused(Box::new(Error::Accessor { key, source }))
     }
 }
@@ -529,7 +529,7 @@ pub(crate) fn index_error<T: Object>(
     index: &Arc<str>,
     source: kinformer_core::BoxError,
 ) -> Error {
-    match ask(|| ObjectKey::try_from(object.key())) {
+    match try_accessors(|| ObjectKey::try_from(object.key())) {
         Ok(Ok(key)) => Error::other(crate::Error::IndexFunction { key, index: index.clone(), source }),
         Ok(Err(error)) => error.into(),
         Err(source) => Error::Accessor { key: None, source },

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 use futures::task::AtomicWaker;
-use kinformer_core::internal::{ask, contain};
+use kinformer_core::internal::{contain, try_accessors};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
@@ -212,7 +212,7 @@ impl<T: Object> Newest<T> {
     }
 
     fn fold(&self, logged: &LoggedEvent<T>, since: Moment) {
-        let Ok(Ok(key)) = ask(|| ObjectKey::try_from(logged.event.key())) else {
+        let Ok(Ok(key)) = try_accessors(|| ObjectKey::try_from(logged.event.key())) else {
             tracing::error!(handler = %self.name, "event has no valid key; skipping event");
             return;
         };
