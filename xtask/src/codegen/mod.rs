@@ -180,7 +180,7 @@ impl Kind {
         };
         let scope = if self.namespaced { "namespaced" } else { "cluster-scoped" };
         let unwatchable = if UNWATCHABLE.contains(&self.plural.as_str()) {
-            "\n///\n/// API servers list this kind and do not let it be watched."
+            "\n///\n/// API servers list this kind, but do not support watching it."
         } else {
             ""
         };
@@ -309,8 +309,8 @@ fn render(kinds: &[Kind], source: &Source) -> BTreeMap<String, String> {
     }
     let index = format!(
         "{head}//! A method for each built-in kind: `factory.core().v1().pods()`.\n//!\n\
-         //! Named as client-go names them, in snake case. Which there are depends on the Kubernetes version\n\
-         //! that the program chooses by a feature of `k8s-openapi`.\n\n{}\n",
+         //! The methods have client-go's names in snake case. The available kinds depend on the version feature\n\
+         //! of `k8s-openapi` that the program enables.\n\n{}\n",
         modules.join("\n\n")
     );
     files.insert("mod.rs".to_owned(), index);
@@ -331,7 +331,7 @@ fn render_group(group: &str, kinds: &[&Kind], present: &BTreeSet<u32>) -> String
         for gate in Gate::of(&union(&kinds), present) {
             let (method, type_name, doc) = (&version.0, format!("{name}{}", version.type_name()), gate.doc());
             accessors.push(gate.around(&format!(
-                "/// Its version `{method}`.{doc}\n\
+                "/// Version `{method}` of the group.{doc}\n\
                  pub fn {method}(self) -> {type_name}<'a> {{\n    {type_name}(self.0)\n}}"
             )));
             let methods = render_methods(&kinds, &gate, present);
@@ -438,7 +438,9 @@ mod tests {
         let status = Kind { plural: "componentstatuses".into(), group: String::new(), ..set() };
         assert!(status.doc("").starts_with("/// `DaemonSet` of `v1`, "));
         assert!(
-            status.doc("").ends_with("\n///\n/// API servers list this kind and do not let it be watched.")
+            status
+                .doc("")
+                .ends_with("\n///\n/// API servers list this kind, but do not support watching it.")
         );
         assert_eq!(status.group_method(), "core");
     }
@@ -493,7 +495,7 @@ mod tests {
         assert_eq!(gates(&[35, 36]), [since]);
         let until = "k8s_openapi::k8s_if_le_1_33! {\n    x\n}| Until Kubernetes 1.33.";
         assert_eq!(gates(&[33]), [until]);
-        assert_eq!(gates(&[33, 35, 36]), [until, since], "a hole makes two of it");
+        assert_eq!(gates(&[33, 35, 36]), [until, since], "a gap makes two ranges");
         let both = "k8s_openapi::k8s_if_ge_1_34! {\n    k8s_openapi::k8s_if_le_1_35! {\n        x\n    }\n}";
         assert_eq!(gates(&[34, 35]), [format!("{both}| From Kubernetes 1.34 to 1.35.")]);
         assert!(gates(&[34])[0].ends_with("| Only in Kubernetes 1.34."));

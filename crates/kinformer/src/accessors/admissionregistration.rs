@@ -16,17 +16,17 @@ impl SharedInformerFactory {
 pub struct Admissionregistration<'a>(&'a SharedInformerFactory);
 
 impl<'a> Admissionregistration<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> AdmissionregistrationV1<'a> {
         AdmissionregistrationV1(self.0)
     }
 
-    /// Its version `v1beta1`.
+    /// Version `v1beta1` of the group.
     pub fn v1beta1(self) -> AdmissionregistrationV1beta1<'a> {
         AdmissionregistrationV1beta1(self.0)
     }
 
-    /// Its version `v1alpha1`.
+    /// Version `v1alpha1` of the group.
     pub fn v1alpha1(self) -> AdmissionregistrationV1alpha1<'a> {
         AdmissionregistrationV1alpha1(self.0)
     }

@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Apiextensions<'a>(&'a SharedInformerFactory);
 
 impl<'a> Apiextensions<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> ApiextensionsV1<'a> {
         ApiextensionsV1(self.0)
     }

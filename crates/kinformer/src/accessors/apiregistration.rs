@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Apiregistration<'a>(&'a SharedInformerFactory);
 
 impl<'a> Apiregistration<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> ApiregistrationV1<'a> {
         ApiregistrationV1(self.0)
     }

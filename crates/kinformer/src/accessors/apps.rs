@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Apps<'a>(&'a SharedInformerFactory);
 
 impl<'a> Apps<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> AppsV1<'a> {
         AppsV1(self.0)
     }

@@ -16,12 +16,12 @@ impl SharedInformerFactory {
 pub struct Autoscaling<'a>(&'a SharedInformerFactory);
 
 impl<'a> Autoscaling<'a> {
-    /// Its version `v2`.
+    /// Version `v2` of the group.
     pub fn v2(self) -> AutoscalingV2<'a> {
         AutoscalingV2(self.0)
     }
 
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> AutoscalingV1<'a> {
         AutoscalingV1(self.0)
     }

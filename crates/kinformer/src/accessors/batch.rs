@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Batch<'a>(&'a SharedInformerFactory);
 
 impl<'a> Batch<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> BatchV1<'a> {
         BatchV1(self.0)
     }

@@ -16,18 +16,18 @@ impl SharedInformerFactory {
 pub struct Certificates<'a>(&'a SharedInformerFactory);
 
 impl<'a> Certificates<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> CertificatesV1<'a> {
         CertificatesV1(self.0)
     }
 
-    /// Its version `v1beta1`.
+    /// Version `v1beta1` of the group.
     pub fn v1beta1(self) -> CertificatesV1beta1<'a> {
         CertificatesV1beta1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
-        /// Its version `v1alpha1`. Until Kubernetes 1.36.
+        /// Version `v1alpha1` of the group. Until Kubernetes 1.36.
         pub fn v1alpha1(self) -> CertificatesV1alpha1<'a> {
             CertificatesV1alpha1(self.0)
         }

@@ -16,17 +16,17 @@ impl SharedInformerFactory {
 pub struct Coordination<'a>(&'a SharedInformerFactory);
 
 impl<'a> Coordination<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> CoordinationV1<'a> {
         CoordinationV1(self.0)
     }
 
-    /// Its version `v1beta1`.
+    /// Version `v1beta1` of the group.
     pub fn v1beta1(self) -> CoordinationV1beta1<'a> {
         CoordinationV1beta1(self.0)
     }
 
-    /// Its version `v1alpha2`.
+    /// Version `v1alpha2` of the group.
     pub fn v1alpha2(self) -> CoordinationV1alpha2<'a> {
         CoordinationV1alpha2(self.0)
     }

@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Core<'a>(&'a SharedInformerFactory);
 
 impl<'a> Core<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> CoreV1<'a> {
         CoreV1(self.0)
     }
@@ -29,7 +29,7 @@ pub struct CoreV1<'a>(&'a SharedInformerFactory);
 impl CoreV1<'_> {
     /// `ComponentStatus` of `v1`, cluster-scoped.
     ///
-    /// API servers list this kind and do not let it be watched.
+    /// API servers list this kind, but do not support watching it.
     pub fn component_statuses(self) -> Informer<k8s_openapi::api::core::v1::ComponentStatus> {
         self.0.informer::<k8s_openapi::api::core::v1::ComponentStatus>()
     }

@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Discovery<'a>(&'a SharedInformerFactory);
 
 impl<'a> Discovery<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> DiscoveryV1<'a> {
         DiscoveryV1(self.0)
     }

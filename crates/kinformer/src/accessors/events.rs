@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Events<'a>(&'a SharedInformerFactory);
 
 impl<'a> Events<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> EventsV1<'a> {
         EventsV1(self.0)
     }

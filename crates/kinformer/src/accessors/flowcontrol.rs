@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Flowcontrol<'a>(&'a SharedInformerFactory);
 
 impl<'a> Flowcontrol<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> FlowcontrolV1<'a> {
         FlowcontrolV1(self.0)
     }

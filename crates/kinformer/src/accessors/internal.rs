@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Internal<'a>(&'a SharedInformerFactory);
 
 impl<'a> Internal<'a> {
-    /// Its version `v1alpha1`.
+    /// Version `v1alpha1` of the group.
     pub fn v1alpha1(self) -> InternalV1alpha1<'a> {
         InternalV1alpha1(self.0)
     }

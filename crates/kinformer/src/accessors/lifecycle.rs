@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Lifecycle<'a>(&'a SharedInformerFactory);
 
 impl<'a> Lifecycle<'a> {
-    /// Its version `v1alpha1`.
+    /// Version `v1alpha1` of the group.
     pub fn v1alpha1(self) -> LifecycleV1alpha1<'a> {
         LifecycleV1alpha1(self.0)
     }

@@ -2,8 +2,8 @@
 
 //! A method for each built-in kind: `factory.core().v1().pods()`.
 //!
-//! Named as client-go names them, in snake case. Which there are depends on the Kubernetes version
-//! that the program chooses by a feature of `k8s-openapi`.
+//! The methods have client-go's names in snake case. The available kinds depend on the version feature
+//! of `k8s-openapi` that the program enables.
 
 mod admissionregistration;
 pub use self::admissionregistration::*;

@@ -16,13 +16,13 @@ impl SharedInformerFactory {
 pub struct Networking<'a>(&'a SharedInformerFactory);
 
 impl<'a> Networking<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> NetworkingV1<'a> {
         NetworkingV1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
-        /// Its version `v1beta1`. Until Kubernetes 1.36.
+        /// Version `v1beta1` of the group. Until Kubernetes 1.36.
         pub fn v1beta1(self) -> NetworkingV1beta1<'a> {
             NetworkingV1beta1(self.0)
         }

@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Node<'a>(&'a SharedInformerFactory);
 
 impl<'a> Node<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> NodeV1<'a> {
         NodeV1(self.0)
     }

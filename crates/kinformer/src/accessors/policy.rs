@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Policy<'a>(&'a SharedInformerFactory);
 
 impl<'a> Policy<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> PolicyV1<'a> {
         PolicyV1(self.0)
     }

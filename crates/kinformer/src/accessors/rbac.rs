@@ -16,7 +16,7 @@ impl SharedInformerFactory {
 pub struct Rbac<'a>(&'a SharedInformerFactory);
 
 impl<'a> Rbac<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> RbacV1<'a> {
         RbacV1(self.0)
     }

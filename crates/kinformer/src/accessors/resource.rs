@@ -17,23 +17,23 @@ pub struct Resource<'a>(&'a SharedInformerFactory);
 
 impl<'a> Resource<'a> {
     k8s_openapi::k8s_if_ge_1_34! {
-        /// Its version `v1`. Since Kubernetes 1.34.
+        /// Version `v1` of the group. Since Kubernetes 1.34.
         pub fn v1(self) -> ResourceV1<'a> {
             ResourceV1(self.0)
         }
     }
 
-    /// Its version `v1beta2`.
+    /// Version `v1beta2` of the group.
     pub fn v1beta2(self) -> ResourceV1beta2<'a> {
         ResourceV1beta2(self.0)
     }
 
-    /// Its version `v1beta1`.
+    /// Version `v1beta1` of the group.
     pub fn v1beta1(self) -> ResourceV1beta1<'a> {
         ResourceV1beta1(self.0)
     }
 
-    /// Its version `v1alpha3`.
+    /// Version `v1alpha3` of the group.
     pub fn v1alpha3(self) -> ResourceV1alpha3<'a> {
         ResourceV1alpha3(self.0)
     }

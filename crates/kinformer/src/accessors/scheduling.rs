@@ -16,20 +16,20 @@ impl SharedInformerFactory {
 pub struct Scheduling<'a>(&'a SharedInformerFactory);
 
 impl<'a> Scheduling<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> SchedulingV1<'a> {
         SchedulingV1(self.0)
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
-        /// Its version `v1beta1`. Since Kubernetes 1.37.
+        /// Version `v1beta1` of the group. Since Kubernetes 1.37.
         pub fn v1beta1(self) -> SchedulingV1beta1<'a> {
             SchedulingV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_ge_1_37! {
-        /// Its version `v1alpha3`. Since Kubernetes 1.37.
+        /// Version `v1alpha3` of the group. Since Kubernetes 1.37.
         pub fn v1alpha3(self) -> SchedulingV1alpha3<'a> {
             SchedulingV1alpha3(self.0)
         }
@@ -37,7 +37,7 @@ impl<'a> Scheduling<'a> {
 
     k8s_openapi::k8s_if_ge_1_36! {
         k8s_openapi::k8s_if_le_1_36! {
-            /// Its version `v1alpha2`. Only in Kubernetes 1.36.
+            /// Version `v1alpha2` of the group. Only in Kubernetes 1.36.
             pub fn v1alpha2(self) -> SchedulingV1alpha2<'a> {
                 SchedulingV1alpha2(self.0)
             }
@@ -46,7 +46,7 @@ impl<'a> Scheduling<'a> {
 
     k8s_openapi::k8s_if_ge_1_35! {
         k8s_openapi::k8s_if_le_1_35! {
-            /// Its version `v1alpha1`. Only in Kubernetes 1.35.
+            /// Version `v1alpha1` of the group. Only in Kubernetes 1.35.
             pub fn v1alpha1(self) -> SchedulingV1alpha1<'a> {
                 SchedulingV1alpha1(self.0)
             }

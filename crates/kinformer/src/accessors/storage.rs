@@ -16,20 +16,20 @@ impl SharedInformerFactory {
 pub struct Storage<'a>(&'a SharedInformerFactory);
 
 impl<'a> Storage<'a> {
-    /// Its version `v1`.
+    /// Version `v1` of the group.
     pub fn v1(self) -> StorageV1<'a> {
         StorageV1(self.0)
     }
 
     k8s_openapi::k8s_if_le_1_36! {
-        /// Its version `v1beta1`. Until Kubernetes 1.36.
+        /// Version `v1beta1` of the group. Until Kubernetes 1.36.
         pub fn v1beta1(self) -> StorageV1beta1<'a> {
             StorageV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_le_1_34! {
-        /// Its version `v1alpha1`. Until Kubernetes 1.34.
+        /// Version `v1alpha1` of the group. Until Kubernetes 1.34.
         pub fn v1alpha1(self) -> StorageV1alpha1<'a> {
             StorageV1alpha1(self.0)
         }

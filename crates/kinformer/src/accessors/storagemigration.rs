@@ -17,21 +17,21 @@ pub struct Storagemigration<'a>(&'a SharedInformerFactory);
 
 impl<'a> Storagemigration<'a> {
     k8s_openapi::k8s_if_ge_1_37! {
-        /// Its version `v1`. Since Kubernetes 1.37.
+        /// Version `v1` of the group. Since Kubernetes 1.37.
         pub fn v1(self) -> StoragemigrationV1<'a> {
             StoragemigrationV1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_ge_1_35! {
-        /// Its version `v1beta1`. Since Kubernetes 1.35.
+        /// Version `v1beta1` of the group. Since Kubernetes 1.35.
         pub fn v1beta1(self) -> StoragemigrationV1beta1<'a> {
             StoragemigrationV1beta1(self.0)
         }
     }
 
     k8s_openapi::k8s_if_le_1_34! {
-        /// Its version `v1alpha1`. Until Kubernetes 1.34.
+        /// Version `v1alpha1` of the group. Until Kubernetes 1.34.
         pub fn v1alpha1(self) -> StoragemigrationV1alpha1<'a> {
             StoragemigrationV1alpha1(self.0)
         }
