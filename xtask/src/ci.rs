@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_counted_as_they_ended() {
+    fn steps_are_counted_by_outcome() {
         assert_eq!(last_line(&[PASSES, PASSES], false), "ci: 2 passed, 0 failed");
         assert_eq!(last_line(&[PASSES, SKIPPED], false), "ci: 1 passed, 0 failed");
         assert_eq!(last_line(&[FAILS, PASSES], false), "ci: 0 passed, 1 failed");
@@ -352,8 +352,9 @@ mod tests {
         );
     }
 
+    /// The oldest and the newest Kubernetes version of the checks are those of the types.
     #[test]
-    fn the_oldest_and_the_newest_kubernetes_are_those_of_the_types() {
+    fn kubernetes_versions_are_those_of_the_types() {
         let minors = codegen::kubernetes_minors().unwrap();
         let minor = |version: &str| version.strip_prefix("1.").map(|minor| minor.parse().unwrap());
         assert_eq!(minors.first().copied(), minor(OLDEST_KUBERNETES));
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation_is_built_with_the_settings_of_docs_rs() {
+    fn documentation_uses_the_settings_of_docs_rs() {
         let packages = packages::published().unwrap();
         let settings =
             |name: &str| docs_rs(&packages.iter().find(|p| p.name.as_str() == name).unwrap().metadata);
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_that_serve_are_left_out() {
+    fn only_examples_that_end_are_run() {
         let file = |path: &str, text: &str| files::File { path: path.into(), text: text.into() };
         let files = [
             file("crates/store/examples/indexer.rs", "//! An index. The program ends by itself.\n"),
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_promised_toolchain_will_do() {
+    fn only_the_promised_toolchain_is_used() {
         let installed = "stable-x86_64 (active, default)\n1.890-x\n1.89.0-x86_64 (override)\n";
         assert_eq!(toolchain(installed, "1.89"), Some("1.89.0-x86_64"));
         assert_eq!(toolchain("1.89-x86_64\n", "1.89"), Some("1.89-x86_64"));

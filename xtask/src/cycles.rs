@@ -12,7 +12,7 @@ use crate::imports::{Import, Module, Outline, Path, outline};
 /// Returns the cycles between these files.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let edges = edges(files);
-    let cycles = groups(&edges).into_iter().filter_map(|group| shortest_circle(&edges, &group));
+    let cycles = groups(&edges).into_iter().filter_map(|group| shortest_cycle(&edges, &group));
     cycles.map(|cycle| describe(&edges, &cycle)).collect()
 }
 
@@ -209,7 +209,7 @@ fn groups<'a>(edges: &Edges<'a>) -> Vec<BTreeSet<&'a str>> {
 }
 
 /// Returns a shortest cycle in a set, with each file once.
-fn shortest_circle<'a>(edges: &Edges<'a>, group: &BTreeSet<&'a str>) -> Option<Vec<&'a str>> {
+fn shortest_cycle<'a>(edges: &Edges<'a>, group: &BTreeSet<&'a str>) -> Option<Vec<&'a str>> {
     let cycle = |start: &&'a str| {
         let before = reached(edges, start);
         let mut cycle = Vec::new();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_two_files_is_reported_with_its_lines() {
+    fn cycle_of_two_files_is_reported_with_lines() {
         let files = [
             ("lib.rs", "mod a;\nmod b;\n"),
             ("a.rs", "//! A.\nuse crate::b::B;\n"),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_three_files_is_reported_once() {
+    fn cycle_of_three_files_is_reported_once() {
         let mut files = vec![
             ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\n"),
             ("a.rs", "use crate::b::B;"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn two_circles_apart_are_both_shown() {
+    fn separate_cycles_are_both_reported() {
         let files = [
             ("lib.rs", "mod a;\nmod b;\nmod c;\nmod d;\n"),
             ("a.rs", "use crate::b::B;\nuse crate::c::C;"),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_uses_a_child_is_in_a_circle_with_it() {
+    fn parent_and_child_can_form_a_cycle() {
         let child = ("a/child.rs", "use super::A;\nstruct Child;");
         let root = ("lib.rs", "mod a;\npub use a::Child;");
         let parent = |text| cycles(&[root, ("a.rs", text), child]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_import_makes_no_circle() {
+    fn imports_of_tests_form_no_cycle() {
         let files = [
             ("lib.rs", "mod a;\nmod b;\n"),
             ("a.rs", "use crate::b::B;"),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_crates_are_no_files() {
+    fn names_of_other_crates_are_not_files() {
         let files = [
             ("lib.rs", "mod serde;\nmod b;\n"),
             ("serde.rs", "use crate::b::B;"),
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_looked_at_beside_the_library() {
+    fn programs_are_checked_beside_the_library() {
         let files = [
             ("lib.rs", ""),
             ("bin/p/main.rs", "mod a;\nuse a::A;"),

@@ -44,10 +44,17 @@ const KINFORMER: &str = "KINFORMER_PROGRAM";
 const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
-const OF_MODES: [&str; 7] =
-    ["access::", "cluster::a_", "connections::", "differential::", "failures::", "kinds::", "main_job::"];
+const OF_MODES: [&str; 7] = [
+    "access::",
+    "cluster::deployment_",
+    "connections::",
+    "differential::",
+    "failures::",
+    "kinds::",
+    "main_job::",
+];
 /// A few of them that are fast.
-const OF_MODES_IN_SHORT: [&str; 2] = ["kinds::every_kind_as_the_mode_says", "main_job::"];
+const OF_MODES_IN_SHORT: [&str; 2] = ["kinds::every_kind_in_this_mode", "main_job::"];
 
 /// The default number of random workloads. Every fourth one has no failures.
 const SEEDS: u64 = 5;
@@ -305,7 +312,7 @@ fn cache() -> Result<PathBuf, String> {
     let base = env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
+        .ok_or("neither XDG_CACHE_HOME nor HOME is set; the build needs a cache folder")?;
     let folder = base.join("kinformer");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
@@ -316,31 +323,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_eight_modes_and_the_default_is_the_first() {
+    fn eight_modes_start_with_the_default() {
         #[derive(clap::Parser)]
-        struct Said {
+        struct Cli {
             #[command(flatten)]
             args: Args,
         }
-        let said = |words: &str| {
-            let said = <Said as clap::Parser>::try_parse_from(std::iter::once("e2e").chain(words.split(' ')));
-            said.map(|said| said.args.suite)
+        let parse = |words: &str| {
+            let parsed =
+                <Cli as clap::Parser>::try_parse_from(std::iter::once("e2e").chain(words.split(' ')));
+            parsed.map(|cli| cli.args.suite)
         };
         let modes: Vec<Mode> = Mode::every().collect();
         assert_eq!(modes.len(), 8);
-        assert_eq!(modes[0], said("kinds").unwrap().mode);
-        // Each is what is said of it.
+        assert_eq!(modes[0], parse("kinds").unwrap().mode);
+        // Each mode is parsed from its own text.
         for mode in &modes {
-            assert_eq!(said(&mode.to_string()).unwrap().mode, *mode);
+            assert_eq!(parse(&mode.to_string()).unwrap().mode, *mode);
             assert_eq!(modes.iter().filter(|other| *other == mode).count(), 1);
         }
         let values: Vec<String> = modes[7].variables().into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, ["eager", "json", "list"]);
-        assert!(said("--every-mode --objects eager").is_err());
+        assert!(parse("--every-mode --objects eager").is_err());
     }
 
     #[test]
-    fn the_version_is_that_of_the_module() {
+    fn program_version_is_that_of_its_module() {
         let go_mod =
             "module m\n\nrequire (\n\tk8s.io/kubernetes-tools v0.1.0\n\tk8s.io/kubernetes v1.37.1\n)\n";
         assert_eq!(CONTROL_PLANE.version(go_mod).as_deref(), Ok("v1.37.1"));

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_once_and_small_is_no_problem() {
+    fn cheap_kinds_are_no_problem() {
         let report = compare(&built(7, 15_000_000, 20.0), &built(7, 16_450_000, 49.0));
         assert_eq!(report.problems, Vec::<String>::new());
         assert!(
@@ -346,24 +346,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_for_each_kind_is_found() {
+    fn symbols_for_each_kind_are_reported() {
         let mut thirty = built(7, 0, 0.0);
         thirty.symbols.insert("queue", 36);
         thirty.cost = None;
         let report = compare(&built(7, 0, 0.0), &thirty);
         assert_eq!(report.problems, ["29 symbols of the queue are compiled for each kind"]);
-        assert_eq!(report.lines.len(), ONCE.len(), "nothing is said of what was not measured");
+        assert_eq!(report.lines.len(), ONCE.len(), "only symbols are reported");
     }
 
     #[test]
-    fn a_few_more_symbols_are_not_those_of_each_kind() {
+    fn a_few_more_symbols_are_no_problem() {
         let mut thirty = built(7, 0, 0.0);
         thirty.symbols.insert("queue", 35);
         assert_eq!(compare(&built(7, 0, 0.0), &thirty).problems, Vec::<String>::new());
     }
 
     #[test]
-    fn a_part_without_symbols_is_found() {
+    fn a_part_without_symbols_is_reported() {
         let mut one = built(7, 0, 0.0);
         one.symbols.remove("store");
         let report = compare(&one, &built(7, 0, 0.0));
@@ -371,13 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_takes_too_much_is_found() {
+    fn large_kinds_are_reported() {
         let report = compare(&built(7, 15_000_000, 20.0), &built(7, 18_000_000, 500.0));
         assert_eq!(report.problems, ["a kind takes 0.103 MB, which is more than 0.08"]);
     }
 
     #[test]
-    fn symbols_are_counted_by_the_part_in_their_names() {
+    fn symbols_are_counted_by_part() {
         let list = "0000000000d3e2a6 t <kinformer_store::indexer::Indexer<T> as core::ops::drop::Drop>::drop\n\
             0000000000d3e2a7 t kinformer_delta_fifo::queue::DeltaQueue<T>::pop\n\
             0000000000d3e2a8 T core::ptr::drop_in_place<kinformer_store::snapshot::Snapshot<T>>\n\
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_children_is_read_behind_any_name() {
+    fn cpu_time_of_children_is_parsed_after_any_name() {
         let stat = "71 (x) 1 (y)) S 1 71 71 0 -1 4194304 100 200 0 0 1 2 350 150 20 0 1 0 5 6 7";
         assert_eq!(seconds_of(stat), Some(5.0));
         assert_eq!(seconds_of("71 (x) S 1 71"), None);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_uses_each_of_its_kinds() {
+    fn program_uses_all_of_its_kinds() {
         let text = program(&KINDS[..2]);
         assert!(
             text.contains("factory.core().v1().pods();") && text.contains("factory.core().v1().nodes();")

@@ -14,11 +14,11 @@ pub mod troubleshooting {}
 
 #[cfg(test)]
 mod tests {
-    // "The same program", so that it stays so.
+    /// README and guide show the program of the example.
     #[test]
-    fn the_program_of_the_readme_and_the_guide_is_the_example() {
+    fn documented_program_is_the_example() {
         let example = include_str!("../../crates/kinformer/examples/factory.rs");
-        let program = example.find("use ").map(|at| example[at..].trim_end()).unwrap_or_default();
+        let program = example.find("use ").map(|start| example[start..].trim_end()).unwrap_or_default();
         assert!(program.contains("fn main"));
         assert!(include_str!("../../README.md").contains(program), "README.md shows another program");
         assert!(

@@ -19,7 +19,7 @@ const CHANGELOG: &str = "CHANGELOG.md";
 /// The folder of the notes and the archive.
 const ASSETS: &str = "target/release-assets";
 
-/// What differs between a release and a dry run of it.
+/// The differences between a release and a dry run.
 struct Plan {
     /// The section of the changelog.
     section: String,
@@ -157,7 +157,7 @@ fn archive(version: &str, plan: &Plan) -> Result<String, String> {
     if shown.trim() == format!("kinformer {version}") {
         Ok(archive)
     } else {
-        Err(format!("{archive}: the program says {shown:?}, not version {version}"))
+        Err(format!("{archive}: the program prints {shown:?}, not version {version}"))
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn uncommitted_changes_and_a_missing_tag_prevent_a_release() {
+    fn dirty_or_untagged_commits_are_not_released() {
         assert_eq!(obstacles("", "other\nv0.1.0\n", "0.1.0"), [""; 0]);
         assert_eq!(obstacles(" M x\n", "v0.1.0\n", "0.1.0"), ["there are uncommitted changes"]);
         assert_eq!(obstacles("", "v0.1.0-rc\n", "0.1.0"), ["this commit does not have the tag v0.1.0"]);
@@ -224,14 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_dry_run_takes_unreleased_notes_and_a_development_build() {
+    fn dry_runs_use_unreleased_notes_and_dev_builds() {
         let (dry, real) = (Plan::new("0.1.0", true), Plan::new("0.1.0", false));
         assert_eq!((dry.section.as_str(), dry.profile.0), ("Unreleased", "dev"));
         assert_eq!((real.section.as_str(), real.profile.0), ("0.1.0", "release"));
     }
 
+    /// All packages are published after the draft release is created and before it is made public.
     #[test]
-    fn every_package_is_published_after_the_draft_and_before_it_is_shown() {
+    fn packages_are_published_between_draft_and_edit() {
         let packages = packages::published().unwrap();
         let commands = publishing(&packages, "0.1.0", "x.tar.gz");
         let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_item_below_the_attribute_is_for_tests() {
+    fn test_attributes_mark_only_their_item() {
         let text = "#[cfg(test)]\nuse a;\nfn b() {}\n#[cfg(test)]\nmod c {\n fn d() {}\n}\nfn e() {}\n";
         let marks: Vec<bool> = lines(text).iter().map(|line| line.in_test).collect();
         assert_eq!(marks, [true, true, false, true, true, true, true, false, false]);

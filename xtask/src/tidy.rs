@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_is_what_has_a_lib_in_crates() {
+    fn libraries_are_folders_of_crates_with_a_lib() {
         let file = |path: &str| File { path: path.into(), text: String::new() };
         let files = [file("crates/a/src/lib.rs"), file("crates/b/src/main.rs"), file("xtask/src/lib.rs")];
         assert_eq!(libraries(&files), BTreeSet::from(["crates/a/".to_owned()]));
@@ -112,8 +112,9 @@ mod tests {
         );
     }
 
+    /// Reports a workspace that does not forbid unsafe code, and crates that do not use its lints.
     #[test]
-    fn unsafe_code_and_crates_without_the_lints_are_told() {
+    fn missing_lints_are_reported() {
         let forbids = "[workspace.lints.rust]\nmissing_docs = \"warn\"\nunsafe_code = \"forbid\"\n";
         assert_eq!(workspace(forbids), None);
         for text in [

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_talks_to_anyone_is_told() {
+    fn network_dependencies_are_reported() {
         let fine = "kinformer-store v0.1.0 (/somewhere)\nfoldhash v0.2.0\ntokio v1.54.0\ntokio feature \"time\"\n\
                     httparse v1.0.0\nfoldhash v0.2.0 (*)\nserde feature \"rt\"\n";
         assert_eq!(in_tree("kinformer-store", fine), [""; 0]);

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_that_can_be_listed_is_found_in_its_versions() {
+    fn every_listable_kind_is_found_in_its_versions() {
         let source = Source::find().unwrap();
         let kinds = kinds(&source).unwrap();
         for minor in &source.minors {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_read_from_its_file() {
+    fn kinds_are_parsed_from_their_files() {
         let expected = Kind {
             group: "apps.x".into(),
             version: Version("v1".into()),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_skipped_and_unknown_text_is_reported() {
+    fn unknown_text_is_reported_other_types_skipped() {
         let parse = |text: &str| Kind::parse(&MODULE, text);
         assert_eq!(parse("pub struct DaemonSetSpec {}"), Ok(None));
         assert_eq!(parse(&SET.replace("ObjectMeta", "ListMeta")), Ok(None));
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_sorted_as_kubernetes_prefers_them() {
+    fn versions_have_the_order_of_kubernetes() {
         let sorted = ["v2", "v1", "v1beta2", "v1beta1", "v2alpha1", "v1alpha10", "v1alpha2"];
         let mut versions = sorted.map(|version| Version(version.into()));
         versions.reverse();

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rust_is_told() {
+    fn invalid_rust_is_reported() {
         assert_eq!(format("fn  f( ) { }").as_deref(), Ok("fn f() {}\n"));
         assert!(format("fn (").is_err_and(|problem| problem.starts_with("rustfmt: ")));
     }

@@ -1,4 +1,4 @@
-//! The packages of the published crates: their contents, and programs that are built from nothing else.
+//! The packages of the published crates: their contents, and programs that are built only from them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ use program::{Program, cargo_in};
 /// The folder of the unpacked packages, a workspace of its own.
 const FOLDER: &str = "target/packages";
 
-/// The largest package, compressed. crates.io accepts 10 MiB; a package of this size contains what it should not.
+/// The largest package, compressed. crates.io accepts 10 MiB; a larger package contains unexpected files.
 const LARGEST: u64 = 256 * 1024;
 
 /// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone.
@@ -246,8 +246,9 @@ mod tests {
         }
     }
 
+    /// A package contains only sources, the license and the README.
     #[test]
-    fn packages_contain_sources_license_and_readme_only() {
+    fn unexpected_files_in_packages_are_reported() {
         let complete = ["Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "src/lib.rs"];
         assert_eq!(content_problems("x", &paths(&complete), 1), [""; 0]);
         assert_eq!(content_problems("x", &paths(&complete), LARGEST + 1).len(), 1);
