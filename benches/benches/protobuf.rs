@@ -76,16 +76,16 @@ fn protobuf(c: &mut Criterion) {
     let mut without = pod.clone();
     without.metadata.managed_fields = None;
     let json_without = serde_json::to_vec(&without).unwrap();
-    let mut cut = Vec::new();
+    let mut stripped = Vec::new();
     let [list_protobuf, list_json] = lists(protobuf, json);
     ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop)
-        .feed(&list_protobuf, |item| cut = item.to_vec())
+        .feed(&list_protobuf, |item| stripped = item.to_vec())
         .unwrap();
-    assert_eq!(decoder.decode::<Pod>(&cut).unwrap(), without);
+    assert_eq!(decoder.decode::<Pod>(&stripped).unwrap(), without);
     println!(
         "bytes: protobuf {}, without managed fields {}; JSON {}, without {}",
         message.len(),
-        cut.len(),
+        stripped.len(),
         json.len(),
         json_without.len()
     );
@@ -94,7 +94,7 @@ fn protobuf(c: &mut Criterion) {
     group.bench_function("protobuf", |b| b.iter(|| decoder.decode::<Pod>(black_box(message)).unwrap()));
     group.bench_function("JSON", |b| b.iter(|| serde_json::from_slice::<Pod>(black_box(json)).unwrap()));
     group.bench_function("protobuf, no managed fields", |b| {
-        b.iter(|| decoder.decode::<Pod>(black_box(&cut)).unwrap());
+        b.iter(|| decoder.decode::<Pod>(black_box(&stripped)).unwrap());
     });
     group.bench_function("JSON, no managed fields", |b| {
         b.iter(|| serde_json::from_slice::<Pod>(black_box(&json_without)).unwrap());
@@ -111,8 +111,8 @@ fn protobuf(c: &mut Criterion) {
     });
     group.finish();
 
-    let pack = |decoder: &ObjectDecoder| Packed::<Pod>::from_wire(&cut, decoder).unwrap();
-    let (packed, forgetful) = (pack(&decoder), pack(&decoder.clone().decoded_cache_size(0)));
+    let pack = |decoder: &ObjectDecoder| Packed::<Pod>::from_wire(&stripped, decoder).unwrap();
+    let (packed, uncached) = (pack(&decoder), pack(&decoder.clone().decoded_cache_size(0)));
     let by_names = FieldPath::new(&["spec", "nodeName"]);
     assert!(packed.field::<&str>(&by_names).unwrap().is_some());
     let mut group = c.benchmark_group("a packed pod");
@@ -122,7 +122,7 @@ fn protobuf(c: &mut Criterion) {
     group.bench_function("its node", |b| b.iter(|| black_box(&packed).field::<&str>(&by_names).unwrap()));
     group.bench_function("its annotations", |b| b.iter(|| black_box(&packed).annotations().unwrap()));
     group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).decode().unwrap()));
-    group.bench_function("typed, not kept", |b| b.iter(|| black_box(&forgetful).decode_owned().unwrap()));
+    group.bench_function("typed, not kept", |b| b.iter(|| black_box(&uncached).decode_owned().unwrap()));
     group.finish();
 
     let mut group = c.benchmark_group("a list of 500 pods, managed fields dropped");

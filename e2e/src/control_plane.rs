@@ -121,7 +121,7 @@ const APISERVER_AUTHORITY: &str = "certificates/apiserver.crt";
 
 /// The tokens and their users.
 const ADMIN_USER: &str = "{token: admin-token}";
-const TOKENS: &str = "admin-token,admin,1,system:masters\nnobody-token,nobody,2,\n";
+const TOKENS: &str = "admin-token,admin,1,system:masters\nguest-token,guest,2,\n";
 
 impl ControlPlane {
     /// Starts a control plane and waits until it is ready.

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_marking_of_a_deleted_pod_is_an_update() {
+    fn the_mark_of_a_deleted_pod_is_an_update() {
         let mut lines = vec![add(5), update(5, 6), delete(7), add(11)];
         assert!(history().explain(&lines).is_err());
         for line in &mut lines {

@@ -69,7 +69,7 @@ impl InformerProgram {
         let waited = self.lines.wait_for(|lines| wanted(lines));
         let problem = match tokio::time::timeout(bound, waited).await.map(|waited| waited.map(drop)) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(_)) => "it has ended, or printed what is no line".to_owned(),
+            Ok(Err(_)) => "it has ended, or printed an invalid line".to_owned(),
             Err(_) => format!("not within {bound:?}"),
         };
         let mut text = format!("{}: waiting for {what}: {problem}; the last lines:", self.name);

@@ -55,7 +55,7 @@ impl Mode {
 
     /// Returns the expected numbers of watch-lists and of lists after this many requests for the initial objects, for
     /// a server that supports watch-lists.
-    pub fn asked(&self, times: u64) -> (u64, u64) {
+    pub fn expected_requests(&self, times: u64) -> (u64, u64) {
         if self.lists == WatchListMode::Off { (0, times) } else { (times, 0) }
     }
 }

@@ -35,7 +35,7 @@ impl Process {
             .arg(name)
             .args(args)
             .current_dir(folder)
-            // The component ends when this pipe is closed, which happens when its owner ends, in whatever way.
+            // The component ends when this pipe is closed, which happens when its owner ends for any reason.
             .stdin(Stdio::piped())
             .stdout(file.try_clone().map_err(problem)?)
             .stderr(file)

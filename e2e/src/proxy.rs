@@ -246,7 +246,7 @@ mod tests {
         TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).await.unwrap()
     }
 
-    /// What comes until the connection ends, in whatever way.
+    /// Reads until the connection ends or fails.
     async fn rest(connection: &mut TcpStream) -> Vec<u8> {
         let mut received = Vec::new();
         let _ = connection.read_to_end(&mut received).await;
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_are_closed_after_some_bytes_once() {
+    async fn disconnect_after_closes_connections_once() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut connection = connect(&proxy).await;
         proxy.disconnect_after(3);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn frozen_connections_stay_frozen_and_new_ones_are_forwarded() {
+    async fn freezing_affects_only_existing_connections() {
         let proxy = Proxy::start(echo().await).await.unwrap();
         let mut frozen = connect(&proxy).await;
         frozen.write_all(b"hello").await.unwrap();

@@ -1,4 +1,4 @@
-//! Who may see what, and who is believed to be whom: RBAC, tokens, certificates.
+//! Authorization and authentication: RBAC, tokens, certificates.
 
 use std::time::Duration;
 
@@ -13,65 +13,65 @@ use kube_client::{Client, Config};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::mode::{Informer, factory, kept, mode, reading};
-use crate::witness::{Problems, Witness, check, equal, until};
+use crate::mode::{Informer, factory, informer, mode, reading};
+use crate::recorder::{Problems, Recorder, check, equal, until};
 
 const NAMESPACE: &str = "access";
 const PATH: &str = "/api/v1/namespaces/access/configmaps";
 const ADMIN: &str = "admin-token,admin,1,system:masters\n";
-const NOBODY: &str = "nobody-token,nobody,2,\n";
+const GUEST: &str = "guest-token,guest,2,\n";
 
-/// An informer of somebody, in one namespace.
-struct Visitor {
+/// An informer with the credentials of a user, in one namespace.
+struct UserInformer {
     factory: SharedInformerFactory,
     informer: Informer<ConfigMap>,
-    witness: Witness<ConfigMap>,
+    recorder: Recorder<ConfigMap>,
     problems: Problems,
 }
 
-/// The server judges a watch when it begins: so each begins anew before long.
-fn begins_anew(options: ReflectorOptions) -> ReflectorOptions {
+/// The server authorizes a watch only at its start, so watches are restarted often.
+fn restarting_often(options: ReflectorOptions) -> ReflectorOptions {
     let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_millis(500));
     reading(options).backoff(backoff).min_watch_timeout_unbounded(Duration::from_secs(1))
 }
 
-impl Visitor {
+impl UserInformer {
     fn start(config: Config) -> Self {
         let problems = Problems::default();
         let factory = factory(kinformer::client(config).unwrap())
             .namespace(NAMESPACE)
-            .reflector(begins_anew)
+            .reflector(restarting_often)
             .on_error(problems.hook())
             .build();
-        let informer = kept!(factory.core().v1().config_maps());
-        let witness = Witness::of(&informer);
+        let informer = informer!(factory.core().v1().config_maps());
+        let recorder = Recorder::of(&informer);
         factory.start().unwrap();
-        Self { factory, informer, witness, problems }
+        Self { factory, informer, recorder, problems }
     }
 
     async fn equal(&self, client: &Client) {
-        equal(&self.informer, &self.witness, client, PATH).await;
+        equal(&self.informer, &self.recorder, client, PATH).await;
     }
 
-    /// Waits until the server has said this code so often.
+    /// Waits until the server has responded with this code this many times.
     async fn refused(&self, code: u16, times: usize) {
         let refused = || {
             let problems = self.problems.all();
             check(problems.iter().filter(|problem| problem.code == Some(code)).count() >= times, problems)
         };
-        until(&format!("the server says {code}"), refused).await;
+        until(&format!("the server responds with {code}"), refused).await;
     }
 
-    /// What somebody who waits for it is told.
-    async fn why_not_synced(&self) -> String {
-        // A moment later it is: the deadline is there to have an answer.
+    /// Returns the error of a wait for the sync.
+    async fn sync_error(&self) -> String {
+        // The informer may sync later; the deadline ends the wait.
         let sync = self.factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(1)).await;
         sync.into_result().unwrap_err().to_string()
     }
 }
 
-/// A control plane with a namespace with one object.
-async fn prepared() -> (ControlPlane, Client) {
+/// Starts a control plane with one object in a namespace.
+async fn start() -> (ControlPlane, Client) {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
@@ -92,14 +92,14 @@ async fn of_user(control_plane: &ControlPlane, token: &str) -> Config {
     config
 }
 
-/// A role, of one namespace or of all, that reads the objects.
+/// Returns a role that may read the objects.
 fn reader() -> serde_json::Value {
     json!({"metadata": {"name": "reader"}, "rules": [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
     ]})
 }
 
-/// Lets everybody of these subjects read the objects.
+/// Allows this subject to read the objects.
 async fn allow(client: &Client, subject: serde_json::Value) {
     let roles: Api<Role> = Api::namespaced(client.clone(), NAMESPACE);
     roles.create(&PostParams::default(), &serde_json::from_value(reader()).unwrap()).await.unwrap();
@@ -113,57 +113,57 @@ async fn allow(client: &Client, subject: serde_json::Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forbidden_then_allowed() {
-    let (control_plane, client) = prepared().await;
-    let visitor = Visitor::start(of_user(&control_plane, "nobody-token").await);
-    visitor.refused(403, 3).await;
-    let why = visitor.why_not_synced().await;
-    assert!(why.contains("\"nobody\" cannot list resource \"configmaps\""), "{why}");
+async fn informer_recovers_when_access_is_granted() {
+    let (control_plane, client) = start().await;
+    let user = UserInformer::start(of_user(&control_plane, "guest-token").await);
+    user.refused(403, 3).await;
+    let why = user.sync_error().await;
+    assert!(why.contains("\"guest\" cannot list resource \"configmaps\""), "{why}");
     assert!(why.contains("403 (Forbidden)"), "{why}");
-    assert_eq!(visitor.informer.phase(), Phase::Running);
+    assert_eq!(user.informer.phase(), Phase::Running);
 
-    allow(&client, json!({"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"})).await;
-    visitor.equal(&client).await;
+    allow(&client, json!({"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"})).await;
+    user.equal(&client).await;
     create(&client, "late").await;
-    visitor.equal(&client).await;
-    // That it was forbidden says nothing of whether the server knows watch-lists.
-    let statistics = visitor.informer.statistics();
-    let (watch_lists, _) = mode().asked(2);
+    user.equal(&client).await;
+    // A forbidden watch-list is not taken as an unsupported one.
+    let statistics = user.informer.statistics();
+    let (watch_lists, _) = mode().expected_requests(2);
     assert_eq!(statistics.watch_lists.min(2), watch_lists, "{statistics:#?}");
     assert_eq!(statistics.relists, 0, "{statistics:#?}");
 
-    // Taken away again: what is known stays, and what changes meanwhile is made good.
+    // Without access again, known objects are kept, and missed changes are delivered later.
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), NAMESPACE);
     let binding = bindings.get("reader").await.unwrap();
     bindings.delete("reader", &DeleteParams::default()).await.unwrap();
-    let so_far = visitor.problems.all().iter().filter(|problem| problem.code == Some(403)).count();
-    visitor.refused(403, so_far + 2).await;
+    let so_far = user.problems.all().iter().filter(|problem| problem.code == Some(403)).count();
+    user.refused(403, so_far + 2).await;
     create(&client, "unseen").await;
-    assert_eq!(visitor.informer.len(), 2);
+    assert_eq!(user.informer.len(), 2);
     let metadata = ObjectMeta { name: Some("reader".into()), ..ObjectMeta::default() };
-    let anew = RoleBinding { metadata, ..binding };
-    bindings.create(&PostParams::default(), &anew).await.unwrap();
-    visitor.equal(&client).await;
-    visitor.factory.shutdown().await.unwrap();
+    let restored = RoleBinding { metadata, ..binding };
+    bindings.create(&PostParams::default(), &restored).await.unwrap();
+    user.equal(&client).await;
+    user.factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// Of two namespaces of one informer one may not be read: the other one is read all the same.
+/// If one of two namespaces is forbidden, the other one is still listed and watched.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_two_namespaces_is_forbidden() {
-    let (control_plane, client) = prepared().await;
+async fn forbidden_namespace_does_not_block_others() {
+    let (control_plane, client) = start().await;
     let closed = serde_json::from_value(json!({"metadata": {"name": "closed"}})).unwrap();
     Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &closed).await.unwrap();
-    let nobody = json!({"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"});
-    allow(&client, nobody.clone()).await;
+    let guest = json!({"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"});
+    allow(&client, guest.clone()).await;
     let problems = Problems::default();
-    let factory = factory(kinformer::client(of_user(&control_plane, "nobody-token").await).unwrap())
+    let factory = factory(kinformer::client(of_user(&control_plane, "guest-token").await).unwrap())
         .namespaces([NAMESPACE, "closed"])
-        .reflector(begins_anew)
+        .reflector(restarting_often)
         .on_error(problems.hook())
         .build();
-    let informer = kept!(factory.core().v1().config_maps());
-    let witness = Witness::of(&informer);
+    let informer = informer!(factory.core().v1().config_maps());
+    let recorder = Recorder::of(&informer);
     factory.start().unwrap();
     until("the open namespace is read", || {
         check(informer.len() == 1 && problems.all().len() > 2, (informer.len(), problems.all()))
@@ -175,27 +175,27 @@ async fn one_of_two_namespaces_is_forbidden() {
     let why = sync.into_result().unwrap_err().to_string();
     assert!(why.contains("no list yet of closed") && why.contains("403 (Forbidden)"), "{why}");
 
-    // Allowed everywhere.
+    // Grant access to all namespaces.
     let roles: Api<ClusterRole> = Api::all(client.clone());
     roles.create(&PostParams::default(), &serde_json::from_value(reader()).unwrap()).await.unwrap();
     let binding = json!({
         "metadata": {"name": "reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
-        "subjects": [nobody],
+        "subjects": [guest],
     });
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
     bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
     let deadline = Instant::now() + Duration::from_secs(60);
     factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
-    equal(&informer, &witness, &client, PATH).await;
+    equal(&informer, &recorder, &client, PATH).await;
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// The token of a service account dies with it.
+/// The token of a service account becomes invalid when the account is deleted. The informer keeps its objects.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_account_of_a_token_is_deleted() {
-    let (control_plane, client) = prepared().await;
+async fn deleted_service_account_is_reported_as_401() {
+    let (control_plane, client) = start().await;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
     let account = serde_json::from_value(json!({"metadata": {"name": "visitor"}})).unwrap();
     accounts.create(&PostParams::default(), &account).await.unwrap();
@@ -204,58 +204,58 @@ async fn the_service_account_of_a_token_is_deleted() {
     allow(&client, json!({"kind": "ServiceAccount", "name": "visitor", "namespace": NAMESPACE})).await;
 
     let token = granted.status.unwrap().token.unwrap();
-    let visitor = Visitor::start(of_user(&control_plane, &token).await);
-    visitor.equal(&client).await;
+    let user = UserInformer::start(of_user(&control_plane, &token).await);
+    user.equal(&client).await;
     accounts.delete("visitor", &DeleteParams::default()).await.unwrap();
-    visitor.refused(401, 2).await;
-    // It goes on with what it knows, and says what is wrong.
-    assert_eq!(visitor.informer.phase(), Phase::Running);
-    assert_eq!(visitor.informer.len(), 1);
-    let error = visitor.informer.reflector().last_error().unwrap().to_string();
+    user.refused(401, 2).await;
+    // The informer keeps its objects and reports the error.
+    assert_eq!(user.informer.phase(), Phase::Running);
+    assert_eq!(user.informer.len(), 1);
+    let error = user.informer.reflector().last_error().unwrap().to_string();
     assert!(error.contains("401 (Unauthorized)"), "{error}");
-    visitor.factory.shutdown().await.unwrap();
+    user.factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// A token that the server does not know any more, and then does.
+/// The server rejects a revoked token, and accepts it when it is restored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_revoked_and_given_back() {
-    let (mut control_plane, client) = prepared().await;
-    allow(&client, json!({"kind": "User", "name": "nobody", "apiGroup": "rbac.authorization.k8s.io"})).await;
-    let visitor = Visitor::start(of_user(&control_plane, "nobody-token").await);
-    visitor.equal(&client).await;
+async fn informer_recovers_when_a_token_is_restored() {
+    let (mut control_plane, client) = start().await;
+    allow(&client, json!({"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"})).await;
+    let user = UserInformer::start(of_user(&control_plane, "guest-token").await);
+    user.equal(&client).await;
     control_plane.set_tokens(ADMIN).unwrap();
     control_plane.restart_apiserver().await.unwrap();
-    visitor.refused(401, 2).await;
+    user.refused(401, 2).await;
     create(&client, "unseen").await;
-    assert_eq!(visitor.informer.len(), 1);
-    control_plane.set_tokens(&format!("{ADMIN}{NOBODY}")).unwrap();
+    assert_eq!(user.informer.len(), 1);
+    control_plane.set_tokens(&format!("{ADMIN}{GUEST}")).unwrap();
     control_plane.restart_apiserver().await.unwrap();
-    visitor.equal(&client).await;
-    visitor.factory.shutdown().await.unwrap();
+    user.equal(&client).await;
+    user.factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// The server's certificate is what [`Config`] of every other test trusts. Whom it does not trust it says, and why.
+/// The server's certificate must match the configured authority and name; otherwise, the error has the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_that_do_not_match() {
-    let (control_plane, client) = prepared().await;
+async fn untrusted_certificates_are_reported() {
+    let (control_plane, client) = start().await;
     let trusting = control_plane.config().await.unwrap();
     assert!(trusting.root_cert.is_some() && !trusting.accept_invalid_certs);
-    let visitor = Visitor::start(trusting.clone());
-    visitor.equal(&client).await;
-    visitor.factory.shutdown().await.unwrap();
+    let user = UserInformer::start(trusting.clone());
+    user.equal(&client).await;
+    user.factory.shutdown().await.unwrap();
 
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (mut another_authority, mut another_name) = (trusting.clone(), trusting);
     another_authority.root_cert = Some(vec![other.cert.der().to_vec()]);
     another_name.tls_server_name = Some("elsewhere.example".into());
-    for (config, says) in [(another_authority, "UnknownIssuer"), (another_name, "not valid for name")] {
-        let visitor = Visitor::start(config);
-        let why = visitor.why_not_synced().await;
-        assert!(why.contains("certificate") && why.contains(says), "{why}");
-        assert_eq!(visitor.informer.phase(), Phase::Running);
-        visitor.factory.shutdown().await.unwrap();
+    for (config, reason) in [(another_authority, "UnknownIssuer"), (another_name, "not valid for name")] {
+        let user = UserInformer::start(config);
+        let why = user.sync_error().await;
+        assert!(why.contains("certificate") && why.contains(reason), "{why}");
+        assert_eq!(user.informer.phase(), Phase::Running);
+        user.factory.shutdown().await.unwrap();
     }
     control_plane.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A whole cluster but for the machines: Kubernetes' own controllers and scheduler write, informers keep up.
+//! A cluster without machines: informers follow the writes of Kubernetes' own controllers and scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
-use crate::mode::{Informer, Kind, KubeEvent, answers_were_as_asked, factory, kept};
+use crate::mode::{Informer, Kind, KubeEvent, assert_negotiated_encodings, factory, informer};
 
 const NODES: usize = 20;
 const MANY: usize = 200;
@@ -28,16 +28,16 @@ const FEW: usize = 50;
 const DEADLINE: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
+async fn deployment_is_scheduled_scaled_and_deleted() {
     let control_plane = ControlPlane::start(Options::new().controllers().scheduler()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     make_nodes(&client).await;
     let factory = factory(client.clone()).build();
     let cluster = Cluster {
-        nodes: Followed::new(&client, kept!(factory.core().v1().nodes())),
-        pods: Followed::new(&client, kept!(factory.core().v1().pods())),
-        deployments: Followed::new(&client, kept!(factory.apps().v1().deployments())),
-        replica_sets: Followed::new(&client, kept!(factory.apps().v1().replica_sets())),
+        nodes: Followed::new(&client, informer!(factory.core().v1().nodes())),
+        pods: Followed::new(&client, informer!(factory.core().v1().pods())),
+        deployments: Followed::new(&client, informer!(factory.apps().v1().deployments())),
+        replica_sets: Followed::new(&client, informer!(factory.apps().v1().replica_sets())),
     };
     let kubelets = tokio::spawn(kubelets(client.clone(), cluster.pods.informer.clone()));
     factory.start().unwrap();
@@ -55,25 +55,25 @@ async fn a_deployment_is_scheduled_scaled_down_and_deleted() {
         .await
         .unwrap();
     cluster.has_running(0).await;
-    eventually("the replica sets to go", async || {
+    eventually("the deletion of the replica sets", async || {
         let left = cluster.replica_sets.informer.len();
         if left == 0 { Ok(()) } else { Err(left) }
     })
     .await;
     cluster.agrees().await;
 
-    let told = cluster.pods.told.lock().counts;
-    assert!(told.added >= MANY && told.deleted == told.added, "{told:?}");
-    answers_were_as_asked();
+    let counts = cluster.pods.handler.lock().counts;
+    assert!(counts.added >= MANY && counts.deleted == counts.added, "{counts:?}");
+    assert_negotiated_encodings();
     factory.shutdown().await.unwrap();
     kubelets.await.unwrap();
     control_plane.stop().await;
 }
 
-/// The example says nothing of its own where it disagrees with its stores: it fails.
+/// The example fails on its own if its stores disagree.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
-    // Without its cache the server forgets with etcd, so that what is missed is missed for good.
+async fn scheduler_cache_example_matches_the_bindings() {
+    // Without a watch cache, a compaction of etcd makes missed events unavailable.
     let options = Options::new().controllers().scheduler().apiserver_flag("--watch-cache=false");
     let control_plane = ControlPlane::start(options).await.unwrap();
     let client = control_plane.client().await.unwrap();
@@ -87,7 +87,7 @@ async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
 
     scale(&client, FEW).await;
     bound(&client, FEW).await;
-    said(&mut lines, |line| line == format!("{FEW} pods are bound")).await;
+    wait_for_line(&mut lines, |line| line == format!("{FEW} pods are bound")).await;
     proxy.refuse().await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let at_once = DeleteParams::default().grace_period(0);
@@ -96,10 +96,10 @@ async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
     control_plane.compact().await.unwrap();
     proxy.accept().await.unwrap();
     scale(&client, MANY).await;
-    // In the middle of it all.
+    // Disconnect during these events.
     proxy.disconnect_after(30_000);
 
-    let last = said(&mut lines, |line| line.starts_with('{')).await;
+    let last = wait_for_line(&mut lines, |line| line.starts_with('{')).await;
     let last: Value = serde_json::from_str(&last).unwrap();
     assert!(example.wait().await.unwrap().success());
     assert!(last["audits"].as_u64() > Some(1), "{last}");
@@ -119,19 +119,19 @@ async fn the_example_of_a_schedulers_cache_has_what_the_scheduler_has_bound() {
 }
 
 /// Waits for a line of the example.
-async fn said(lines: &mut Lines<BufReader<ChildStdout>>, is_it: impl Fn(&str) -> bool) -> String {
+async fn wait_for_line(lines: &mut Lines<BufReader<ChildStdout>>, wanted: impl Fn(&str) -> bool) -> String {
     let mut before = Vec::new();
     let deadline = Instant::now() + DEADLINE;
     loop {
         match tokio::time::timeout_at(deadline, lines.next_line()).await {
-            Ok(Ok(Some(line))) if is_it(&line) => return line,
+            Ok(Ok(Some(line))) if wanted(&line) => return line,
             Ok(Ok(Some(line))) => before.push(line),
             end => panic!("{end:?} after {before:#?}"),
         }
     }
 }
 
-/// Waits until there are that many pods, all of them bound. Gives their keys by node.
+/// Waits until there are this many pods and all are bound, and returns their keys by node.
 async fn bound(client: &Client, count: usize) -> BTreeMap<String, BTreeSet<String>> {
     let pods: Api<Pod> = Api::all(client.clone());
     eventually(&format!("{count} pods to be bound"), async || {
@@ -160,9 +160,9 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Waits until there are that many pods, each of them running on one of the nodes.
+    /// Waits until there are this many pods, each running on a known node.
     async fn has_running(&self, count: usize) {
-        eventually(&format!("{count} pods to run and others to go"), async || {
+        eventually(&format!("{count} pods to run and no others"), async || {
             let pods = self.pods.informer.objects();
             let runs = |pod: &&Arc<KubeObject<Pod>>| {
                 let node = node_of(pod).and_then(|node| self.nodes.informer.get(node));
@@ -175,7 +175,7 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until server, stores and handlers are at one.
+    /// Waits until server, stores and handlers have the same objects.
     async fn agrees(&self) {
         self.nodes.agrees().await;
         self.pods.agrees().await;
@@ -184,11 +184,11 @@ impl Cluster {
     }
 }
 
-/// An informer, and what its handler makes of what it is told.
+/// An informer with the state that its handler builds from the events.
 struct Followed<K> {
     api: Api<K>,
     informer: Informer<K>,
-    told: Arc<Mutex<Told<K>>>,
+    handler: Arc<Mutex<HandlerState<K>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -198,10 +198,10 @@ struct Counts {
     deleted: usize,
 }
 
-struct Told<K> {
+struct HandlerState<K> {
     objects: BTreeMap<String, Arc<KubeObject<K>>>,
     counts: Counts,
-    /// What no handler should be told.
+    /// Events that must not be delivered.
     wrong: Vec<String>,
 }
 
@@ -212,14 +212,14 @@ where
     K: Kind + kube_client::Resource<DynamicType = ()>,
 {
     fn new(client: &Client, informer: Informer<K>) -> Self {
-        let told = Told { objects: BTreeMap::new(), counts: Counts::default(), wrong: Vec::new() };
-        let told = Arc::new(Mutex::new(told));
-        let listener = told.clone();
-        informer.tell(move |event| listener.lock().hear(&event));
-        Self { api: Api::all(client.clone()), informer, told }
+        let handler = HandlerState { objects: BTreeMap::new(), counts: Counts::default(), wrong: Vec::new() };
+        let handler = Arc::new(Mutex::new(handler));
+        let state = handler.clone();
+        informer.on_event(move |event| state.lock().on_event(&event));
+        Self { api: Api::all(client.clone()), informer, handler }
     }
 
-    /// Waits until the server's objects are those of the store and those that the handler knows.
+    /// Waits until server, store and handler have the same objects.
     async fn agrees(&self) {
         let kind = K::kind(&());
         eventually(&format!("the {kind}s to agree"), async || {
@@ -227,9 +227,9 @@ where
             let items: Vec<_> = list.items.into_iter().map(KubeObject).collect();
             let server = versions(&items);
             let store = versions(self.informer.objects().iter().map(|object| &**object));
-            let told = self.told.lock();
-            let handler = versions(told.objects.values().map(|object| &**object));
-            assert_eq!(told.wrong, Vec::<String>::new(), "what was told of {kind}s");
+            let state = self.handler.lock();
+            let handler = versions(state.objects.values().map(|object| &**object));
+            assert_eq!(state.wrong, Vec::<String>::new(), "events of {kind}s");
             if server == store && store == handler {
                 return Ok(());
             }
@@ -240,12 +240,12 @@ where
     }
 }
 
-impl<K: Kind> Told<K> {
-    fn hear(&mut self, event: &KubeEvent<K>) {
+impl<K: Kind> HandlerState<K> {
+    fn on_event(&mut self, event: &KubeEvent<K>) {
         let key = event.key().to_string();
         let version = event.object().map(|object| object.resource_version());
         let known = self.objects.get(&key).map(|object| object.resource_version());
-        // A deletion that was not seen has no version of its own.
+        // A missed deletion has no version of its own.
         let backwards = match (&known, &version) {
             (Some(known), Some(version)) => !version.reaches(known),
             _ => false,
@@ -264,16 +264,16 @@ impl<K: Kind> Told<K> {
                 self.counts.deleted += 1;
                 self.objects.remove(&key).is_some()
             }
-            _ => unreachable!("not known to this test"),
+            _ => unreachable!("unknown event"),
         };
         if backwards || !expected {
             let event = match event {
                 Event::Added(_) => "added",
                 Event::Updated(_) => "updated",
                 Event::Deleted(_) => "deleted",
-                _ => unreachable!("not known to this test"),
+                _ => unreachable!("unknown event"),
             };
-            self.wrong.push(format!("{event} {key} at {version:?}, known at {known:?}"));
+            self.wrong.push(format!("{event} {key}, version {version:?}, known version {known:?}"));
         }
     }
 }
@@ -282,30 +282,32 @@ fn versions<'a, K: Object>(objects: impl IntoIterator<Item = &'a K>) -> Versions
     objects.into_iter().map(|object| (object.key().to_string(), object.resource_version())).collect()
 }
 
-/// A few of the keys at which they are not the same.
+/// Returns a few of the keys whose versions differ.
 fn differing(all: [&Versions; 3]) -> Vec<(String, [Option<ResourceVersion>; 3])> {
     let mut keys: Vec<_> = all.iter().flat_map(|versions| versions.keys()).collect();
     keys.sort();
     keys.dedup();
-    let at = |key: &String| all.map(|versions| versions.get(key).cloned());
-    let rows = keys.into_iter().map(|key| (key.clone(), at(key)));
+    let row = |key: &String| all.map(|versions| versions.get(key).cloned());
+    let rows = keys.into_iter().map(|key| (key.clone(), row(key)));
     rows.filter(|(_, row)| row[0] != row[1] || row[1] != row[2]).take(5).collect()
 }
 
-/// Asks until the answer is good: those asked are processes of their own that call nobody.
-async fn eventually<T, E: Debug>(what: &str, ask: impl AsyncFn() -> Result<T, E>) -> T {
+/// Polls until `poll` succeeds, since other processes do not notify this one.
+async fn eventually<T, E: Debug>(what: &str, poll: impl AsyncFn() -> Result<T, E>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
-        match tokio::time::timeout_at(deadline, ask()).await {
-            Ok(Ok(good)) => return good,
-            Ok(Err(last)) if Instant::now() > deadline => panic!("waited for {what}; the last was {last:?}"),
+        match tokio::time::timeout_at(deadline, poll()).await {
+            Ok(Ok(value)) => return value,
+            Ok(Err(last)) if Instant::now() > deadline => {
+                panic!("waited for {what}; the last result was {last:?}")
+            }
             Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
-            Err(_) => panic!("waited for {what}; the last answer did not come"),
+            Err(_) => panic!("waited for {what}; the last request did not end"),
         }
     }
 }
 
-/// Machines that say they are ready. Nobody is behind them.
+/// Creates nodes that are marked as ready, without kubelets.
 async fn make_nodes(client: &Client) {
     let nodes: Api<Node> = Api::all(client.clone());
     for n in 0..NODES {
@@ -318,13 +320,13 @@ async fn make_nodes(client: &Client) {
             },
         }));
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        // Every new node is tainted as one that is not ready; the controller that would take that back is off.
+        // Every new node has a taint as not ready; the controller that would remove it is disabled.
         let untainted = Patch::Merge(json!({"spec": {"taints": null}}));
         nodes.patch(&format!("node-{n}"), &PatchParams::default(), &untainted).await.unwrap();
     }
 }
 
-/// Without pods at first. Its pods need an account, which a controller makes.
+/// Creates a deployment without pods. Its pods need a service account, which a controller creates.
 async fn make_deployment(client: &Client) {
     let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
     eventually("the service account", async || accounts.get("default").await).await;
@@ -353,7 +355,7 @@ async fn scale(client: &Client, replicas: usize) {
     deployments.patch_scale("web", &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// What the kubelets of all nodes would do: run what is bound, and end what is to go.
+/// Acts like the kubelets of all nodes: marks bound pods as running, and deletes terminating pods.
 async fn kubelets(client: Client, informer: Informer<Pod>) {
     let pods: Api<Pod> = Api::default_namespaced(client);
     let running = Patch::Merge(json!({"status": {

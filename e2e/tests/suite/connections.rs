@@ -1,4 +1,4 @@
-//! How many connections informers need.
+//! The number of connections of informers.
 
 use e2e::{ControlPlane, Options, Proxy};
 use kinformer::SharedInformerFactory;
@@ -7,17 +7,17 @@ use kube_core::discovery::{ApiResource, Scope, verbs};
 
 use crate::mode::{dynamic, factory};
 
-/// How many informers there are.
+/// The number of informers.
 const INFORMERS: usize = 60;
 
-/// The administrator's configuration, by way of a proxy.
+/// Returns the administrator's configuration for connections through a proxy.
 async fn through(control_plane: &ControlPlane, proxy: &Proxy) -> Config {
     let mut config = control_plane.config().await.unwrap();
     config.cluster_url = format!("https://127.0.0.1:{}", proxy.port()).parse().unwrap();
     config
 }
 
-/// What the server has to watch.
+/// Returns the resources that can be watched.
 async fn watchable(client: &Client) -> Vec<(ApiResource, Scope)> {
     let found = kube_client::Discovery::new(client.clone()).run().await.unwrap();
     let resources = found.groups().flat_map(|group| group.recommended_resources());
@@ -25,7 +25,8 @@ async fn watchable(client: &Client) -> Vec<(ApiResource, Scope)> {
     watchable.map(|(resource, it)| (resource, it.scope)).collect()
 }
 
-/// Two factories with so many informers, all begun at once and all synced: one of whole objects, one of their metadata.
+/// Starts [`INFORMERS`] informers at the same time, in one factory for objects and one for metadata, and waits until
+/// all are synced.
 async fn synced(client: Client, resources: &[(ApiResource, Scope)]) -> [SharedInformerFactory; 2] {
     let factories = [factory(client.clone()).build(), factory(client).build()];
     let [whole, metadata] = &factories;
@@ -52,18 +53,18 @@ async fn shut_down(factories: [SharedInformerFactory; 2]) {
 
 // contract: L-12a, L-12c
 #[tokio::test(flavor = "multi_thread")]
-async fn sixty_informers_have_one_connection() {
+async fn sixty_informers_share_one_connection() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let resources = watchable(&control_plane.client().await.unwrap()).await;
 
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
     let factories = synced(client, &resources).await;
-    // They begin together where there is no connection yet, and still no other was ever begun.
+    // They start at the same time without a connection, and open only one.
     assert_eq!((proxy.connections(), proxy.open()), (1, 1));
     shut_down(factories).await;
 
-    // With kube-client's own connections, which are of HTTP/1.1, each has one.
+    // kube-client's own client uses HTTP/1.1: one connection for each informer.
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = Client::try_from(through(&control_plane, &proxy).await).unwrap();
     let factories = synced(client, &resources).await;

@@ -1,4 +1,4 @@
-//! client-go's informers and ours, on one server, at the same time, under the same writes and failures.
+//! client-go's informers and kinformer's on one server, at the same time, under the same writes and failures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,30 +8,36 @@ use e2e::{
 };
 
 use crate::main_job::{PATHS, has_last};
-use crate::witness::cached;
+use crate::recorder::cached;
 
-/// How long the programs may take to catch up: client-go waits up to a minute between its tries.
+/// The timeout for the programs to catch up: client-go waits up to a minute between retries.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// What is done between writes.
+/// A fault between writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// All connections are broken off.
+    /// All connections are closed.
     Disconnect,
-    /// They are broken off within an event.
+    /// All connections are closed within an event.
     DisconnectWithin,
     /// kube-apiserver is killed and started again.
     Restart,
-    /// It stops for a while, and goes on.
+    /// kube-apiserver is suspended for a while.
     Pause,
-    /// While both are away much is written, and the server forgets all history.
-    Forgotten,
-    /// They are away for a while, and the server remembers.
-    Away,
+    /// Many writes and a compaction happen during an outage.
+    Compaction,
+    /// Writes happen during an outage.
+    Outage,
 }
 
-const FAULTS: [Fault; 6] =
-    [Fault::Disconnect, Fault::DisconnectWithin, Fault::Restart, Fault::Pause, Fault::Forgotten, Fault::Away];
+const FAULTS: [Fault; 6] = [
+    Fault::Disconnect,
+    Fault::DisconnectWithin,
+    Fault::Restart,
+    Fault::Pause,
+    Fault::Compaction,
+    Fault::Outage,
+];
 
 /// The seeds to run: `FIRST+COUNT`.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
@@ -42,7 +48,7 @@ pub(crate) fn seeds() -> std::ops::Range<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn both_tell_what_the_server_did() {
+async fn both_informers_match_the_server_history() {
     let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let mut total = Comparison::default();
     for seed in seeds() {
@@ -60,7 +66,7 @@ async fn both_tell_what_the_server_did() {
 
 async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, String> {
     let mut random = fastrand::Rng::with_seed(seed);
-    // Every fourth without any fault: then both have to tell the very same.
+    // Every fourth run has no fault, and then both must deliver the same events.
     let faults = if seed.is_multiple_of(4) { 0 } else { random.usize(1..4) };
     let faults: Vec<Fault> = (0..faults).filter_map(|_| random.choice(FAULTS)).collect();
     let client = control_plane.client().await.map_err(text)?;
@@ -78,8 +84,8 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     let client_go = programs::client_go(&kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
     let mut ours = InformerProgram::start("kinformer", kinformer)?;
     let mut theirs = InformerProgram::start("client-go", client_go)?;
-    // Half of the time they begin while things happen. But nothing fails yet: a program that cannot reach the
-    // cluster at its start says so and ends.
+    // In half of the runs, the programs start during writes. Faults happen only later: a program that cannot reach
+    // the cluster at its start ends with an error.
     let while_written = random.bool();
     if while_written {
         writer.write(random.usize(20..60)).await.map_err(text)?;
@@ -88,56 +94,59 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     theirs.until_synced(&RESOURCES, BOUND).await?;
     for fault in &faults {
         writer.write(random.usize(5..60)).await.map_err(text)?;
-        happen(*fault, control_plane, &mut proxy, &mut writer, &mut random).await?;
+        inject(*fault, control_plane, &mut proxy, &mut writer, &mut random).await?;
     }
     writer.write(random.usize(40..120)).await.map_err(text)?;
     writer.end().await.map_err(text)?;
     let history = writer.history();
-    for listening in [&mut ours, &mut theirs] {
-        listening.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await?;
-        // A list after a failure may be told in any order. What stays missing is for the judge to say.
-        let _ = listening.until("everything", BOUND, |lines| history.explain(lines).is_ok()).await;
+    for program in [&mut ours, &mut theirs] {
+        program.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await?;
+        // A list after a failure may be delivered in any order. The check below reports missing events.
+        let _ = program.until("everything", BOUND, |lines| history.explain(lines).is_ok()).await;
     }
     let (ours, theirs) = (ours.stop().await?, theirs.stop().await?);
 
     let mut again = [0; 2];
-    for (at, (name, lines)) in [("kinformer", &ours), ("client-go", &theirs)].into_iter().enumerate() {
+    for (number, (name, lines)) in [("kinformer", &ours), ("client-go", &theirs)].into_iter().enumerate() {
         let context = |why: String| format!("{faults:?}: {name}: {why}");
-        again[at] = history.explain(lines).map_err(|why| context(why.to_string()))?;
+        again[number] = history.explain(lines).map_err(|why| context(why.to_string()))?;
         if !while_written {
             initial_list(&before, lines).map_err(context)?;
         }
     }
     let (by_us, by_them) = (history.by_object(&ours), history.by_object(&theirs));
     let compared = Comparison { again: again.into(), ..Comparison::new(&by_us, &by_them) };
-    // Contract, I-06: client-go tells everything again after a relist to handlers that asked for no resync.
+    // Contract, I-06: after a relist, client-go delivers known states again, also to handlers without a resync period.
     if compared.again.0 > 0 {
-        return Err(format!("{faults:?}: known states were told again: {compared}\n{}", compared.example));
+        return Err(format!(
+            "{faults:?}: known states were delivered again: {compared}\n{}",
+            compared.example
+        ));
     }
     if faults.is_empty() && !while_written && compared.differ > 0 {
-        return Err(format!("nothing failed, and yet they differ: {compared}\n{}", compared.example));
+        return Err(format!("the events differ without a fault: {compared}\n{}", compared.example));
     }
     writer.clean_up().await.map_err(text)?;
     Ok(compared)
 }
 
-/// What was there before both began, and only that, was told as of the first list.
+/// Checks that exactly the objects from before the start of both programs are marked as in the initial list.
 fn initial_list(before: &e2e::History, lines: &[Line]) -> Result<(), String> {
     let objects = before.by_object(lines);
     for ((resource, key), events) in objects {
         let initial =
-            events.iter().filter(|line| line.object_event().is_some_and(|told| told.initial)).count();
+            events.iter().filter(|line| line.object_event().is_some_and(|event| event.initial)).count();
         let expected = usize::from(before.version(resource, key).is_some());
         if initial != expected {
             return Err(format!(
-                "{resource} {key}: {initial} times in the first list, not {expected}: {events:?}"
+                "{resource} {key}: {initial} times in the initial list, not {expected}: {events:?}"
             ));
         }
     }
     Ok(())
 }
 
-async fn happen(
+async fn inject(
     fault: Fault,
     control_plane: &mut ControlPlane,
     proxy: &mut Proxy,
@@ -153,14 +162,14 @@ async fn happen(
             tokio::time::sleep(Duration::from_millis(random.u64(100..3_000))).await;
             control_plane.resume_apiserver();
         }
-        Fault::Forgotten => {
+        Fault::Compaction => {
             proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
             control_plane.compact().await.map_err(text)?;
             control_plane.restart_apiserver().await.map_err(text)?;
             proxy.accept().await.map_err(text)?;
         }
-        Fault::Away => {
+        Fault::Outage => {
             proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
             proxy.accept().await.map_err(text)?;
@@ -169,16 +178,16 @@ async fn happen(
     Ok(())
 }
 
-/// How two informers' events of the same objects compare.
+/// A comparison of the events that two informers delivered for the same objects.
 #[derive(Debug, Default)]
 struct Comparison {
     same: usize,
     differ: usize,
-    /// Events told by ours, by theirs.
+    /// The number of events of kinformer and of client-go.
     events: (usize, usize),
-    /// Deletions whose final state was not known, by ours, by theirs.
+    /// The number of deletions with an unknown final state, of kinformer and of client-go.
     unknown: (usize, usize),
-    /// Updates that told what was known already, by ours, by theirs.
+    /// The number of updates that delivered a known state again, of kinformer and of client-go.
     again: (usize, usize),
     /// The first objects that differ.
     example: String,
@@ -204,7 +213,7 @@ impl Comparison {
             let unknown = |lines: &[&Line]| {
                 lines
                     .iter()
-                    .filter(|line| line.object_event().is_some_and(|told| told.final_state_unknown))
+                    .filter(|line| line.object_event().is_some_and(|event| event.final_state_unknown))
                     .count()
             };
             compared.events.0 += ours.len();
@@ -229,16 +238,16 @@ impl std::fmt::Display for Comparison {
         let Self { same, differ, events, unknown, again, example: _ } = self;
         write!(
             f,
-            "{same} objects told the same, {differ} otherwise; events {} / {}, final state unknown {} / {}, \
-             told again {} / {} (kinformer / client-go)",
+            "{same} objects with the same events, {differ} with others; events {} / {}, final state unknown {} / {}, \
+             delivered again {} / {} (kinformer / client-go)",
             events.0, events.1, unknown.0, unknown.1, again.0, again.1
         )
     }
 }
 
-/// Whether it tells a state that was known.
+/// Whether the line delivers a known state again.
 fn is_again(line: &Line) -> bool {
-    matches!(line, Line::Update(told) if told.resource_version == told.old_resource_version)
+    matches!(line, Line::Update(event) if event.resource_version == event.old_resource_version)
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -1,5 +1,5 @@
-//! The informers of others, and ours, on our embedded API server: what it tells them is what it did, whatever fails;
-//! and when nothing fails it tells them what kube-apiserver would have told.
+//! Informers of client-go, kube-rs and kinformer on the embedded API server. Their events must match its changes
+//! despite failures, and without failures must be the same as from kube-apiserver.
 
 mod kube_rs;
 
@@ -19,12 +19,12 @@ use crate::differential::seeds;
 use crate::main_job::has_last;
 use kube_rs::KubeRs;
 
-/// client-go waits up to a minute between its tries.
+/// The timeout of every wait: client-go waits up to a minute between retries.
 const BOUND: Duration = Duration::from_secs(120);
 
-/// Who listens.
+/// An implementation of informers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Implementation {
     Kinformer,
     ClientGo,
     ClientGoMetadata,
@@ -32,8 +32,13 @@ enum Who {
     KubeRsStreaming,
 }
 
-const ALL: [Who; 5] =
-    [Who::Kinformer, Who::ClientGo, Who::ClientGoMetadata, Who::KubeRs, Who::KubeRsStreaming];
+const ALL: [Implementation; 5] = [
+    Implementation::Kinformer,
+    Implementation::ClientGo,
+    Implementation::ClientGoMetadata,
+    Implementation::KubeRs,
+    Implementation::KubeRsStreaming,
+];
 
 enum Listener {
     Program(Box<InformerProgram>),
@@ -41,24 +46,26 @@ enum Listener {
 }
 
 impl Listener {
-    fn start(who: Who, kubeconfig: &Path, client: &Client) -> Result<Self, String> {
+    fn start(implementation: Implementation, kubeconfig: &Path, client: &Client) -> Result<Self, String> {
         let resources = GROUP_VERSION_RESOURCES.into_iter();
-        let program = match who {
-            Who::Kinformer => {
+        let program = match implementation {
+            Implementation::Kinformer => {
                 let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
                 programs::kinformer_watch(kubeconfig, words)
             }
-            Who::ClientGo => programs::client_go(kubeconfig, resources),
-            Who::ClientGoMetadata => {
+            Implementation::ClientGo => programs::client_go(kubeconfig, resources),
+            Implementation::ClientGoMetadata => {
                 programs::client_go(kubeconfig, std::iter::once("-metadata").chain(resources))
             }
-            Who::KubeRs => return Ok(Self::KubeRs(KubeRs::start(client, &watcher::Config::default()))),
-            Who::KubeRsStreaming => {
+            Implementation::KubeRs => {
+                return Ok(Self::KubeRs(KubeRs::start(client, &watcher::Config::default())));
+            }
+            Implementation::KubeRsStreaming => {
                 let config = watcher::Config::default().streaming_lists();
                 return Ok(Self::KubeRs(KubeRs::start(client, &config)));
             }
         };
-        let started = InformerProgram::start(&format!("{who:?}"), program.map_err(text)?)?;
+        let started = InformerProgram::start(&format!("{implementation:?}"), program.map_err(text)?)?;
         Ok(Self::Program(Box::new(started)))
     }
 
@@ -77,52 +84,52 @@ impl Listener {
     }
 }
 
-/// What fails between writes.
+/// A failure between writes.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
-    /// All connections break off.
+    /// All connections are closed.
     Connections,
     /// All watches end.
     Watches,
-    /// All watches end, and it has forgotten what they would go on from.
-    Forgotten,
-    /// Watches are told that their version is too old.
+    /// All watches end, and the versions that they have reached are compacted.
+    Compaction,
+    /// Some watches receive an error event: their version is expired.
     ExpiredInStream,
-    /// Watches end, and those that want to go on are told so.
+    /// All watches end, and some new ones are rejected: their version is expired.
     Expired,
-    /// Watches break off within an event.
+    /// Some watches are truncated within an event.
     DisconnectWithin,
-    /// Watches end, and the next requests are too many.
+    /// All watches end, and some new requests are rejected as too many.
     TooMany,
-    /// Watches end, and the next requests fail.
+    /// All watches end, and some new requests fail.
     Internal,
-    /// It cannot be reached for a while, in which it forgets all history.
-    Away,
+    /// The server is unreachable for a while, and compacts its history.
+    Outage,
 }
 
-/// How often a failure happens that does not happen to all.
+/// The number of requests or watches that a partial failure affects.
 const SOME: u64 = 5;
 
 const FAILURES: [Failure; 9] = [
     Failure::Connections,
     Failure::Watches,
-    Failure::Forgotten,
+    Failure::Compaction,
     Failure::ExpiredInStream,
     Failure::Expired,
     Failure::DisconnectWithin,
     Failure::TooMany,
     Failure::Internal,
-    Failure::Away,
+    Failure::Outage,
 ];
 
 impl Failure {
-    async fn happen(self, server: &ApiServer, writer: &mut Writer, number: usize) -> Result<(), String> {
-        // Some of the watches, of whichever informers come first.
+    async fn inject(self, server: &ApiServer, writer: &mut Writer, number: usize) -> Result<(), String> {
+        // The first requests or watches of any informers.
         let some = |fault: Fault| server.faults().inject(fault.times(SOME));
         match self {
             Self::Connections => server.drop_connections(),
             Self::Watches => server.drop_watches(),
-            Self::Forgotten => {
+            Self::Compaction => {
                 server.drop_watches();
                 writer.write(number).await.map_err(text)?;
                 server.compact();
@@ -144,7 +151,7 @@ impl Failure {
                 some(Fault::internal_error().on(Verb::List));
                 server.drop_watches();
             }
-            Self::Away => {
+            Self::Outage => {
                 server.faults().refuse_connections().await;
                 server.drop_connections();
                 server.compact();
@@ -156,71 +163,80 @@ impl Failure {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_they_are_told_what_it_did() {
+async fn informers_match_the_history_despite_failures() {
     for seed in seeds() {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut failures = FAILURES.to_vec();
         random.shuffle(&mut failures);
         let server = ApiServer::builder().start().await.unwrap();
         let cluster = Cluster::embedded(&server);
-        let (history, told) = cluster.follow(seed, &ALL, Some((&server, &failures))).await.unwrap_or_else(
+        let (history, delivered) = cluster.follow(seed, &ALL, Some((&server, &failures))).await.unwrap_or_else(
             |problem| panic!("seed {seed}: {failures:?}: {problem}\nagain: cargo xtask e2e embedded --first-seed {seed} --seeds 1"),
         );
-        for (who, lines) in &told {
+        for (implementation, lines) in &delivered {
             let again = history.explain(lines);
-            let again = again.unwrap_or_else(|why| panic!("seed {seed}: {failures:?}: {who:?}: {why}"));
-            println!("seed {seed}: {who:?}: {} lines, {again} told again", lines.len());
+            let again =
+                again.unwrap_or_else(|why| panic!("seed {seed}: {failures:?}: {implementation:?}: {why}"));
+            println!("seed {seed}: {implementation:?}: {} lines, {again} delivered again", lines.len());
         }
-        // In streams: too old, broken off. Answers to watches: too old, too many, failed.
+        // Two failures within streams (expired, truncated), three as responses (expired, too many, internal).
         let fired = server.faults().fired();
-        assert!(fired >= 5 * SOME, "seed {seed}: only {fired} failures have happened");
+        assert!(fired >= 5 * SOME, "seed {seed}: only {fired} failures were injected");
         server.shutdown().await;
     }
 }
 
+/// Without failures, every informer receives the same events from both servers.
 #[tokio::test(flavor = "multi_thread")]
-async fn when_nothing_fails_they_are_told_the_same_as_by_kube_apiserver() {
+async fn events_are_the_same_as_from_kube_apiserver() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let real = Cluster::real(&control_plane).await;
     let seed = seeds().start;
     let server = ApiServer::builder().start().await.unwrap();
     let ours = Cluster::embedded(&server);
-    let (theirs, told_there) = real.follow(seed, &ALL, None).await.unwrap();
-    let (history, told_here) = ours.follow(seed, &ALL, None).await.unwrap();
-    for who in ALL {
-        let (there, here) = (&told_there[&who], &told_here[&who]);
-        theirs.explain(there).unwrap_or_else(|why| panic!("kube-apiserver: {who:?}: {why}"));
-        history.explain(here).unwrap_or_else(|why| panic!("embedded: {who:?}: {why}"));
-        let (mut there, here) = (sequences(&theirs, there), sequences(&history, here));
-        there.iter_mut().for_each(|((resource, _), kinds)| without_marks(resource, kinds));
-        assert!(there.len() > 20, "{who:?}: {} objects", there.len());
-        for (object, there) in &there {
-            assert_eq!(Some(there), here.get(object), "{who:?}: {object:?}");
+    let (real_history, from_real) = real.follow(seed, &ALL, None).await.unwrap();
+    let (history, from_embedded) = ours.follow(seed, &ALL, None).await.unwrap();
+    for implementation in ALL {
+        let (real, embedded) = (&from_real[&implementation], &from_embedded[&implementation]);
+        real_history.explain(real).unwrap_or_else(|why| panic!("kube-apiserver: {implementation:?}: {why}"));
+        history.explain(embedded).unwrap_or_else(|why| panic!("embedded: {implementation:?}: {why}"));
+        let (mut real, embedded) = (sequences(&real_history, real), sequences(&history, embedded));
+        real.iter_mut().for_each(|((resource, _), kinds)| without_marks(resource, kinds));
+        assert!(real.len() > 20, "{implementation:?}: {} objects", real.len());
+        for (object, expected) in &real {
+            assert_eq!(Some(expected), embedded.get(object), "{implementation:?}: {object:?}");
         }
-        assert_eq!(there.len(), here.len(), "{who:?}");
+        assert_eq!(real.len(), embedded.len(), "{implementation:?}");
     }
     server.shutdown().await;
     control_plane.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn client_go_streams_its_first_lists() {
-    for who in [Who::ClientGo, Who::ClientGoMetadata, Who::Kinformer, Who::KubeRsStreaming] {
+async fn initial_lists_are_streamed() {
+    for implementation in [
+        Implementation::ClientGo,
+        Implementation::ClientGoMetadata,
+        Implementation::Kinformer,
+        Implementation::KubeRsStreaming,
+    ] {
         let server = ApiServer::builder().start().await.unwrap();
         let cluster = Cluster::embedded(&server);
-        let (history, told) = cluster.follow(7, &[who], None).await.unwrap();
-        history.explain(&told[&who]).unwrap_or_else(|why| panic!("{who:?}: {why}"));
+        let (history, delivered) = cluster.follow(7, &[implementation], None).await.unwrap();
+        history
+            .explain(&delivered[&implementation])
+            .unwrap_or_else(|why| panic!("{implementation:?}: {why}"));
         let metrics = server.metrics();
         for resource in ["pods", "deployments", "nodes"] {
             let (lists, watches) =
                 (metrics.requests_for(Verb::List, resource), metrics.requests_for(Verb::Watch, resource));
-            assert_eq!((lists, watches), (0, 1), "{who:?}: lists and watches of {resource}");
+            assert_eq!((lists, watches), (0, 1), "{implementation:?}: lists and watches of {resource}");
         }
         server.shutdown().await;
     }
 }
 
-/// A cluster, as clients come to it.
+/// The access of clients to a cluster.
 struct Cluster {
     kubeconfig: PathBuf,
     client: Client,
@@ -241,19 +257,20 @@ impl Cluster {
         Self { kubeconfig: control_plane.kubeconfig(), client, _folder: None }
     }
 
-    /// Has them listen while is written by a seed, and maybe something fails. Gives what was written and what each
-    /// was told.
+    /// Runs informers during the writes of a seed, with failures if given. Returns the history of the writes and the
+    /// lines of each informer.
     async fn follow(
         &self,
         seed: u64,
-        who: &[Who],
+        implementations: &[Implementation],
         failing: Option<(&ApiServer, &[Failure])>,
-    ) -> Result<(History, BTreeMap<Who, Vec<Line>>), String> {
+    ) -> Result<(History, BTreeMap<Implementation, Vec<Line>>), String> {
         let mut writer = Writer::begin(self.client.clone(), seed).await.map_err(text)?;
         writer.write(60).await.map_err(text)?;
         let mut listeners = Vec::new();
-        for who in who {
-            listeners.push((*who, Listener::start(*who, &self.kubeconfig, &self.client)?));
+        for implementation in implementations {
+            listeners
+                .push((*implementation, Listener::start(*implementation, &self.kubeconfig, &self.client)?));
         }
         let synced =
             |lines: &[Line]| RESOURCES.iter().all(|name| lines.iter().any(|line| line.is_synced(name)));
@@ -263,20 +280,20 @@ impl Cluster {
         for failure in failing.map_or(&[][..], |(_, failures)| failures) {
             writer.write(15).await.map_err(text)?;
             if let Some((server, _)) = failing {
-                failure.happen(server, &mut writer, 15).await?;
+                failure.inject(server, &mut writer, 15).await?;
             }
         }
         writer.write(60).await.map_err(text)?;
         writer.end().await.map_err(text)?;
-        let mut told = BTreeMap::new();
-        for (who, mut listener) in listeners {
+        let mut delivered = BTreeMap::new();
+        for (implementation, mut listener) in listeners {
             listener.until("the last objects", |lines| has_last(lines, &RESOURCES)).await?;
-            // A list after a failure may be told in any order. What stays missing is for the judge to say.
+            // A list after a failure may be delivered in any order. Callers report missing events.
             let history = writer.history();
             let _ = listener.until("everything", |lines| history.explain(lines).is_ok()).await;
-            told.insert(who, listener.stop().await?);
+            delivered.insert(implementation, listener.stop().await?);
         }
-        Ok((writer.history().clone(), told))
+        Ok((writer.history().clone(), delivered))
     }
 }
 
@@ -288,10 +305,10 @@ fn sequences(history: &History, lines: &[Line]) -> BTreeMap<(String, String), Ve
             let mut kinds = Vec::new();
             for line in lines {
                 kinds.push(match line {
-                    Line::Add(told) if told.initial => "initial add",
+                    Line::Add(event) if event.initial => "initial add",
                     Line::Add(_) => "add",
                     Line::Update(_) => "update",
-                    Line::Delete(told) if told.final_state_unknown => "lost",
+                    Line::Delete(event) if event.final_state_unknown => "lost",
                     Line::Delete(_) => "delete",
                     Line::Synced { .. } | Line::Stopped(_) => continue,
                 });
@@ -301,18 +318,18 @@ fn sequences(history: &History, lines: &[Line]) -> BTreeMap<(String, String), Ve
         .collect()
 }
 
-/// kube-apiserver marks a pod as going before it goes, even when there is no kubelet that it would have to wait for. Our
-/// server knows no grace: its pods go at once, as other objects do.
+/// Removes the update before each deletion of a pod. kube-apiserver marks a pod as terminating before it deletes the
+/// pod, even without a kubelet; the embedded server has no grace period, and deletes pods at once.
 fn without_marks(resource: &str, kinds: &mut Vec<&'static str>) {
     if resource != "pods" {
         return;
     }
     while let Some(place) = kinds.windows(2).position(|pair| pair == ["update", "delete"]) {
-        kinds[place + 1] = "deleted after a mark";
+        kinds[place + 1] = "marked delete";
         kinds.remove(place);
     }
     assert!(!kinds.contains(&"delete"), "a pod without a mark: {kinds:?}");
-    for kind in kinds.iter_mut().filter(|kind| **kind == "deleted after a mark") {
+    for kind in kinds.iter_mut().filter(|kind| **kind == "marked delete") {
         *kind = "delete";
     }
 }

@@ -1,8 +1,6 @@
-//! Failures made for real. After each, store and handler have what the server has, no handler saw time go backwards,
-//! and there were no more lists than the server made necessary.
-//!
-//! How many that is: none where the server still has the version that the informer has reached, and one for each
-//! time that it says that it has not (410).
+//! Real failures. After each, store and handler have the state of the server, no object has returned to an older
+//! version, and the informer has listed no more often than necessary: not at all if the server still has the version
+//! that the informer has reached, and once for each response that it is expired (410).
 
 use std::time::Duration;
 
@@ -16,36 +14,36 @@ use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::{Client, Config};
 use serde_json::json;
 
-use crate::mode::{Informer, KubeEvent, factory, kept, mode, reading};
-use crate::witness::{Problems, Witness, cached, check, equal, until};
+use crate::mode::{Informer, KubeEvent, factory, informer, mode, reading};
+use crate::recorder::{Problems, Recorder, cached, check, equal, until};
 
-/// Where the objects are that the informer watches.
+/// The path of the watched objects.
 const PATH: &str = "/api/v1/configmaps";
 const NAMESPACE: &str = "failures";
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
 const WATCH_LIST_OFF: &str = "--feature-gates=WatchList=false";
 
-/// An informer of one kind, what is told of it, and its server.
-struct Scene {
+/// An informer of one kind, its recorded events, and its server.
+struct Setup {
     control_plane: ControlPlane,
-    /// Straight to the server, whatever happens to the informer's connections.
+    /// Connects to the server directly, not through the informer's proxy.
     client: Client,
     factory: SharedInformerFactory,
     informer: Informer<ConfigMap>,
-    witness: Witness<ConfigMap>,
+    recorder: Recorder<ConfigMap>,
     problems: Problems,
     written: usize,
 }
 
-impl Scene {
-    /// The informer and the server, with nothing between them.
+impl Setup {
+    /// Starts a server and an informer without a proxy.
     async fn begin(options: Options) -> Self {
         let control_plane = ControlPlane::start(options).await.unwrap();
         let client = control_plane.client().await.unwrap();
         Self::synced(control_plane, client, |options| options).await
     }
 
-    /// With a proxy between them.
+    /// Starts a server and an informer behind a proxy.
     async fn behind_a_proxy(options: Options) -> (Self, Proxy) {
         Self::changed_behind_a_proxy(options, |options| options).await
     }
@@ -60,22 +58,22 @@ impl Scene {
         (Self::synced(control_plane, client, change).await, proxy)
     }
 
-    /// The first list has brought some objects.
+    /// Waits until the informer has synced some objects.
     async fn synced(
         control_plane: ControlPlane,
         informers: Client,
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
     ) -> Self {
-        let mut scene = Self::prepared(control_plane, informers, change).await;
-        scene.start().await;
-        scene.equal().await;
-        assert_eq!(scene.witness.initial(), scene.informer.len());
-        scene.write(10).await;
-        scene.equal().await;
-        scene
+        let mut setup = Self::prepared(control_plane, informers, change).await;
+        setup.start().await;
+        setup.equal().await;
+        assert_eq!(setup.recorder.initial(), setup.informer.len());
+        setup.write(10).await;
+        setup.equal().await;
+        setup
     }
 
-    /// There are some objects, and nobody has listed them yet.
+    /// Creates some objects and an informer that is not started.
     async fn prepared(
         control_plane: ControlPlane,
         informers: Client,
@@ -86,20 +84,20 @@ impl Scene {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &serde_json::from_value(namespace).unwrap()).await.unwrap();
         let problems = Problems::default();
-        // Quick to try again: a test has no thousand clients.
+        // Short backoff, since a test has few clients.
         let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));
         let factory = factory(informers)
             .reflector(move |options| change(reading(options).backoff(backoff.clone())))
             .on_error(problems.hook())
             .build();
-        let informer = kept!(factory.core().v1().config_maps());
-        let witness = Witness::of(&informer);
-        let mut scene = Self { control_plane, client, factory, informer, witness, problems, written: 0 };
-        scene.write(20).await;
-        scene
+        let informer = informer!(factory.core().v1().config_maps());
+        let recorder = Recorder::of(&informer);
+        let mut setup = Self { control_plane, client, factory, informer, recorder, problems, written: 0 };
+        setup.write(20).await;
+        setup
     }
 
-    /// All that there is will be in the first list.
+    /// Starts the informer, so that its initial list contains all objects.
     async fn start(&self) {
         cached(&self.client, PATH).await;
         self.factory.start().unwrap();
@@ -109,8 +107,8 @@ impl Scene {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Creates this many objects; of those that were there for longer, it changes some, deletes some, and creates
-    /// some of these again.
+    /// Creates this many objects. Also changes some older objects, deletes some, and creates some of the deleted ones
+    /// again.
     async fn write(&mut self, count: usize) {
         let api = self.api();
         for number in self.written..self.written + count {
@@ -137,17 +135,17 @@ impl Scene {
 
     /// Waits until store, handler and server have the same state.
     async fn equal(&self) {
-        equal(&self.informer, &self.witness, &self.client, PATH).await;
+        equal(&self.informer, &self.recorder, &self.client, PATH).await;
     }
 
     fn statistics(&self) -> ReflectorMetrics {
         self.informer.statistics()
     }
 
-    /// All that must hold after a failure, when the informer may have listed again this often. Says what it did.
+    /// Checks the state after a failure and this many relists, and returns the metrics.
     async fn recovered(&mut self, relists: u64) -> ReflectorMetrics {
         self.equal().await;
-        // It has not only made good what it missed: it goes on.
+        // The informer has not only caught up, but continues to deliver.
         self.write(5).await;
         self.equal().await;
         let statistics = self.statistics();
@@ -164,126 +162,128 @@ impl Scene {
     }
 }
 
-/// The administrator's configuration, by way of a proxy.
+/// Returns the administrator's configuration for connections through a proxy.
 async fn through(control_plane: &ControlPlane, proxy: &Proxy) -> Config {
     let mut config = control_plane.config().await.unwrap();
     config.cluster_url = format!("https://127.0.0.1:{}", proxy.port()).parse().unwrap();
     config
 }
 
-/// For what is about watch-lists, whatever the mode says.
+/// Enables watch-lists regardless of the mode.
 fn with_watch_lists(options: ReflectorOptions) -> ReflectorOptions {
     options.watch_list(WatchListMode::Auto)
 }
 
-/// kube-apiserver killed and started again on the same etcd.
-async fn killed(scene: &mut Scene) {
-    scene.control_plane.kill_apiserver().await;
+/// Kills kube-apiserver, and restarts it with the same etcd.
+async fn kill_and_restart(setup: &mut Setup) {
+    setup.control_plane.kill_apiserver().await;
     let refused = || {
-        let problems = scene.problems.all();
+        let problems = setup.problems.all();
         check(problems.iter().any(|problem| problem.text.contains("refused")), problems)
     };
     until("the informer has noticed", refused).await;
-    scene.control_plane.restart_apiserver().await.unwrap();
+    setup.control_plane.restart_apiserver().await.unwrap();
 }
 
-/// Its watch cache begins with a list of its own, at the newest version of etcd. The informer is there already, unless
-/// etcd has moved since by what it does not watch; the server's own leases are enough. So it is one list at most.
+/// The restarted server's watch cache starts with a list of its own, at the newest version of etcd. The informer
+/// usually has that version already, unless etcd has advanced by writes that it does not watch, such as the server's
+/// own leases.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_and_started_again() {
-    let mut scene = Scene::begin(Options::new()).await;
-    killed(&mut scene).await;
-    scene.write(20).await;
-    scene.equal().await;
-    let expired = scene.problems.expired();
-    assert!(expired <= 1, "{:#?}", scene.problems.all());
-    scene.recovered(expired).await;
-    scene.end().await;
+async fn apiserver_restart_needs_at_most_one_list() {
+    let mut setup = Setup::begin(Options::new()).await;
+    kill_and_restart(&mut setup).await;
+    setup.write(20).await;
+    setup.equal().await;
+    let expired = setup.problems.expired();
+    assert!(expired <= 1, "{:#?}", setup.problems.all());
+    setup.recovered(expired).await;
+    setup.end().await;
 }
 
-/// From before the list that its watch cache begins with, the server serves no watch, although etcd could: one list.
+/// The server rejects watches from versions before the first list of its watch cache, although etcd could serve them.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_and_started_again_at_a_later_version() {
-    let mut scene = Scene::begin(Options::new()).await;
-    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
+async fn restart_at_a_later_version_needs_one_list() {
+    let mut setup = Setup::begin(Options::new()).await;
+    let namespaces: Api<Namespace> = Api::all(setup.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"labels": {"moved": "yes"}}}));
     namespaces.patch(NAMESPACE, &PatchParams::default(), &patch).await.unwrap();
-    killed(&mut scene).await;
-    scene.write(20).await;
-    scene.recovered(1).await;
-    assert_eq!(scene.problems.expired(), 1, "{:#?}", scene.problems.all());
-    scene.end().await;
+    kill_and_restart(&mut setup).await;
+    setup.write(20).await;
+    setup.recovered(1).await;
+    assert_eq!(setup.problems.expired(), 1, "{:#?}", setup.problems.all());
+    setup.end().await;
 }
 
-/// etcd serves a watch from any version that it has not compacted: no list is needed.
+/// etcd serves a watch from any version that is not compacted.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_and_started_again_without_a_watch_cache() {
-    let mut scene = Scene::begin(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await;
-    killed(&mut scene).await;
-    scene.write(20).await;
-    let statistics = scene.recovered(0).await;
-    assert_eq!(scene.problems.expired(), 0, "{:#?}", scene.problems.all());
+async fn restart_without_watch_cache_needs_no_list() {
+    let mut setup = Setup::begin(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await;
+    kill_and_restart(&mut setup).await;
+    setup.write(20).await;
+    let statistics = setup.recovered(0).await;
+    assert_eq!(setup.problems.expired(), 0, "{:#?}", setup.problems.all());
     assert!(statistics.watch_restarts > 0, "{statistics:#?}");
-    scene.end().await;
+    setup.end().await;
 }
 
-/// A paused server says nothing at all: only the deadline of the watch finds it out. No list is needed.
+/// A suspended server sends nothing; only the timeout of the watch detects it. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
-async fn paused_for_longer_than_a_watch_lasts() {
+async fn long_pause_is_detected_by_the_watch_timeout() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
-    let mut scene = Scene::synced(control_plane, client, |options| {
+    let mut setup = Setup::synced(control_plane, client, |options| {
         options.min_watch_timeout_unbounded(Duration::from_secs(2)).stall_margin(Duration::from_secs(1))
     })
     .await;
-    scene.control_plane.pause_apiserver().await;
-    let stalled = || check(scene.statistics().stalled_watches > 0, scene.statistics());
-    until("the watch is given up", stalled).await;
-    assert!(scene.problems.all().iter().all(|problem| problem.recovery == Recovery::Rewatch));
-    scene.control_plane.resume_apiserver();
-    scene.write(20).await;
-    scene.recovered(0).await;
-    scene.end().await;
+    setup.control_plane.pause_apiserver().await;
+    let stalled = || check(setup.statistics().stalled_watches > 0, setup.statistics());
+    until("the watch times out", stalled).await;
+    assert!(setup.problems.all().iter().all(|problem| problem.recovery == Recovery::Rewatch));
+    setup.control_plane.resume_apiserver();
+    setup.write(20).await;
+    setup.recovered(0).await;
+    setup.end().await;
 }
 
-/// Whatever happened during a short pause comes when it is over, on the same watch.
+/// Events from a short pause arrive afterwards on the same watch.
 #[tokio::test(flavor = "multi_thread")]
-async fn paused_for_a_moment() {
-    let mut scene = Scene::begin(Options::new()).await;
-    let before = scene.statistics();
-    scene.control_plane.pause_apiserver().await;
-    // Nobody answers: it is paused indeed.
-    let api = scene.api();
+async fn short_pause_keeps_the_watch() {
+    let mut setup = Setup::begin(Options::new()).await;
+    let before = setup.statistics();
+    setup.control_plane.pause_apiserver().await;
+    // The server does not respond while it is suspended.
+    let api = setup.api();
     let object = serde_json::from_value(json!({"metadata": {"name": "meanwhile"}})).unwrap();
     let mut write = tokio::spawn(async move { api.create(&PostParams::default(), &object).await });
     let answer = tokio::time::timeout(Duration::from_secs(1), &mut write).await;
     assert!(answer.is_err(), "{answer:?}");
-    scene.control_plane.resume_apiserver();
+    setup.control_plane.resume_apiserver();
     write.await.unwrap().unwrap();
-    let statistics = scene.recovered(0).await;
+    let statistics = setup.recovered(0).await;
     assert_eq!((statistics.watches, statistics.failures), (before.watches, before.failures));
-    scene.end().await;
+    setup.end().await;
 }
 
-/// The informer knows nothing of what was written and forgotten while it was cut off.
-async fn forgotten(scene: &mut Scene, proxy: &mut Proxy) {
+/// Disconnects the informer, writes, and compacts etcd.
+async fn write_and_compact(setup: &mut Setup, proxy: &mut Proxy) {
     proxy.refuse().await;
     let backing_off = || {
-        let state = scene.informer.reflector().state();
+        let state = setup.informer.reflector().state();
         check(matches!(state, ReflectorState::BackingOff { .. }), state)
     };
-    until("the informer is cut off", backing_off).await;
-    scene.write(20).await;
-    scene.control_plane.compact().await.unwrap();
+    until("the informer is disconnected", backing_off).await;
+    setup.write(20).await;
+    setup.control_plane.compact().await.unwrap();
 }
 
-/// One list for the one version that is gone.
-async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> ReflectorMetrics {
+/// Reconnects the informer, which must list once because its version is compacted.
+async fn reconnect_after_compaction(setup: &mut Setup, proxy: &mut Proxy) -> ReflectorMetrics {
     proxy.accept().await.unwrap();
-    let statistics = scene.recovered(1).await;
-    assert_eq!(scene.problems.expired(), 1, "{:#?}", scene.problems.all());
-    // What was deleted meanwhile, nobody saw; what was created again as well is another object.
-    let told = scene.witness.events();
+    let statistics = setup.recovered(1).await;
+    assert_eq!(setup.problems.expired(), 1, "{:#?}", setup.problems.all());
+    // Missed deletions have an unknown final state, unless the object was created again: that is an update with another
+    // UID.
+    let events = setup.recorder.events();
     let unseen = |event: &KubeEvent<ConfigMap>| {
         matches!(
             event,
@@ -293,143 +293,143 @@ async fn found_out(scene: &mut Scene, proxy: &mut Proxy) -> ReflectorMetrics {
             }) if missed.last_known.is_some()
         )
     };
-    assert!(told.iter().any(unseen), "{told:#?}");
+    assert!(events.iter().any(unseen), "{events:#?}");
     let another = |event: &KubeEvent<ConfigMap>| matches!(event, Event::Updated(Updated { old, new, .. }) if old.metadata.uid != new.metadata.uid);
-    assert!(told.iter().any(another), "{told:#?}");
+    assert!(events.iter().any(another), "{events:#?}");
     statistics
 }
 
-/// The watch cache would serve from memory what etcd has forgotten: so it is started anew.
+/// The server is restarted, since its watch cache would still serve the compacted versions.
 #[tokio::test(flavor = "multi_thread")]
-async fn compacted() {
-    let (mut scene, mut proxy) = Scene::behind_a_proxy(Options::new()).await;
-    forgotten(&mut scene, &mut proxy).await;
-    scene.control_plane.restart_apiserver().await.unwrap();
-    let statistics = found_out(&mut scene, &mut proxy).await;
-    assert_eq!((statistics.watch_lists, statistics.lists), mode().asked(2), "{statistics:#?}");
-    scene.end().await;
+async fn compaction_needs_one_list() {
+    let (mut setup, mut proxy) = Setup::behind_a_proxy(Options::new()).await;
+    write_and_compact(&mut setup, &mut proxy).await;
+    setup.control_plane.restart_apiserver().await.unwrap();
+    let statistics = reconnect_after_compaction(&mut setup, &mut proxy).await;
+    assert_eq!((statistics.watch_lists, statistics.lists), mode().expected_requests(2), "{statistics:#?}");
+    setup.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compacted_without_a_watch_cache() {
-    let (mut scene, mut proxy) = Scene::behind_a_proxy(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await;
-    forgotten(&mut scene, &mut proxy).await;
-    found_out(&mut scene, &mut proxy).await;
-    scene.end().await;
+async fn compaction_without_watch_cache_needs_one_list() {
+    let (mut setup, mut proxy) = Setup::behind_a_proxy(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await;
+    write_and_compact(&mut setup, &mut proxy).await;
+    reconnect_after_compaction(&mut setup, &mut proxy).await;
+    setup.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compacted_without_watch_lists() {
+async fn compaction_without_watch_lists_needs_one_list() {
     let options = Options::new().apiserver_flag(WATCH_LIST_OFF);
-    let (mut scene, mut proxy) = Scene::changed_behind_a_proxy(options, with_watch_lists).await;
-    let statistics = scene.statistics();
-    // It asked once, and remembers the answer.
+    let (mut setup, mut proxy) = Setup::changed_behind_a_proxy(options, with_watch_lists).await;
+    let statistics = setup.statistics();
+    // The informer requests a watch-list only once.
     assert_eq!((statistics.watch_lists, statistics.lists), (1, 1), "{statistics:#?}");
-    forgotten(&mut scene, &mut proxy).await;
-    scene.control_plane.restart_apiserver().await.unwrap();
-    let statistics = found_out(&mut scene, &mut proxy).await;
+    write_and_compact(&mut setup, &mut proxy).await;
+    setup.control_plane.restart_apiserver().await.unwrap();
+    let statistics = reconnect_after_compaction(&mut setup, &mut proxy).await;
     assert_eq!((statistics.watch_lists, statistics.lists), (1, 2), "{statistics:#?}");
-    scene.end().await;
+    setup.end().await;
 }
 
-/// An event of many frames is cut in the middle of one: it comes again, whole, and no list is needed.
+/// A disconnect within an event of many frames: the event is delivered once, after a new watch. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_in_the_middle_of_an_event() {
-    let (mut scene, proxy) = Scene::behind_a_proxy(Options::new()).await;
+async fn truncated_event_is_delivered_once() {
+    let (mut setup, proxy) = Setup::behind_a_proxy(Options::new()).await;
     let large = "x".repeat(400_000);
     for (number, bytes) in [1, 1000, 20_000, 100_000, 399_999].into_iter().enumerate() {
-        let restarts = scene.statistics().watch_restarts;
+        let restarts = setup.statistics().watch_restarts;
         proxy.disconnect_after(bytes);
-        scene.create(&format!("large-{number}"), &large).await;
-        let again = || check(scene.statistics().watch_restarts > restarts, scene.statistics());
-        until("the watch was cut and asked for again", again).await;
-        scene.equal().await;
-        let told = scene.witness.events_of(&format!("{NAMESPACE}/large-{number}"));
-        assert_eq!(told.len(), 1, "{bytes}: {told:?}");
+        setup.create(&format!("large-{number}"), &large).await;
+        let again = || check(setup.statistics().watch_restarts > restarts, setup.statistics());
+        until("the watch was restarted after a disconnect", again).await;
+        setup.equal().await;
+        let events = setup.recorder.events_of(&format!("{NAMESPACE}/large-{number}"));
+        assert_eq!(events.len(), 1, "{bytes}: {events:?}");
     }
-    let statistics = scene.recovered(0).await;
-    assert_eq!(statistics.watch_restarts, 5, "{:#?}", scene.problems.all());
-    scene.end().await;
+    let statistics = setup.recovered(0).await;
+    assert_eq!(statistics.watch_restarts, 5, "{:#?}", setup.problems.all());
+    setup.end().await;
 }
 
-/// As long as each watch brings something, it may be cut as often as one likes.
+/// Watches that deliver events may be disconnected any number of times.
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_again_and_again() {
-    let (mut scene, proxy) = Scene::behind_a_proxy(Options::new()).await;
+async fn repeated_disconnects_need_no_list() {
+    let (mut setup, proxy) = Setup::behind_a_proxy(Options::new()).await;
     for _ in 0..20 {
-        let events = scene.statistics().events;
-        scene.write(5).await;
-        let brought = || check(scene.statistics().events > events, scene.statistics());
-        until("the watch has brought something", brought).await;
-        let restarts = scene.statistics().watch_restarts;
+        let events = setup.statistics().events;
+        setup.write(5).await;
+        let delivered = || check(setup.statistics().events > events, setup.statistics());
+        until("the watch has delivered an event", delivered).await;
+        let restarts = setup.statistics().watch_restarts;
         proxy.disconnect();
-        let again = || check(scene.statistics().watch_restarts > restarts, scene.statistics());
-        until("it was cut and asked for again", again).await;
+        let again = || check(setup.statistics().watch_restarts > restarts, setup.statistics());
+        until("the watch was restarted after a disconnect", again).await;
     }
-    let statistics = scene.recovered(0).await;
+    let statistics = setup.recovered(0).await;
     assert!(statistics.watch_restarts >= 20, "{statistics:#?}");
-    scene.end().await;
+    setup.end().await;
 }
 
-/// A first list that is cut in the middle is none: the next one is it, and each object of it is told once.
-async fn cut_during_the_first_list(options: Options) -> ReflectorMetrics {
+/// Disconnects during the initial list, which is then repeated. Each object is delivered once.
+async fn disconnect_during_initial_list(options: Options) -> ReflectorMetrics {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
-    let mut scene = Scene::prepared(control_plane, client, with_watch_lists).await;
+    let mut setup = Setup::prepared(control_plane, client, with_watch_lists).await;
     for number in 0..10 {
-        scene.create(&format!("large-{number}"), &"x".repeat(50_000)).await;
+        setup.create(&format!("large-{number}"), &"x".repeat(50_000)).await;
     }
     proxy.disconnect_after(200_000);
-    scene.start().await;
-    scene.equal().await;
-    assert!(!scene.problems.all().is_empty(), "nothing was cut");
-    assert_eq!(scene.witness.initial(), scene.informer.len());
-    let statistics = scene.recovered(0).await;
-    scene.end().await;
+    setup.start().await;
+    setup.equal().await;
+    assert!(!setup.problems.all().is_empty(), "no disconnect");
+    assert_eq!(setup.recorder.initial(), setup.informer.len());
+    let statistics = setup.recovered(0).await;
+    setup.end().await;
     statistics
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_in_the_middle_of_a_watch_list() {
-    let statistics = cut_during_the_first_list(Options::new()).await;
+async fn truncated_watch_list_is_repeated() {
+    let statistics = disconnect_during_initial_list(Options::new()).await;
     assert_eq!((statistics.watch_lists, statistics.lists), (2, 0), "{statistics:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_in_the_middle_of_a_list() {
-    let statistics = cut_during_the_first_list(Options::new().apiserver_flag(WATCH_LIST_OFF)).await;
+async fn truncated_list_is_repeated() {
+    let statistics = disconnect_during_initial_list(Options::new().apiserver_flag(WATCH_LIST_OFF)).await;
     assert_eq!((statistics.watch_lists, statistics.lists), (1, 2), "{statistics:#?}");
 }
 
-/// Something between the two has forgotten the connection, and the server is well. With HTTP/2 it is a ping that
-/// finds it out, within 45 seconds and long before the watch is over: no list is needed.
+/// The network drops the state of a connection while the server is healthy. HTTP/2 pings detect that within 45 seconds,
+/// long before the timeout of the watch. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
-async fn half_open() {
-    let (mut scene, proxy) = Scene::behind_a_proxy(Options::new()).await;
+async fn half_open_connection_is_detected_by_pings() {
+    let (mut setup, proxy) = Setup::behind_a_proxy(Options::new()).await;
     proxy.freeze();
-    scene.write(20).await;
-    let noticed = || check(scene.statistics().failures > 0, scene.statistics());
+    setup.write(20).await;
+    let noticed = || check(setup.statistics().failures > 0, setup.statistics());
     until("the informer has noticed", noticed).await;
-    let statistics = scene.recovered(0).await;
+    let statistics = setup.recovered(0).await;
     assert_eq!((statistics.stalled_watches, statistics.watch_restarts), (0, 1), "{statistics:#?}");
-    scene.end().await;
+    setup.end().await;
 }
 
-/// With HTTP/1.1, and a connection for each watch, it is the deadline of the watch: no list is needed either.
+/// With HTTP/1.1 and a connection for each watch, the timeout of the watch detects it. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
-async fn half_open_without_pings() {
+async fn half_open_http1_needs_the_watch_timeout() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client_http1(through(&control_plane, &proxy).await).unwrap();
-    let mut scene = Scene::synced(control_plane, client, |options| {
+    let mut setup = Setup::synced(control_plane, client, |options| {
         options.min_watch_timeout_unbounded(Duration::from_secs(2)).stall_margin(Duration::from_secs(1))
     })
     .await;
     proxy.freeze();
-    scene.write(20).await;
-    let stalled = || check(scene.statistics().stalled_watches > 0, scene.statistics());
-    until("the watch is given up", stalled).await;
-    scene.recovered(0).await;
-    scene.end().await;
+    setup.write(20).await;
+    let stalled = || check(setup.statistics().stalled_watches > 0, setup.statistics());
+    until("the watch times out", stalled).await;
+    setup.recovered(0).await;
+    setup.end().await;
 }

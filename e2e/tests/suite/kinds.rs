@@ -1,4 +1,4 @@
-//! Every way to ask for objects: typed, dynamic, only their metadata; of one namespace, selected, in pages.
+//! Every kind of request: typed, dynamic and metadata-only; of one namespace, with selectors, in pages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::mode::{Informer, Kind, KubeEvent, dynamic, factory, kept, mode, reading};
-use crate::witness::{Witness, cached, check, equal, eventually, until};
+use crate::mode::{Informer, Kind, KubeEvent, dynamic, factory, informer, mode, reading};
+use crate::recorder::{Recorder, cached, check, equal, eventually, until};
 
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
 const WATCH_LIST_OFF: &str = "--feature-gates=WatchList=false";
@@ -52,24 +52,24 @@ fn resource(group: &str, version: &str, resource: &str) -> GroupVersionResource 
     GroupVersionResource::gvr(group, version, resource)
 }
 
-/// An informer with what it was told.
-struct Told<K> {
+/// An informer with its recorded events.
+struct Observed<K> {
     informer: Informer<K>,
-    witness: Witness<K>,
+    recorder: Recorder<K>,
     path: &'static str,
 }
 
-impl<K: Kind> Told<K> {
+impl<K: Kind> Observed<K> {
     fn new(informer: impl Into<Informer<K>>, path: &'static str) -> Self {
         let informer = informer.into();
-        Self { witness: Witness::of(&informer), informer, path }
+        Self { recorder: Recorder::of(&informer), informer, path }
     }
 
     async fn equal(&self, client: &Client) -> ReflectorMetrics {
-        equal(&self.informer, &self.witness, client, self.path).await;
+        equal(&self.informer, &self.recorder, client, self.path).await;
         let statistics = self.informer.statistics();
         assert_eq!(statistics.decode_errors + statistics.unexpected_events, 0, "{statistics:#?}");
-        // That a watch-list was refused is all that may have failed.
+        // Rejected watch-lists are the only allowed failures.
         let refused = statistics.watch_lists.min(statistics.lists);
         assert_eq!((statistics.relists, statistics.failures), (0, refused), "{statistics:#?}");
         statistics
@@ -92,8 +92,8 @@ async fn define_widgets(client: &Client) {
     create(&api, definition).await;
 }
 
-/// All kinds of informers in one factory, while objects come, change and go. Says how each list was asked for:
-/// watch-lists, lists.
+/// Runs all kinds of informers while objects are created, changed and deleted. Returns the numbers of watch-lists and
+/// of lists of each informer.
 async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     let control_plane = ControlPlane::start(options).await.unwrap();
     let client = control_plane.client().await.unwrap();
@@ -106,16 +106,16 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         found.map_err(|error| error.to_string())
     })
     .await;
-    // A factory has one informer for each resource: metadata alone is fetched by another one.
+    // A factory has one informer for each resource, so another factory fetches only metadata.
     let other = self::factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
-    let typed_metadata = Told::new(other.metadata::<ConfigMap>(), CONFIG_MAPS);
-    let custom_metadata = Told::new(other.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
+    let typed_metadata = Observed::new(other.metadata::<ConfigMap>(), CONFIG_MAPS);
+    let custom_metadata = Observed::new(other.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
     let widgets = factory.for_resource(&resource("example.com", "v1", "widgets")).await.unwrap();
     let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
-    let typed = Told::new(kept!(factory.core().v1().config_maps()), CONFIG_MAPS);
-    let dynamic_metadata = Told::new(config_maps.metadata(), CONFIG_MAPS);
-    let whole = Told::new(dynamic(&config_maps), CONFIG_MAPS);
-    let custom = Told::new(dynamic(&widgets), WIDGETS);
+    let typed = Observed::new(informer!(factory.core().v1().config_maps()), CONFIG_MAPS);
+    let dynamic_metadata = Observed::new(config_maps.metadata(), CONFIG_MAPS);
+    let whole = Observed::new(dynamic(&config_maps), CONFIG_MAPS);
+    let custom = Observed::new(dynamic(&widgets), WIDGETS);
 
     let config_maps = namespaced::<ConfigMap>(&client, "kinds");
     let custom_objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), "kinds", &kind);
@@ -152,15 +152,15 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
         custom.equal(&client).await,
         custom_metadata.equal(&client).await,
     ];
-    assert_eq!((custom.witness.initial(), custom_metadata.witness.initial()), (5, 5));
-    // The objects are whole, and of those that are metadata the metadata are.
+    assert_eq!((custom.recorder.initial(), custom_metadata.recorder.initial()), (5, 5));
+    // All fields are present, or all metadata in the case of metadata-only informers.
     let data = typed.informer.get("kinds/map-7").unwrap().data.clone().unwrap();
     assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "b".into()), ("c".into(), "d".into())]);
     assert_eq!(whole.informer.get("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
     assert_eq!(custom.informer.get("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
     assert_eq!(custom_metadata.informer.get("kinds/widget-7").unwrap().labels()["number"], "7");
-    let told = custom.witness.events_of("kinds/widget-5");
-    let sizes: Vec<_> = told
+    let events = custom.recorder.events_of("kinds/widget-5");
+    let sizes: Vec<_> = events
         .iter()
         .map(|event| match event {
             Event::Added(Added { object, .. }) => format!("added {}", object.data["spec"]["size"]),
@@ -170,7 +170,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
             Event::Deleted(Deleted { tombstone, .. }) => {
                 format!("deleted {}", tombstone.object().unwrap().data["spec"]["size"])
             }
-            _ => unreachable!("not known to this test"),
+            _ => unreachable!("unknown event"),
         })
         .collect();
     assert_eq!(sizes, ["added 5", "updated 5 100", "deleted 100"]);
@@ -181,8 +181,8 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_as_the_mode_says() {
-    assert_eq!(every_kind(Options::new(), mode().lists).await, [mode().asked(1); 6]);
+async fn every_kind_in_this_mode() {
+    assert_eq!(every_kind(Options::new(), mode().lists).await, [mode().expected_requests(1); 6]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,48 +190,49 @@ async fn every_kind_by_list() {
     assert_eq!(every_kind(Options::new(), WatchListMode::Off).await, [(0, 1); 6]);
 }
 
-/// Each finds out by itself that the server knows no watch-list; none takes that for a failure.
+/// Each informer detects that the server does not support watch-lists, and does not count that as a failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_where_there_is_no_watch_list() {
-    let asked = every_kind(Options::new().apiserver_flag(WATCH_LIST_OFF), WatchListMode::Auto).await;
-    assert_eq!(asked, [(1, 1); 6]);
+async fn every_kind_without_watch_lists() {
+    let requests = every_kind(Options::new().apiserver_flag(WATCH_LIST_OFF), WatchListMode::Auto).await;
+    assert_eq!(requests, [(1, 1); 6]);
 }
 
-/// Without its cache the server makes the watch-list from etcd.
+/// Without a watch cache, the server answers watch-lists from etcd.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_kind_where_there_is_no_watch_cache() {
-    let asked = every_kind(Options::new().apiserver_flag(WATCH_CACHE_OFF), WatchListMode::Auto).await;
-    assert_eq!(asked, [(1, 0); 6]);
+async fn every_kind_without_watch_cache() {
+    let requests = every_kind(Options::new().apiserver_flag(WATCH_CACHE_OFF), WatchListMode::Auto).await;
+    assert_eq!(requests, [(1, 0); 6]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_namespace() {
+async fn only_one_namespace_is_watched() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["here", "elsewhere"]).await;
     let factory = factory(client.clone()).namespace("here").build();
-    let told = Told::new(kept!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
-    // What is in no namespace it watches all the same.
-    let all = Told::new(kept!(factory.core().v1().namespaces()), "/api/v1/namespaces");
+    let observed =
+        Observed::new(informer!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
+    // Cluster-scoped objects are watched as well.
+    let all = Observed::new(informer!(factory.core().v1().namespaces()), "/api/v1/namespaces");
     let (here, elsewhere) = (namespaced(&client, "here"), namespaced(&client, "elsewhere"));
     let object = |name: &str| json!({"metadata": {"name": name}});
     create::<ConfigMap>(&here, object("early")).await;
     create::<ConfigMap>(&elsewhere, object("early")).await;
     factory.start().unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
     create(&elsewhere, object("late")).await;
     create(&here, object("late")).await;
     here.delete("early", &DeleteParams::default()).await.unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
     all.equal(&client).await;
-    let keys: Vec<_> = told.witness.events().iter().map(|event| event.key().to_string()).collect();
+    let keys: Vec<_> = observed.recorder.events().iter().map(|event| event.key().to_string()).collect();
     assert_eq!(keys, ["here/early", "here/late", "here/early"]);
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// An event in short: what it is, the old and the new value.
-fn in_short<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
+/// Describes an event by its type and one value of its objects.
+fn describe<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
     match event {
         Event::Added(Added { object, in_initial_list, .. }) => {
             format!("added {}{}", value(object), if *in_initial_list { " initially" } else { "" })
@@ -240,8 +241,8 @@ fn in_short<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
         Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
             format!("deleted {}", value(object))
         }
-        Event::Deleted(_) => "deleted unseen".into(),
-        _ => unreachable!("not known to this test"),
+        Event::Deleted(_) => "missed deletion".into(),
+        _ => unreachable!("unknown event"),
     }
 }
 
@@ -254,7 +255,7 @@ async fn objects_cross_a_label_selector() {
         .tweak_list_options(|params| params.set("labelSelector", "app in (web, api)"))
         .build();
     let path = "/api/v1/configmaps?labelSelector=app+in+(web,api)";
-    let told = Told::new(kept!(factory.core().v1().config_maps()), path);
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), path);
     let api = namespaced::<ConfigMap>(&client, "selected");
     let object = |name: &str, app: &str| json!({"metadata": {"name": name, "labels": {"app": app}}});
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
@@ -262,7 +263,7 @@ async fn objects_cross_a_label_selector() {
     create(&api, object("outside", "db")).await;
     cached(&client, CONFIG_MAPS).await;
     factory.start().unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
     patch(&api, "inside", label("api")).await;
     let left = patch(&api, "inside", label("db")).await;
     patch(&api, "inside", json!({"data": {"unseen": "yes"}})).await;
@@ -270,19 +271,19 @@ async fn objects_cross_a_label_selector() {
     patch(&api, "outside", json!({"data": {"seen": "yes"}})).await;
     patch(&api, "inside", label("web")).await;
     api.delete("inside", &DeleteParams::default()).await.unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
 
     let seen = |key: &str| -> Vec<String> {
         let app = |object: &ConfigMap| object.labels().get("app").map_or("none", String::as_str).to_owned();
-        told.witness.events_of(key).iter().map(|event| in_short(event, app)).collect()
+        observed.recorder.events_of(key).iter().map(|event| describe(event, app)).collect()
     };
-    // An object that leaves comes as the server's deletion, in the state in which it was inside.
+    // For an object that leaves the selector, the server sends a deletion with the last state that matched.
     assert_eq!(
         seen("selected/inside"),
         ["added web initially", "updated web to api", "deleted api", "added web", "deleted web"]
     );
     assert_eq!(seen("selected/outside"), ["added web", "updated web to web"]);
-    let events = told.witness.events_of("selected/inside");
+    let events = observed.recorder.events_of("selected/inside");
     assert_eq!(events[2].object().unwrap().resource_version(), left.resource_version());
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
@@ -298,7 +299,7 @@ async fn objects_cross_a_field_selector() {
         .tweak_list_options(|params| params.set("fieldSelector", "status.phase!=Running"))
         .build();
     let path = "/api/v1/pods?fieldSelector=status.phase!=Running";
-    let told = Told::new(kept!(factory.core().v1().pods()), path);
+    let observed = Observed::new(informer!(factory.core().v1().pods()), path);
     let api = namespaced::<Pod>(&client, "selected");
     create(
         &api,
@@ -307,7 +308,7 @@ async fn objects_cross_a_field_selector() {
     .await;
     cached(&client, "/api/v1/pods").await;
     factory.start().unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
     for phase in ["Running", "Failed"] {
         let status = Patch::Merge(json!({"status": {"phase": phase}}));
         api.patch_status("pod", &PatchParams::default(), &status).await.unwrap();
@@ -315,10 +316,10 @@ async fn objects_cross_a_field_selector() {
     patch(&api, "pod", json!({"metadata": {"labels": {"seen": "yes"}}})).await;
     let at_once = DeleteParams::default().grace_period(0);
     api.delete("pod", &at_once).await.unwrap();
-    told.equal(&client).await;
+    observed.equal(&client).await;
     let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
     let seen: Vec<_> =
-        told.witness.events_of("selected/pod").iter().map(|event| in_short(event, phase)).collect();
+        observed.recorder.events_of("selected/pod").iter().map(|event| describe(event, phase)).collect();
     assert_eq!(
         seen,
         [
@@ -326,7 +327,7 @@ async fn objects_cross_a_field_selector() {
             "deleted Pending",
             "added Failed",
             "updated Failed to Failed",
-            // The server writes a pod once more to say that it is going.
+            // The server writes a pod once more to mark it as terminating.
             "updated Failed to Failed",
             "deleted Failed"
         ]
@@ -335,7 +336,7 @@ async fn objects_cross_a_field_selector() {
     control_plane.stop().await;
 }
 
-/// A control plane whose server has no cache to give lists from, with objects for more than two pages.
+/// Starts a control plane without a watch cache, with objects for more than two pages.
 async fn many(count: usize) -> (ControlPlane, Client) {
     let control_plane = ControlPlane::start(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await.unwrap();
     let client = control_plane.client().await.unwrap();
@@ -353,25 +354,25 @@ async fn many(count: usize) -> (ControlPlane, Client) {
 const MANY: &str = "/api/v1/namespaces/many/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_pages() {
+async fn initial_list_is_read_in_pages() {
     let (control_plane, client) = many(1100).await;
     let factory = factory(client.clone())
         .namespace("many")
         .reflector(|options| options.watch_list(WatchListMode::Off))
         .build();
-    let told = Told::new(kept!(factory.core().v1().config_maps()), MANY);
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), MANY);
     factory.start().unwrap();
-    let statistics = told.equal(&client).await;
+    let statistics = observed.equal(&client).await;
     assert_eq!((statistics.lists, statistics.pages), (1, 3), "1100 objects in pages of 500");
-    assert_eq!(told.witness.initial(), 1100);
+    assert_eq!(observed.recorder.initial(), 1100);
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }
 
-/// The state that the first page belongs to is forgotten before the second is asked for: everything is listed once
-/// more, in one piece, and nobody is told of what was there in between.
+/// The version of the first page is compacted before the second is requested. The list is repeated without pages, and
+/// no intermediate state is delivered.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_pages_that_expire() {
+async fn expired_page_is_followed_by_a_full_list() {
     let (control_plane, client) = many(120).await;
     let control_plane = Arc::new(control_plane);
     let (server, writer, done) = (control_plane.clone(), client.clone(), AtomicBool::new(false));
@@ -384,7 +385,7 @@ async fn in_pages_that_expire() {
             if params.get("continue").is_none() || done.swap(true, Ordering::Relaxed) {
                 return;
             }
-            // It must not block, in general; here nobody else waits.
+            // This callback must not block in general; here no other task waits.
             tokio::task::block_in_place(|| {
                 tokio::runtime::Handle::current().block_on(async {
                     let api = namespaced::<ConfigMap>(&writer, "many");
@@ -394,45 +395,46 @@ async fn in_pages_that_expire() {
             });
         })
         .build();
-    let told = Told::new(kept!(factory.core().v1().config_maps()), MANY);
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), MANY);
     factory.start().unwrap();
-    let statistics = told.equal(&client).await;
-    assert_eq!((statistics.lists, statistics.pages), (1, 2), "one of 50 and one of all");
-    assert_eq!(told.witness.initial(), 121);
+    let statistics = observed.equal(&client).await;
+    assert_eq!((statistics.lists, statistics.pages), (1, 2), "one page of 50, then one of all");
+    assert_eq!(observed.recorder.initial(), 121);
     factory.shutdown().await.unwrap();
-    drop((factory, told));
-    Arc::into_inner(control_plane).expect("nobody else has it").stop().await;
+    drop((factory, observed));
+    Arc::into_inner(control_plane).expect("the last reference").stop().await;
 }
 
-/// Of what happens elsewhere only the version comes, by a bookmark.
+/// Changes in other namespaces advance the version by bookmarks only.
 #[tokio::test(flavor = "multi_thread")]
-async fn bookmarks_move_the_version() {
+async fn bookmarks_advance_the_version() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     namespaces(&client, &["here", "elsewhere"]).await;
     let factory = factory(client.clone())
         .namespace("here")
-        // kube-apiserver sends one two seconds before the end of a watch.
+        // kube-apiserver sends a bookmark two seconds before the end of a watch.
         .reflector(|options| reading(options).min_watch_timeout_unbounded(Duration::from_secs(4)))
         .build();
-    let told = Told::new(kept!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
+    let observed =
+        Observed::new(informer!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
     create(&namespaced::<ConfigMap>(&client, "here"), json!({"metadata": {"name": "quiet"}})).await;
     factory.start().unwrap();
-    let before = told.equal(&client).await;
+    let before = observed.equal(&client).await;
     let elsewhere = namespaced::<ConfigMap>(&client, "elsewhere");
     let written = create(&elsewhere, json!({"metadata": {"name": "loud"}})).await;
     let version = ResourceVersion::from(written.resource_version().unwrap());
     until("the version has moved", || {
-        let reflector = told.informer.reflector();
-        let reached = (reflector.last_version(), told.informer.version());
+        let reflector = observed.informer.reflector();
+        let reached = (reflector.last_version(), observed.informer.version());
         check(reached.0.reaches(&version) && reached.1.reaches(&version), (&reached, &version))
     })
     .await;
-    let after = told.equal(&client).await;
-    // The bookmark, and nothing else.
+    let after = observed.equal(&client).await;
+    // Only bookmarks arrived.
     assert!(after.bookmarks > before.bookmarks, "{after:#?}");
     assert_eq!(after.events - before.events, after.bookmarks - before.bookmarks);
-    assert_eq!(told.witness.events().len(), 1);
+    assert_eq!(observed.recorder.events().len(), 1);
     factory.shutdown().await.unwrap();
     control_plane.stop().await;
 }

@@ -1,7 +1,7 @@
-//! kubectl against our embedded API server: what its user sees is what kube-apiserver would have shown.
+//! kubectl prints the same for the embedded API server as for kube-apiserver.
 //!
-//! One script goes to both. What differs is named here, with its reason, or is a mistake; and what is named here and
-//! does not differ is one too.
+//! The same script runs on both servers. Every difference must be listed with its reason, and every listed difference
+//! must exist.
 
 mod compare;
 mod script;
@@ -23,11 +23,11 @@ const BOUND: Duration = Duration::from_secs(60);
 /// kubectl on one of the servers.
 pub(crate) struct Kubectl {
     kubeconfig: PathBuf,
-    /// What it keeps of one server must not be taken for another's.
+    /// A home directory of its own, so that the cache of one server is not used for the other.
     home: TempDir,
 }
 
-/// What its user sees.
+/// The exit code and the output.
 pub(crate) struct Seen {
     code: Option<i32>,
     output: String,
@@ -56,7 +56,7 @@ impl Kubectl {
         let (words, input) = script::words(line);
         let mut child = self.command(words.iter().map(String::as_str)).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // It may not want to read it.
+        // kubectl may not read its input.
         let _ = stdin.write_all(input.as_bytes()).await;
         drop(stdin);
         let ended = tokio::time::timeout(BOUND, child.wait_with_output()).await;
@@ -67,7 +67,7 @@ impl Kubectl {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn its_user_sees_the_same_on_both() {
+async fn output_is_the_same_on_both_servers() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let server = ApiServer::builder().start().await.unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What counts as working: everything against the real thing. `cargo xtask e2e` builds what it needs and runs it.
+//! The suite against a real control plane. `cargo xtask e2e` builds the required programs and runs it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,4 +17,4 @@ mod kinds;
 mod kubectl;
 mod main_job;
 mod mode;
-mod witness;
+mod recorder;

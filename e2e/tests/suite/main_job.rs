@@ -1,4 +1,4 @@
-//! The main job: `kinformer watch` while somebody writes.
+//! The main job: `kinformer watch` during writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,15 +7,16 @@ use e2e::{ControlPlane, InformerProgram, Line, Options, RESOURCES, Writer, progr
 use kube_client::Client;
 use serde_json::Value;
 
-use crate::witness::cached;
+use crate::recorder::cached;
 
-/// Where the server lists the resources, in their order.
+/// The paths of the resources, in the same order.
 pub(crate) const PATHS: [&str; 3] = ["/api/v1/pods", "/apis/apps/v1/deployments", "/api/v1/nodes"];
 
 const BOUND: Duration = Duration::from_secs(60);
 
+/// Each line is explained by the writes, and the lines add up to the server's state.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_is_right_and_the_last_state_is_the_servers() {
+async fn lines_match_the_history_of_the_server() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
     let client = control_plane.client().await.unwrap();
     let mut writer = Writer::begin(client.clone(), 0).await.unwrap();
@@ -35,14 +36,14 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
     let lines = watch.stop().await.unwrap();
 
     let again = writer.history().explain(&lines).unwrap_or_else(|problem| panic!("{problem}"));
-    assert_eq!(again, 0, "states told again");
+    assert_eq!(again, 0, "states delivered again");
     for (resource, path) in RESOURCES.into_iter().zip(PATHS) {
         assert_eq!(last_state(&lines, resource), on_the_server(&client, path).await, "{resource}");
-        // Nobody else writes these, and nothing was cut off: so each write is a line.
-        let initial = lines
-            .iter()
-            .filter(|line| line.object_event().is_some_and(|told| told.resource == resource && told.initial));
-        assert_eq!(initial.count(), listed.count(resource), "{resource}: what the first list brought");
+        // There is no other writer and no disconnect, so each write is a line.
+        let initial = lines.iter().filter(|line| {
+            line.object_event().is_some_and(|event| event.resource == resource && event.initial)
+        });
+        assert_eq!(initial.count(), listed.count(resource), "{resource}: the initial list");
         let synced = lines.iter().find(|line| line.is_synced(resource)).unwrap();
         assert_eq!(*synced, Line::Synced { resource: resource.into(), count: listed.count(resource) as u64 });
         let stopped = lines.iter().find_map(|line| match line {
@@ -56,20 +57,20 @@ async fn every_line_is_right_and_the_last_state_is_the_servers() {
     control_plane.stop().await;
 }
 
-/// The keys and versions of a resource as its lines add up.
+/// Returns the keys and versions of a resource that follow from the lines.
 fn last_state(lines: &[Line], resource: &str) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for line in lines {
-        let Some(told) = line.object_event().filter(|told| told.resource == resource) else { continue };
+        let Some(event) = line.object_event().filter(|event| event.resource == resource) else { continue };
         match line {
-            Line::Delete(_) => drop(state.remove(&told.key)),
-            _ => drop(state.insert(told.key.clone(), told.resource_version.clone().unwrap())),
+            Line::Delete(_) => drop(state.remove(&event.key)),
+            _ => drop(state.insert(event.key.clone(), event.resource_version.clone().unwrap())),
         }
     }
     state
 }
 
-/// The keys and versions that the server itself lists.
+/// Returns the keys and versions that the server lists.
 async fn on_the_server(client: &Client, path: &str) -> BTreeMap<String, String> {
     let list: Value = client.request(http::Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -81,10 +82,10 @@ async fn on_the_server(client: &Client, path: &str) -> BTreeMap<String, String> 
     list["items"].as_array().unwrap().iter().map(object).collect()
 }
 
-/// Whether the last object of each of these resources was told.
+/// Whether the last object of each of these resources was delivered.
 pub(crate) fn has_last(lines: &[Line], resources: &[&str]) -> bool {
     resources.iter().all(|resource| {
-        let mut told = lines.iter().filter_map(Line::object_event);
-        told.any(|told| told.resource == *resource && Writer::is_last(&told.key))
+        let mut events = lines.iter().filter_map(Line::object_event);
+        events.any(|event| event.resource == *resource && Writer::is_last(&event.key))
     })
 }

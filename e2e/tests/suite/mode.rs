@@ -1,4 +1,4 @@
-//! Informers that read the server as the mode of this run says, for tests that are the same in every mode.
+//! Informers in the mode of this run, for tests that are the same in every mode.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -25,35 +25,35 @@ pub(crate) fn mode() -> Mode {
     Mode::of_this_run().unwrap()
 }
 
-/// A factory whose informers read the server so, as far as the factory is to say it.
+/// Creates a factory whose informers use the mode, as far as it is an option of the factory.
 pub(crate) fn factory(client: Client) -> SharedInformerFactoryBuilder {
-    let builder = SharedInformerFactory::builder(judged(client)).reflector(reading);
-    // Protobuf is what is asked for where nothing is said.
+    let builder = SharedInformerFactory::builder(checked(client)).reflector(reading);
+    // Protobuf is the default.
     if mode().encoding == Encoding::Json { builder.encoding(Encoding::Json) } else { builder }
 }
 
-/// For a factory whose reflectors have other options as well.
+/// Adds the mode to the options of a reflector.
 pub(crate) fn reading(options: ReflectorOptions) -> ReflectorOptions {
     options.watch_list(mode().lists)
 }
 
-/// The informer that an accessor of a factory gives, by [`Informer`]: `kept!(factory.core().v1().pods())`.
-macro_rules! kept {
+/// Returns the [`Informer`] for an accessor of a factory: `informer!(factory.core().v1().pods())`.
+macro_rules! informer {
     ($factory:ident . $($accessor:tt)+) => {
         $crate::mode::Informer::of(&$factory.$($accessor)+)
     };
 }
-pub(crate) use kept;
+pub(crate) use informer;
 
-/// The informer of a resource that is named.
+/// Returns the informer of a dynamic resource.
 pub(crate) fn dynamic(resource: &kinformer::Informer<DynamicObject>) -> Informer<DynamicObject> {
     Informer::of(resource)
 }
 
-/// An event about an object that is decoded.
+/// An event with decoded objects.
 pub(crate) type KubeEvent<K> = Event<Arc<KubeObject<K>>>;
 
-/// What objects can be read as.
+/// The type of an object.
 pub(crate) trait Kind:
     Resource + Debug + DeserializeOwned + Clone + Serialize + Send + Sync + 'static
 {
@@ -61,11 +61,11 @@ pub(crate) trait Kind:
 
 impl<K> Kind for K where K: Resource + Debug + DeserializeOwned + Clone + Serialize + Send + Sync + 'static {}
 
-/// An informer of a kind, whenever it decodes objects.
+/// An informer that decodes objects when the mode requires it.
 #[derive(Clone)]
 pub(crate) struct Informer<K>(kinformer::Informer<K>);
 
-/// For metadata, which are decoded when they are read.
+/// For metadata, which is always decoded on read.
 impl<K> From<kinformer::Informer<K>> for Informer<K> {
     fn from(informer: kinformer::Informer<K>) -> Self {
         Self(informer)
@@ -73,12 +73,12 @@ impl<K> From<kinformer::Informer<K>> for Informer<K> {
 }
 
 impl<K: Kind> Informer<K> {
-    /// The informer with the policy of this mode.
+    /// Applies the mode to an informer.
     pub(crate) fn of(informer: &kinformer::Informer<K>) -> Self {
         if mode().objects == Objects::Eager {
             informer.decode_on_arrival();
         }
-        // From now on the factory keeps it.
+        // Makes the factory keep the informer.
         informer.phase();
         Self(informer.clone())
     }
@@ -113,10 +113,10 @@ impl<K: Kind> Informer<K> {
     }
 
     /// Adds a handler.
-    pub(crate) fn tell(&self, mut hear: impl FnMut(KubeEvent<K>) + Send + 'static) {
+    pub(crate) fn on_event(&self, mut handler: impl FnMut(KubeEvent<K>) + Send + 'static) {
         let mut reader = Reader::default();
-        let handler = self.0.handler().name("witness");
-        handler.for_each(move |event| hear(reader.read(event.map(PackedRef::into_owned)))).unwrap();
+        let builder = self.0.handler().name("recorder");
+        builder.for_each(move |event| handler(reader.read(event.map(PackedRef::into_owned)))).unwrap();
     }
 
     pub(crate) fn stream(&self) -> BoxStream<'static, KubeEvent<K>> {
@@ -125,7 +125,7 @@ impl<K: Kind> Informer<K> {
     }
 }
 
-/// What is ready of a packed object is what its type has.
+/// Decodes a packed object, and checks that its directly readable fields equal those of the type.
 fn typed<K: Kind>(packed: &Packed<K>) -> Arc<KubeObject<K>> {
     let typed = Arc::new(KubeObject((*packed.decode().unwrap()).clone()));
     assert_eq!(packed.key(), typed.key());
@@ -136,8 +136,8 @@ fn typed<K: Kind>(packed: &Packed<K>) -> Arc<KubeObject<K>> {
     typed
 }
 
-/// Reads events. Of what is told twice, in an update as the new state and then as the old one, the types are the same
-/// object too.
+/// Decodes events. A state that is delivered twice, as the new and then as the old state of an update, is the same
+/// decoded object both times.
 struct Reader<K> {
     last: HashMap<String, (Packed<K>, Arc<KubeObject<K>>)>,
 }
@@ -166,58 +166,59 @@ impl<K: Kind> Reader<K> {
     }
 }
 
-/// Answers to informers that were not as they had asked for, and how many were.
-static ANSWERS: Mutex<(u64, Vec<String>)> = Mutex::new((0, Vec::new()));
+/// The number of responses in the requested encoding, and the responses in another encoding.
+static RESPONSES: Mutex<(u64, Vec<String>)> = Mutex::new((0, Vec::new()));
 
-/// What informers were answered was written as the mode says.
-pub(crate) fn answers_were_as_asked() {
-    let answers = ANSWERS.lock();
-    assert!(answers.1.is_empty(), "{:?}: {:#?}", mode(), answers.1);
-    assert!(answers.0 > 0, "no informer was answered");
+/// Asserts that all responses to informers had the encoding of the mode.
+pub(crate) fn assert_negotiated_encodings() {
+    let responses = RESPONSES.lock();
+    assert!(responses.1.is_empty(), "{:?}: {:#?}", mode(), responses.1);
+    assert!(responses.0 > 0, "no response to an informer");
 }
 
-/// The same client, whose answers to lists and watches are looked at.
-fn judged(client: Client) -> Client {
+/// Wraps a client so that the encodings of lists and watches are checked.
+fn checked(client: Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
-        let (client, of) = (client.clone(), request.uri().clone());
+        let (client, uri) = (client.clone(), request.uri().clone());
         async move {
-            let answer: Response<Body> = client.send(request).await?;
-            judge(&of, &answer);
-            Ok::<_, tower::BoxError>(answer)
+            let response: Response<Body> = client.send(request).await?;
+            check_encoding(&uri, &response);
+            Ok::<_, tower::BoxError>(response)
         }
     });
     Client::new(service, namespace)
 }
 
-fn judge(of: &Uri, answer: &Response<Body>) {
+fn check_encoding(uri: &Uri, response: &Response<Body>) {
     let is_list =
-        of.query().is_some_and(|query| query.contains("resourceVersion") || query.contains("limit"));
-    if !is_list || !answer.status().is_success() {
+        uri.query().is_some_and(|query| query.contains("resourceVersion") || query.contains("limit"));
+    if !is_list || !response.status().is_success() {
         return;
     }
-    let written = answer.headers().get(CONTENT_TYPE).and_then(|written| written.to_str().ok()).unwrap_or("");
+    let content_type =
+        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let right = match mode().encoding {
-        // Custom resources have no protobuf, only their metadata have.
-        Encoding::Protobuf if of.path().contains("example.com") => return,
-        Encoding::Protobuf => written.contains("protobuf"),
-        _ => written.starts_with("application/json"),
+        // Of custom resources, only metadata is available in protobuf.
+        Encoding::Protobuf if uri.path().contains("example.com") => return,
+        Encoding::Protobuf => content_type.contains("protobuf"),
+        _ => content_type.starts_with("application/json"),
     };
-    let mut answers = ANSWERS.lock();
+    let mut responses = RESPONSES.lock();
     if right {
-        answers.0 += 1;
+        responses.0 += 1;
     } else {
-        answers.1.push(format!("{of}: {written}"));
+        responses.1.push(format!("{uri}: {content_type}"));
     }
 }
 
-/// An object as JSON, without what a list leaves out and what nobody keeps.
-pub(crate) fn whole(object: &impl Serialize) -> Value {
-    let mut whole = serde_json::to_value(object).unwrap();
-    let members = whole.as_object_mut().unwrap();
-    members.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
-    if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+/// Returns an object as JSON, without the fields that lists omit, and without managed fields.
+pub(crate) fn content(object: &impl Serialize) -> Value {
+    let mut json = serde_json::to_value(object).unwrap();
+    let fields = json.as_object_mut().unwrap();
+    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }
-    whole
+    json
 }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restart_changes_only_the_container_identifier() {
+    fn restart_changes_only_the_container_identifier() {
         let pod = |digest: &str| format!("before containerd://{digest} behind").into_bytes();
         let restarted = |number| restarted(&pod(&pods::digest(1)), number).unwrap();
         assert_eq!(restarted(0), pod(&pods::digest(3)));

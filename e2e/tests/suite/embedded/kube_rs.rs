@@ -1,4 +1,4 @@
-//! kube-rs' watchers, telling in lines as the programs do.
+//! kube-rs' watchers, with their events as lines like those of the programs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,10 +40,10 @@ impl KubeRs {
                 while let Some(event) = events.next().await {
                     match event {
                         Ok(event) => {
-                            let told = cache.told(event);
-                            sender.send_modify(|lines| lines.extend(told));
+                            let new_lines = cache.lines(event);
+                            sender.send_modify(|lines| lines.extend(new_lines));
                         }
-                        // It goes on after them.
+                        // The watcher continues after errors.
                         Err(error) => errors.send_modify(|errors| errors.push(error.to_string())),
                     }
                 }
@@ -76,19 +76,19 @@ impl KubeRs {
     }
 }
 
-/// What is known of a resource: a watcher tells states, not what they follow.
+/// The known objects of a resource, since a watcher delivers new states without the old ones.
 #[derive(Default)]
 struct Cache {
     resource: &'static str,
     /// Versions by key.
     known: BTreeMap<String, String>,
-    /// What a list has brought so far.
+    /// The objects of an unfinished list.
     listed: BTreeMap<String, String>,
     is_synced: bool,
 }
 
 impl Cache {
-    fn told(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Line> {
+    fn lines(&mut self, event: watcher::Event<DynamicObject>) -> Vec<Line> {
         match event {
             watcher::Event::Init => {
                 self.listed.clear();
@@ -114,8 +114,8 @@ impl Cache {
         let gone: Vec<String> = self.known.keys().filter(|key| !listed.contains_key(*key)).cloned().collect();
         for key in gone {
             let last = self.known.remove(&key).unwrap_or_default();
-            let told = ObjectEvent { final_state_unknown: true, ..self.line(key, last, None) };
-            lines.push(Line::Delete(told));
+            let event = ObjectEvent { final_state_unknown: true, ..self.line(key, last, None) };
+            lines.push(Line::Delete(event));
         }
         for (key, version) in listed {
             if self.known.get(&key) != Some(&version) {

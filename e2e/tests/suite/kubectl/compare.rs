@@ -1,10 +1,10 @@
-//! What differs between what two users see.
+//! The differences between the output for two servers.
 
 use serde_json::Value;
 
 use super::Seen;
 
-/// Members that are different in each object.
+/// Fields that differ in every run.
 const OWN: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -16,7 +16,7 @@ const OWN: [&str; 8] = [
     "kubectl.kubernetes.io/restartedAt",
 ];
 
-/// Members that kube-apiserver sets by schemas and admission plug-ins, of which we have none.
+/// Fields that kube-apiserver sets by schemas and admission plug-ins, which the embedded server does not have.
 const DEFAULTS: &[&str] = &[
     // pods and their templates
     "imagePullPolicy",
@@ -52,14 +52,14 @@ const DEFAULTS: &[&str] = &[
     "selector",
     "suspend",
     "labels",
-    // services: nothing routes to them here
+    // services: the embedded cluster has no network
     "clusterIP",
     "clusterIPs",
     "internalTrafficPolicy",
     "ipFamilies",
     "ipFamilyPolicy",
     "sessionAffinity",
-    // nodes: nobody looks after them here
+    // nodes: the embedded cluster has no node controller
     "taints",
     // discovery
     "storageVersionHash",
@@ -95,12 +95,12 @@ fn json(found: &mut Vec<String>, path: &str, real: &Value, ours: &Value) {
             }
         }
         (Value::Array(real), Value::Array(ours)) if path.ends_with("taints") => {
-            // What we have must be there.
+            // Our taints must be present.
             let missing = ours.iter().filter(|taint| !real.contains(taint));
             found.extend(missing.map(|taint| format!("{path}: ours has {taint}")));
         }
         (Value::Array(real), Value::Array(ours)) if path.ends_with("verbs") => {
-            // A set, whose order nobody looks at.
+            // The order of verbs has no meaning.
             let only = |these: &[Value], those: &[Value]| these.iter().any(|verb| !those.contains(verb));
             if only(real, ours) || only(ours, real) {
                 found.push(format!("{path}: {real:?}, ours {ours:?}"));
@@ -131,7 +131,7 @@ fn text(found: &mut Vec<String>, what: &str, real: &str, ours: &str) {
     }
 }
 
-/// The lines without what is different in each run.
+/// Returns the lines without the parts that differ in every run.
 fn plain(text: &str) -> Vec<String> {
     text.lines().map(plain_line).collect()
 }

@@ -1,4 +1,4 @@
-//! What is typed, and what is known to differ.
+//! The commands, and the known differences.
 
 /// The commands, one after another.
 const SCRIPT: &[&str] = &[
@@ -299,7 +299,7 @@ const INPUTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands whose results differ, and why that is meant. With `*` for whatever follows.
+/// Commands whose results differ by design, with the reason. A `*` at the end matches any text.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("get svc -n shop", NO_ADDRESSES),
     ("get svc -n shop -o wide", NO_ADDRESSES),
@@ -311,36 +311,39 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("create -f - < unknown-field", NO_SCHEMAS),
     (r#"patch cm settings -n shop -p '{"data":{"z":1}}'"#, NO_SCHEMAS),
     ("explain *", NO_SCHEMAS),
-    ("patch deploy web -n shop --type=json -p '[{\"op\":\"test\"*", "it says which operation does not apply"),
+    (
+        "patch deploy web -n shop --type=json -p '[{\"op\":\"test\"*",
+        "the embedded server reports which operation does not apply",
+    ),
     (
         r#"patch deploy web -n shop --type=json -p '[{"op":"remove","path":"/spec/nope"}]'"#,
-        "it says which operation does not apply",
+        "the embedded server reports which operation does not apply",
     ),
     (r#"patch deploy web -n shop --type=json -p '{"op":"remove"}'"#, OTHER_WORDS),
     ("patch deploy web -n shop -p '{bad'", OTHER_WORDS),
     (r#"patch wd w -n shop -p '{"spec":{"color":"blue"}}'"#, NO_APPLY),
     ("apply --server-side -f - < cm", NO_APPLY),
-    ("get widgets -n shop", "a path that is not served is answered with a status, not with a text"),
-    ("auth *", "there is nobody to be told apart: no reviews of access are served"),
+    ("get widgets -n shop", "an unknown path is answered with a Status, not with plain text"),
+    ("auth *", "access reviews are not served"),
     ("api-resources -o name", NOT_ALL_KINDS),
     ("api-resources", NOT_ALL_KINDS),
     ("api-resources --namespaced=false -o name", NOT_ALL_KINDS),
     ("api-versions", NOT_ALL_KINDS),
-    ("version -o json", "it says who it is"),
+    ("version -o json", "the embedded server reports its own name"),
 ];
 
-const NO_ADDRESSES: &str = "no cluster IPs are given out: nothing would route to them";
-const NO_DEFAULTS: &str = "what schemas and admission plug-ins would fill in is missing";
-const NO_SCHEMAS: &str = "there are no schemas of the kinds, so that nothing is validated by them";
+const NO_ADDRESSES: &str = "no cluster IPs are allocated, since there is no network";
+const NO_DEFAULTS: &str = "the defaults of schemas and admission plug-ins are missing";
+const NO_SCHEMAS: &str = "there are no schemas, so objects are not validated";
 const NO_APPLY: &str = "there is no server-side apply";
 const NOT_ALL_KINDS: &str = "reviews, bindings as a resource and the newest kinds are not served";
-const OTHER_WORDS: &str = "another JSON parser has other words for the same mistake";
+const OTHER_WORDS: &str = "the JSON parsers have different messages for the same mistake";
 
 pub(super) fn lines() -> impl Iterator<Item = &'static str> {
     SCRIPT.iter().copied()
 }
 
-/// Why what is seen of a command differs.
+/// Returns the reason why the results of a command differ.
 pub(super) fn reason(line: &str) -> Option<&'static str> {
     let names = |command: &str| match command.strip_suffix('*') {
         Some(begin) => line.starts_with(begin),
@@ -349,7 +352,7 @@ pub(super) fn reason(line: &str) -> Option<&'static str> {
     DIFFERENCES.iter().find(|(command, _)| names(command)).map(|(_, reason)| *reason)
 }
 
-/// The words of a line, which quotes may hold together, and the input that it names.
+/// Splits a line into words, with support for quotes, and returns them with the named input.
 pub(super) fn words(line: &str) -> (Vec<String>, &'static str) {
     let (line, input) = line.split_once(" < ").unwrap_or((line, ""));
     let found = INPUTS.iter().find(|(name, _)| *name == input).map(|(_, text)| *text);

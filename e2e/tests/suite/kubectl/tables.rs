@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_client::Client;
 use serde_json::{Value, json};
 
-/// Kinds whose tables are plain here, with name and time of creation: nobody looks at them in tests.
+/// Kinds whose tables have only the name and the creation time on the embedded server.
 const PLAIN: &[&str] = &[
     "/api/v1/podtemplates",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
@@ -42,7 +42,7 @@ pub(super) async fn have_the_same_columns(real: &Client, ours: &Client) {
     assert!(problems.is_empty(), "{} kinds:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// The columns of all resources that can be listed, by their paths.
+/// Returns the columns of all resources that can be listed, by path.
 async fn columns(client: &Client) -> BTreeMap<String, Vec<String>> {
     let groups = get(client, "/apis").await;
     let groups = groups["groups"].as_array().unwrap().iter();

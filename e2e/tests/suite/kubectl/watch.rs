@@ -4,7 +4,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{BOUND, Kubectl};
 
-/// What is done while it watches, in a namespace of its own.
+/// The writes during the watches.
 const WRITES: &[&str] = &[
     "create configmap a -n watched --from-literal=x=1",
     "label configmap a -n watched on=yes",
@@ -18,7 +18,7 @@ const WRITES: &[&str] = &[
     "label configmap end -n watched on=yes",
 ];
 
-/// The forms in which it can watch. Each shows the first object and the last one.
+/// The watches. Each prints the first and the last object.
 const WATCHES: &[&str] = &[
     "get configmaps -n watched --watch --output-watch-events --no-headers",
     "get configmaps -n watched --watch --output-watch-events",
@@ -29,13 +29,13 @@ const WATCHES: &[&str] = &[
 ];
 
 pub(super) async fn shows_the_same(real: &Kubectl, ours: &Kubectl) {
-    let (theirs, ours) = tokio::join!(told(real), told(ours));
+    let (theirs, ours) = tokio::join!(lines_of_watches(real), lines_of_watches(ours));
     for ((watch, theirs), ours) in WATCHES.iter().zip(theirs).zip(ours) {
         assert_eq!(theirs, ours, "kubectl {watch}");
     }
 }
 
-async fn told(kubectl: &Kubectl) -> Vec<Vec<String>> {
+async fn lines_of_watches(kubectl: &Kubectl) -> Vec<Vec<String>> {
     let namespace = kubectl.run("create namespace watched").await;
     assert_eq!(namespace.code, Some(0), "{}", namespace.errors);
     for first in ["create configmap begin -n watched", "label configmap begin -n watched on=yes"] {
@@ -45,34 +45,34 @@ async fn told(kubectl: &Kubectl) -> Vec<Vec<String>> {
     for watch in WATCHES {
         let mut child = kubectl.command(watch.split(' ')).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // It lists, and watches from there on: once it shows what is there, nothing is lost.
-        let mut told = Vec::new();
-        while !told.iter().any(|line: &String| line.contains("begin")) {
-            told.push(next(&mut lines, watch).await);
+        // kubectl watches from the version of its list: once it has printed the list, no event is missed.
+        let mut printed = Vec::new();
+        while !printed.iter().any(|line: &String| line.contains("begin")) {
+            printed.push(next(&mut lines, watch).await);
         }
-        watches.push((watch, child, lines, told));
+        watches.push((watch, child, lines, printed));
     }
     for write in WRITES {
         let seen = kubectl.run(write).await;
         assert_eq!(seen.code, Some(0), "kubectl {write}: {}", seen.errors);
     }
     let mut all = Vec::new();
-    for (watch, mut child, mut lines, mut told) in watches {
+    for (watch, mut child, mut lines, mut printed) in watches {
         loop {
             let line = next(&mut lines, watch).await;
             let ends = line.contains("end");
-            told.push(line);
+            printed.push(line);
             if ends {
                 break;
             }
         }
         child.kill().await.unwrap();
-        all.push(told);
+        all.push(printed);
     }
     all
 }
 
-/// A line, without what is different in each run.
+/// Reads a line, without the parts that differ in every run.
 async fn next(lines: &mut tokio::io::Lines<BufReader<tokio::process::ChildStdout>>, watch: &str) -> String {
     let line = tokio::time::timeout(BOUND, lines.next_line()).await;
     let line = line.unwrap_or_else(|_| panic!("kubectl {watch}: no line within {BOUND:?}")).unwrap();

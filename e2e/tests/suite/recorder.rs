@@ -1,4 +1,4 @@
-//! What the tests with an informer in their own process judge it by: what its handlers were told, and the server.
+//! Compares an informer of this process with the server: its store, and the events delivered to its handler.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::mode::{Informer, Kind, KubeEvent, answers_were_as_asked, whole};
+use crate::mode::{Informer, Kind, KubeEvent, assert_negotiated_encodings, content};
 
-/// How long anything may take.
+/// The timeout of every wait.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
-/// Asks until the answer is good; the server is a process of somebody else, and there is nothing to be woken by.
-pub(crate) async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+/// Polls until `poll` succeeds, since another process does not notify this one.
+pub(crate) async fn eventually<T, F>(what: &str, mut poll: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
 {
     let deadline = Instant::now() + BOUND;
     loop {
-        match ask().await {
+        match poll().await {
             Ok(answer) => return answer,
             Err(seen) if Instant::now() >= deadline => panic!("{what}, not within {BOUND:?}: {seen}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -36,12 +36,12 @@ where
     }
 }
 
-/// As [`eventually`], for what needs no waiting to be asked.
-pub(crate) async fn until(what: &str, mut good: impl FnMut() -> Result<(), String>) {
-    eventually(what, || std::future::ready(good())).await;
+/// The same as [`eventually`], for a function that is not async.
+pub(crate) async fn until(what: &str, mut poll: impl FnMut() -> Result<(), String>) {
+    eventually(what, || std::future::ready(poll())).await;
 }
 
-/// An error that says this, unless it holds.
+/// Returns an error with `seen` unless the condition holds.
 pub(crate) fn check(holds: bool, seen: impl Debug) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{seen:?}")) }
 }
@@ -49,21 +49,21 @@ pub(crate) fn check(holds: bool, seen: impl Debug) -> Result<(), String> {
 /// Keys and the versions of their objects.
 pub(crate) type State = BTreeMap<String, String>;
 
-/// Keys and whole objects.
+/// Keys and their objects, as JSON.
 type Objects = BTreeMap<String, Value>;
 
-/// What the server has now, under this path; it may have a query.
+/// Lists the objects of the server under this path, which may have a query.
 async fn server<K: Kind>(client: &Client, path: &str) -> Result<(State, Objects), String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     let list = client.request::<ObjectList<KubeObject<K>>>(request).await;
-    Ok(taken_down(&list.map_err(|error| error.to_string())?.items))
+    Ok(state_of(&list.map_err(|error| error.to_string())?.items))
 }
 
-/// Waits until the server's cache has what there is. A first list that is no watch-list comes from there, and the
-/// cache may be a moment behind.
+/// Waits until the server's watch cache is current. An initial list that is not a watch-list is served from the cache,
+/// which may lag behind.
 pub(crate) async fn cached(client: &Client, path: &str) {
     let cache = format!("{path}{}resourceVersion=0", if path.contains('?') { '&' } else { '?' });
-    eventually("the server's cache has what there is", || async {
+    eventually("the server's watch cache is current", || async {
         let newest = server::<DynamicObject>(client, path).await?.0;
         let cached = server::<DynamicObject>(client, &cache).await?.0;
         check(cached == newest, (&cached, &newest))
@@ -71,22 +71,22 @@ pub(crate) async fn cached(client: &Client, path: &str) {
     .await;
 }
 
-fn taken_down<K: Kind>(objects: &[impl Borrow<KubeObject<K>>]) -> (State, Objects) {
+fn state_of<K: Kind>(objects: &[impl Borrow<KubeObject<K>>]) -> (State, Objects) {
     let objects = || objects.iter().map(|object| (object.borrow().key().to_string(), object.borrow()));
     let state = objects().map(|(key, object)| (key, object.resource_version().to_string())).collect();
-    (state, objects().map(|(key, object)| (key, whole(object))).collect())
+    (state, objects().map(|(key, object)| (key, content(object))).collect())
 }
 
-/// A handler that remembers everything.
-pub(crate) struct Witness<K> {
+/// A handler that records all events.
+pub(crate) struct Recorder<K> {
     events: Arc<Mutex<Vec<KubeEvent<K>>>>,
 }
 
-impl<K: Kind> Witness<K> {
+impl<K: Kind> Recorder<K> {
     pub(crate) fn of(informer: &Informer<K>) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
-        let told = events.clone();
-        informer.tell(move |event| told.lock().push(event));
+        let recorded = events.clone();
+        informer.on_event(move |event| recorded.lock().push(event));
         Self { events }
     }
 
@@ -94,71 +94,71 @@ impl<K: Kind> Witness<K> {
         self.events.lock().clone()
     }
 
-    /// What it was told of one object.
+    /// Returns the events of one object.
     pub(crate) fn events_of(&self, key: &str) -> Vec<KubeEvent<K>> {
         self.events().into_iter().filter(|event| event.key().to_string() == key).collect()
     }
 
-    /// How many objects the first list brought.
+    /// Returns the number of objects in the initial list.
     pub(crate) fn initial(&self) -> usize {
         let initial =
             |event: &&KubeEvent<K>| matches!(event, Event::Added(Added { in_initial_list: true, .. }));
         self.events.lock().iter().filter(initial).count()
     }
 
-    /// The state that it was told. Time must not have gone backwards for any object: each version is newer than the
-    /// one before, also over a deletion; an update's old state is the one told last; what is added was not there,
-    /// what is updated or deleted was.
+    /// Returns the state that follows from the events, and checks their order. The versions of an object must increase,
+    /// also across a deletion. The old state of an update must be the last delivered state. Added objects must be
+    /// unknown, updated and deleted ones known.
     pub(crate) fn state(&self) -> State {
         let mut present: BTreeMap<String, ResourceVersion> = BTreeMap::new();
         let mut newest: BTreeMap<String, ResourceVersion> = BTreeMap::new();
-        for (at, event) in self.events().iter().enumerate() {
+        for (number, event) in self.events().iter().enumerate() {
             let key = event.key().to_string();
             let wrong = |why: &str| {
-                let told: Vec<_> = self.events_of(&key).iter().map(short).collect();
-                panic!("event {at} is {why}; of {key} was told: {told:#?}")
+                let events: Vec<_> = self.events_of(&key).iter().map(describe).collect();
+                panic!("event {number} is {why}; events of {key}: {events:#?}")
             };
-            let told = present.get(&key).cloned();
+            let known = present.get(&key).cloned();
             let version = match event {
                 Event::Added(Added { object, .. }) => {
-                    told.is_some().then(|| wrong("an addition of what was there"));
+                    known.is_some().then(|| wrong("an addition of a known object"));
                     object.resource_version()
                 }
                 Event::Updated(Updated { old, new, .. }) => {
-                    (told != Some(old.resource_version())).then(|| wrong("an update of another state"));
+                    (known != Some(old.resource_version())).then(|| wrong("an update of another state"));
                     new.resource_version()
                 }
                 Event::Deleted(Deleted { tombstone: Tombstone::FinalState(object), .. }) => {
-                    told.is_none().then(|| wrong("a deletion of what was not there"));
+                    known.is_none().then(|| wrong("a deletion of an unknown object"));
                     object.resource_version()
                 }
                 Event::Deleted(Deleted { tombstone, .. }) => {
                     let last_known = tombstone.object().map(|object| object.resource_version());
-                    (told.is_none() || last_known != told).then(|| wrong("a deletion of another state"));
+                    (known.is_none() || last_known != known).then(|| wrong("a deletion of another state"));
                     newest.remove(&key);
                     last_known.unwrap_or_default()
                 }
-                _ => unreachable!("not known to this test"),
+                _ => unreachable!("unknown event"),
             };
             if newest
                 .get(&key)
                 .is_some_and(|newest| version.compare(newest) != Some(std::cmp::Ordering::Greater))
             {
-                wrong("not newer than the one before");
+                wrong("not newer than the previous one");
             }
             newest.insert(key.clone(), version.clone());
             match event {
                 Event::Deleted(_) => present.remove(&key),
                 Event::Added(_) | Event::Updated(_) => present.insert(key, version),
-                _ => unreachable!("not known to this test"),
+                _ => unreachable!("unknown event"),
             };
         }
         present.into_iter().map(|(key, version)| (key, version.to_string())).collect()
     }
 }
 
-/// What an event says without its objects.
-fn short<T: Object>(event: &Event<Arc<T>>) -> String {
+/// Describes an event without its objects.
+fn describe<T: Object>(event: &Event<Arc<T>>) -> String {
     match event {
         Event::Added(Added { object, in_initial_list, .. }) => {
             format!("added {}, in initial list: {in_initial_list}", object.resource_version())
@@ -170,31 +170,34 @@ fn short<T: Object>(event: &Event<Arc<T>>) -> String {
             format!("deleted {}", object.resource_version())
         }
         Event::Deleted(_) => "deleted, final state unknown".into(),
-        _ => unreachable!("not known to this test"),
+        _ => unreachable!("unknown event"),
     }
 }
 
-/// Waits until store, handler and server have the same state. Then the store's objects are the server's, whole.
+/// Waits until store, handler and server have the same state, and then compares the objects of store and server.
 pub(crate) async fn equal<K: Kind>(
     informer: &Informer<K>,
-    witness: &Witness<K>,
+    recorder: &Recorder<K>,
     client: &Client,
     path: &str,
 ) {
     eventually("store, handler and server have the same state", || async {
         let (server, objects) = server::<K>(client, path).await?;
-        let ((store, stored), told) = (taken_down::<K>(&informer.objects()), witness.state());
-        check(store == server && told == server, (("server", &server), ("store", &store), ("told", &told)))?;
+        let ((store, stored), delivered) = (state_of::<K>(&informer.objects()), recorder.state());
+        check(
+            store == server && delivered == server,
+            (("server", &server), ("store", &store), ("delivered", &delivered)),
+        )?;
         for (key, object) in objects {
             assert_eq!(stored[&key], object, "{key}");
         }
         Ok(())
     })
     .await;
-    answers_were_as_asked();
+    assert_negotiated_encodings();
 }
 
-/// What went wrong with lists and watches.
+/// The recorded failures of lists and watches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problems(Arc<Mutex<Vec<Problem>>>);
 
@@ -207,7 +210,7 @@ pub(crate) struct Problem {
 }
 
 impl Problems {
-    /// What is told to a factory.
+    /// Returns the error hook for a factory.
     pub(crate) fn hook(&self) -> impl Fn(&Failure<'_>) + Send + Sync + 'static {
         let problems = self.0.clone();
         move |failure| {
@@ -224,7 +227,7 @@ impl Problems {
         self.0.lock().clone()
     }
 
-    /// How often the server no longer had the version that was asked for.
+    /// Returns how often the server no longer had the requested version.
     pub(crate) fn expired(&self) -> u64 {
         self.0.lock().iter().filter(|problem| problem.expired).count() as u64
     }
