@@ -74,7 +74,7 @@ pub(crate) enum Error {
         server: String,
         /// The requested operation; completes "failed to".
         what: String,
-        /// The message of the server, or what is wrong with its answer.
+        /// The message of the server, or the reason why its response is invalid.
         reason: String,
     },
     /// The object does not exist.
