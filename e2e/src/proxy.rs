@@ -26,7 +26,7 @@ struct Shared {
     accepted: AtomicUsize,
     open: AtomicUsize,
     /// The bytes forwarded from the server.
-    carried: AtomicU64,
+    forwarded: AtomicU64,
     /// The number of server bytes after which all connections are closed.
     allowed: AtomicU64,
 }
@@ -59,7 +59,7 @@ impl Proxy {
             flow: watch::Sender::new(Flow::default()),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
-            carried: AtomicU64::new(0),
+            forwarded: AtomicU64::new(0),
             allowed: AtomicU64::new(UNLIMITED),
         };
         let mut proxy = Self { port: 0, target, shared: Arc::new(shared), accepting: None };
@@ -83,8 +83,8 @@ impl Proxy {
     }
 
     /// Returns the number of bytes forwarded from the server.
-    pub fn carried(&self) -> u64 {
-        self.shared.carried.load(Ordering::Relaxed)
+    pub fn forwarded(&self) -> u64 {
+        self.shared.forwarded.load(Ordering::Relaxed)
     }
 
     /// Closes all open connections.
@@ -201,15 +201,15 @@ impl Shared {
                 continue;
             }
             let allowed = self.allowed.load(Ordering::Relaxed);
-            let carried = count.min(usize::try_from(allowed).unwrap_or(usize::MAX));
-            to.write_all(read.get(..carried).unwrap_or(read)).await?;
-            self.carried.fetch_add(carried as u64, Ordering::Relaxed);
-            if carried < count {
+            let forwarded = count.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+            to.write_all(read.get(..forwarded).unwrap_or(read)).await?;
+            self.forwarded.fetch_add(forwarded as u64, Ordering::Relaxed);
+            if forwarded < count {
                 self.disconnect();
                 return Ok(());
             }
             if allowed != UNLIMITED {
-                self.allowed.fetch_sub(carried as u64, Ordering::Relaxed);
+                self.allowed.fetch_sub(forwarded as u64, Ordering::Relaxed);
             }
         }
     }
@@ -274,7 +274,7 @@ mod tests {
         proxy.disconnect_after(3);
         connection.write_all(b"hello").await.unwrap();
         assert_eq!(rest(&mut connection).await, b"hel");
-        assert_eq!(proxy.carried(), 3);
+        assert_eq!(proxy.forwarded(), 3);
         let mut connection = connect(&proxy).await;
         connection.write_all(b"hello").await.unwrap();
         let mut received = [0; 5];

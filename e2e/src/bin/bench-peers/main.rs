@@ -2,20 +2,20 @@
 //!
 //! Each peer is a process of its own. Peers take turns, so that other load on the machine affects all of them.
 
+mod environment;
 mod failure;
 mod peers;
 mod pods;
 mod process;
 mod report;
-mod scene;
 mod updates;
 mod used;
 
 use std::path::Path;
 
+use environment::Environment;
 use failure::Failure;
 use report::{KUBE_RUNTIME, PEERS, Report};
-use scene::Scene;
 
 /// The phases, in order.
 const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];
@@ -43,7 +43,7 @@ async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Resu
     if pods == 0 || runs == 0 || rate == 0 {
         return Err("the numbers of pods, runs and updates must not be 0".into());
     }
-    let mut scene = Scene::begin(pods).await?;
+    let mut environment = Environment::begin(pods).await?;
     let mut report = Report::default();
     for phase in phases {
         // The first round warms up the caches and is not counted.
@@ -53,10 +53,10 @@ async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Resu
                 // The order rotates, so that no peer always follows the same one.
                 let peer = (place + round) % PEERS.len();
                 let figures = match *phase {
-                    "sync" => scene.sync(peer).await,
-                    "relist" => scene.relist(peer).await,
-                    "updates" => scene.updates(peer, rate).await,
-                    _ => scene.latency(peer).await,
+                    "sync" => environment.sync(peer).await,
+                    "relist" => environment.relist(peer).await,
+                    "updates" => environment.updates(peer, rate).await,
+                    _ => environment.latency(peer).await,
                 };
                 let name = PEERS.get(peer).copied().unwrap_or_default();
                 let figures = figures.map_err(|problem| format!("{phase} of {name}: {problem}"))?;
@@ -69,7 +69,7 @@ async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Resu
             }
         }
     }
-    println!("{pods} pods; {}; medians of {runs} runs\n\n{report}", scene.size());
-    scene.end().await;
+    println!("{pods} pods; {}; medians of {runs} runs\n\n{report}", environment.size());
+    environment.end().await;
     Ok(())
 }

@@ -29,7 +29,7 @@ const FEW: usize = 100;
 const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
 
 /// The server with its pods, shared by all runs.
-pub(crate) struct Scene {
+pub(crate) struct Environment {
     control_plane: ControlPlane,
     client: Client,
     pods: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Scene {
     updates: Option<Updates>,
 }
 
-impl Scene {
+impl Environment {
     /// Starts the server, and creates the pods.
     pub(crate) async fn begin(pods: usize) -> Result<Self, Failure> {
         eprintln!("starting etcd and kube-apiserver ...");
@@ -85,7 +85,7 @@ impl Scene {
         let (mut program, _) = Program::synced(command(peer, &kubeconfig)?, self.pods).await?;
         tokio::time::sleep(PAUSE).await;
         let before = program.used()?.resident_mebibytes;
-        let carried = proxy.carried();
+        let forwarded = proxy.forwarded();
         proxy.refuse().await;
         // Otherwise the peer might receive the change, and have the version at which the server restarts.
         while proxy.open() > 0 {
@@ -99,11 +99,11 @@ impl Scene {
         program.has(&key, version).await?;
         tokio::time::sleep(PAUSE).await;
         let peak = program.used()?.peak_mebibytes;
-        let again = proxy.carried() - carried;
+        let again = proxy.forwarded() - forwarded;
         program.end().await?;
-        if (again as f64) < 0.9 * carried as f64 {
+        if (again as f64) < 0.9 * forwarded as f64 {
             return Err(format!(
-                "{again} bytes after a first list of {carried} bytes are not a complete relist"
+                "{again} bytes after a first list of {forwarded} bytes are not a complete relist"
             )
             .into());
         }
