@@ -144,6 +144,27 @@ pub(crate) fn is_test_attribute(code: &str) -> bool {
     path.is_some_and(|path| path == "test" || path.ends_with("::test"))
 }
 
+/// Returns the name of the test that starts on these lines, after only attributes and comments, including a test
+/// attribute.
+pub(crate) fn test_below(lines: &[Line]) -> Result<String, &'static str> {
+    let (mut is_test, mut within_attribute) = (false, false);
+    for line in lines {
+        let code = line.code.trim();
+        if code.starts_with("#[ignore") {
+            return Err("the test below is ignored, so it proves nothing");
+        }
+        if line.is_attribute() || within_attribute {
+            is_test |= is_test_attribute(code);
+            within_attribute = !code.ends_with(']');
+        } else if !line.is_only_comment() {
+            let signature = code.trim_start_matches("pub ").trim_start_matches("async ");
+            let name = signature.strip_prefix("fn ").and_then(|rest| rest.split(['(', '<']).next());
+            return name.filter(|_| is_test).map(str::to_owned).ok_or("no test follows directly");
+        }
+    }
+    Err("no test follows")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

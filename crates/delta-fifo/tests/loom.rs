@@ -28,7 +28,7 @@ fn add(queue: &RealFifo<Pod>, name: &'static str) {
     queue.add(pod(name)).unwrap().into_result().unwrap();
 }
 
-// contract: Q-05
+// contract: Q-05a
 #[test]
 fn waiting_pop_receives_a_queued_delta() {
     loom::model(|| {
@@ -40,7 +40,7 @@ fn waiting_pop_receives_a_queued_delta() {
     });
 }
 
-// contract: Q-05
+// contract: Q-05a
 #[test]
 fn two_waiting_pops_receive_one_each() {
     loom::model(|| {
@@ -58,7 +58,7 @@ fn two_waiting_pops_receive_one_each() {
     });
 }
 
-// contract: Q-05
+// contract: Q-05a, Q-05b, Q-05c, Q-05d
 #[test]
 fn close_wakes_pop_after_queued_deltas() {
     loom::model(|| {
@@ -97,7 +97,7 @@ fn cancelled_pop_loses_no_wake_up() {
     use std::future::Future;
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[test]
 fn waiting_producer_gets_room() {
     loom::model(|| {
@@ -111,7 +111,7 @@ fn waiting_producer_gets_room() {
     });
 }
 
-// contract: Q-06
+// contract: Q-06d
 #[test]
 fn sync_waiter_wakes_after_processing() {
     loom::model(|| {
@@ -138,7 +138,7 @@ impl KnownObjects<Pod> for Stored {
     }
 }
 
-// contract
+// contract: Q-08b, Q-16a
 #[test]
 fn replace_during_processing_misses_nothing() {
     loom::model(|| {

@@ -232,7 +232,7 @@ async fn check() {
 }
 
 // The only test of this binary, because allocations are counted for the whole program.
-// contract: P-22
+// contract: P-22a, P-22b
 #[test]
 fn delivery_allocates_nothing_per_event() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -50,7 +50,7 @@ fn pump(log: &Arc<Log<u64>>) -> thread::JoinHandle<()> {
     thread::spawn(move || block_on(log.bell().pump()))
 }
 
-// contract: P-01, P-13
+// contract: P-01a, P-13
 #[test]
 fn sleeping_reader_is_woken_for_batch_and_close() {
     loom::model(|| {
@@ -69,7 +69,7 @@ fn sleeping_reader_is_woken_for_batch_and_close() {
     });
 }
 
-// contract: P-01, P-13
+// contract: P-01a, P-13
 #[test]
 fn all_sleeping_readers_are_woken() {
     loom::model(|| {
@@ -105,7 +105,7 @@ fn close_wakes_readers_and_pump_without_batch() {
 }
 
 /// A released place retains no batch, wherever its reader is.
-// contract: P-16
+// contract: P-16a, P-16b
 #[test]
 fn released_place_retains_no_batch() {
     loom::model(|| {
@@ -130,7 +130,7 @@ fn released_place_retains_no_batch() {
 }
 
 /// A reader that joins between the write to the store and the write to the log receives each change once.
-// contract: P-05
+// contract: P-05b
 #[test]
 fn joining_reader_receives_each_change_once() {
     loom::model(|| {
@@ -165,7 +165,7 @@ fn join(members: &Members<Member>, id: u64) -> Result<(), Member> {
 }
 
 /// A member that joins is refused, or started once and ended.
-// contract: P-13, I-05
+// contract: P-13, I-05b
 #[test]
 fn joining_member_is_refused_or_started_once() {
     loom::model(|| {
@@ -185,7 +185,7 @@ fn joining_member_is_refused_or_started_once() {
     });
 }
 
-// contract: P-08, P-13
+// contract: P-08a, P-13
 #[test]
 fn leaving_member_is_removed_once() {
     loom::model(|| {
@@ -203,7 +203,7 @@ fn leaving_member_is_removed_once() {
     });
 }
 
-// contract: I-05
+// contract: I-05d
 #[test]
 fn one_of_two_starts_succeeds() {
     loom::model(|| {

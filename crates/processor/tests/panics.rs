@@ -84,7 +84,7 @@ const KINDS: [(&str, Add); 5] = [
 ];
 
 /// A panic of a handler is logged with its name. The handler skips one event and pauses for one second.
-// contract: P-09
+// contract: P-09a, P-09b, P-09c
 #[tokio::test(start_paused = true)]
 async fn panic_costs_one_event_and_one_second() {
     logged();
@@ -118,7 +118,7 @@ async fn panic_costs_one_event_and_one_second() {
 }
 
 /// The pause after a panic delays neither a removal nor the stop.
-// contract: P-09
+// contract: P-09c
 #[tokio::test(start_paused = true)]
 async fn panic_pause_delays_no_removal_and_no_stop() {
     logged();
@@ -139,7 +139,7 @@ async fn panic_pause_delays_no_removal_and_no_stop() {
 }
 
 /// An event of the initial list whose callback panics counts as processed.
-// contract: P-06, P-09
+// contract: P-06c, P-09b
 #[tokio::test(start_paused = true)]
 async fn panic_in_initial_list_does_not_block_sync() {
     logged();

@@ -92,7 +92,7 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-// contract: P-09, P-14
+// contract: P-09a, P-09b, P-14a
 #[tokio::test(start_paused = true)]
 async fn panicking_handler_misses_one_event() {
     let before = alive();
@@ -121,7 +121,7 @@ async fn panicking_handler_misses_one_event() {
     assert_eq!(alive(), before);
 }
 
-// contract: P-01, P-14
+// contract: P-01b, P-14a
 #[tokio::test(start_paused = true)]
 async fn stuck_handler_delays_no_other_handler() {
     let before = alive();
@@ -150,7 +150,7 @@ async fn stuck_handler_delays_no_other_handler() {
 }
 
 /// Its thread cannot be ended; everything else can.
-// contract: P-01, P-14
+// contract: P-01b, P-14a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_that_blocks_its_thread_is_abandoned() {
     let before = alive();
@@ -182,7 +182,7 @@ async fn handler_that_blocks_its_thread_is_abandoned() {
     drop(release);
 }
 
-// contract: S-16
+// contract: S-16c
 #[tokio::test(start_paused = true)]
 async fn failing_transform_leaves_one_object_out() {
     for queue in common::QUEUES {
@@ -222,7 +222,7 @@ async fn failing_transform_leaves_one_object_out() {
 }
 
 /// No deletion would find the object under another key.
-// contract: S-16
+// contract: S-16d
 #[tokio::test(start_paused = true)]
 async fn transform_must_not_change_the_key() {
     for queue in common::QUEUES {
@@ -274,7 +274,7 @@ async fn panicking_index_function_skips_one_object() {
     }
 }
 
-// contract: I-08, R-10
+// contract: I-08b
 #[tokio::test(start_paused = true)]
 async fn source_that_is_down_at_start_is_retried() {
     let source = FakeSource::new().without_watch_list();
@@ -293,7 +293,7 @@ async fn source_that_is_down_at_start_is_retried() {
     running.stop().await.unwrap();
 }
 
-// contract: I-08, R-10
+// contract: I-08b, R-10a, R-10b
 #[tokio::test(start_paused = true)]
 async fn forbidden_list_is_reported_to_waits() {
     let before = alive();

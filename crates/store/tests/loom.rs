@@ -95,7 +95,7 @@ fn snapshots_are_consistent_under_writes() {
     });
 }
 
-// contract: S-02, S-08
+// contract: S-02, S-08a
 #[test]
 fn transaction_and_replace_are_atomic() {
     loom::model(|| {
@@ -159,7 +159,7 @@ fn added_index_misses_no_write() {
     });
 }
 
-// contract: S-12
+// contract: S-12a, S-12b
 #[test]
 fn no_wake_up_is_lost() {
     loom::model(|| {
@@ -176,7 +176,7 @@ fn no_wake_up_is_lost() {
     });
 }
 
-// contract: S-12
+// contract: S-12c
 #[test]
 fn stop_ends_every_wait() {
     loom::model(|| {

@@ -228,7 +228,7 @@ fn real_objects() {
 
 // The only test here, because allocations are counted for the whole program.
 /// Decoding allocates at most 64 times the size of the object plus 1 MiB, or is a typed error.
-// contract: L-26
+// contract: L-26a, L-26b, L-11d
 #[test]
 fn decoding_stays_within_the_memory_limit() {
     real_objects();

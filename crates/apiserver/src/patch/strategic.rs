@@ -208,7 +208,7 @@ mod tests {
         Value::Object(object)
     }
 
-    // contract: E-01
+    // contract: E-01d
     #[test]
     fn containers_are_merged_by_name() {
         let object = json!({"spec": {"containers": [

@@ -268,7 +268,7 @@ mod tests {
         selector.matches(|name| labels.iter().find(|(key, _)| *key == name).map(|(_, value)| *value))
     }
 
-    // contract: E-03
+    // contract: E-03d
     #[test]
     fn whole_grammar_parses() {
         let web = &[("app", "web"), ("tier", "front"), ("n", "5"), ("example.com/x", "")];

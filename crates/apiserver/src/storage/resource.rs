@@ -299,7 +299,7 @@ mod tests {
     }
 
     proptest! {
-        // contract: E-03, E-04, E-05b, E-05c
+        // contract: E-03a, E-04a, E-05b, E-05c
         #[test]
         fn every_version_in_the_window_is_reconstructed(steps in steps(), history in 1..40usize, keep in any::<u64>()) {
             let versions = Arc::new(Versions::starting_at(1));

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn invalid_bodies() {
     let server = server().await;
@@ -48,7 +48,7 @@ async fn invalid_bodies() {
     assert_eq!(server.version(), version, "nothing was stored");
 }
 
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn invalid_names() {
     let server = server().await;
@@ -124,7 +124,7 @@ async fn too_large_body() {
     client.get(MAPS).await.ok();
 }
 
-// contract: E-03, E-04
+// contract: E-03a, E-03d, E-04a
 #[tokio::test]
 async fn parameters() {
     let server = server().await;

@@ -19,7 +19,7 @@ async fn with_maps(count: usize) -> (ApiServer, Client) {
     (server, client)
 }
 
-// contract: E-06
+// contract: E-06d
 #[tokio::test]
 async fn faults_with_a_status() {
     let (server, client) = with_maps(1).await;
@@ -52,7 +52,7 @@ async fn faults_with_a_status() {
     assert_eq!(faults.fired(), 9);
 }
 
-// contract: E-06
+// contract: E-06d
 #[tokio::test]
 async fn header_fault_applies_to_one_request() {
     let (server, client) = with_maps(1).await;
@@ -73,7 +73,7 @@ async fn header_fault_applies_to_one_request() {
     server.shutdown().await;
 }
 
-// contract: E-06
+// contract: E-06a
 #[tokio::test]
 async fn refused_requests_and_connections() {
     let (server, client) = with_maps(1).await;
@@ -91,7 +91,7 @@ async fn refused_requests_and_connections() {
     fresh.get(MAPS).await.ok();
 }
 
-// contract: E-06
+// contract: E-06b
 #[tokio::test]
 async fn permanent_delay_applies_once_per_request() {
     let (server, client) = with_maps(1).await;
@@ -102,7 +102,7 @@ async fn permanent_delay_applies_once_per_request() {
     }
 }
 
-// contract: E-06
+// contract: E-06b
 #[tokio::test]
 async fn delayed_response_delays_no_other_request() {
     let (server, client) = with_maps(1).await;
@@ -114,7 +114,7 @@ async fn delayed_response_delays_no_other_request() {
     server.shutdown().await;
 }
 
-// contract: E-06
+// contract: E-06c
 #[tokio::test]
 async fn truncated_lists_and_watches() {
     let (server, client) = with_maps(20).await;
@@ -144,7 +144,7 @@ async fn truncated_lists_and_watches() {
     assert!(matches!(idle.next().await, Err(WatchEnd::Broken(_))));
 }
 
-// contract: E-06
+// contract: E-06e
 #[tokio::test]
 async fn half_open_connections() {
     let (server, client) = with_maps(1).await;
@@ -162,7 +162,7 @@ async fn half_open_connections() {
     server.shutdown().await;
 }
 
-// contract: E-06
+// contract: E-06f
 #[tokio::test]
 async fn malformed_objects_keep_their_key() {
     let (server, client) = with_maps(3).await;
@@ -191,7 +191,7 @@ async fn malformed_objects_keep_their_key() {
 }
 
 /// A bookmark is skipped, an event is sent twice, and an open watch expires.
-// contract: E-06
+// contract: E-06d, E-06g, E-06h, E-04f
 #[tokio::test]
 async fn missing_duplicate_and_expired_events() {
     let (server, client) = with_maps(1).await;
@@ -211,7 +211,7 @@ async fn missing_duplicate_and_expired_events() {
     assert_eq!(watch.next().await, Err(WatchEnd::Regular));
 }
 
-// contract: E-06
+// contract: E-06i
 #[tokio::test]
 async fn dropped_connections_break_all_watches() {
     let (server, client) = with_maps(1).await;

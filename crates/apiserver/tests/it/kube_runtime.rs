@@ -62,13 +62,13 @@ async fn follows_the_server(config: Config) {
     server.shutdown().await;
 }
 
-// contract: E-07, E-06
+// contract: E-07, E-06c, E-06d, E-06h
 #[tokio::test]
 async fn kube_reflector_lists_and_watches() {
     follows_the_server(Config::default()).await;
 }
 
-// contract: E-07, E-06, E-04
+// contract: E-07, E-06c, E-06d, E-06h, E-04d
 #[tokio::test]
 async fn kube_reflector_streams_its_list() {
     follows_the_server(Config::default().streaming_lists()).await;

@@ -74,7 +74,7 @@ fn deployment(image: &str) -> String {
     .to_string()
 }
 
-// contract: E-07, E-02e, E-01
+// contract: E-07, E-02e, E-01a, E-01d, E-01e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_creates_changes_and_deletes() {
     let server = server().await;
@@ -165,7 +165,7 @@ async fn kubectl_writes_in_protobuf() {
     assert_eq!(server.count("v1", "ConfigMap").unwrap(), 0);
 }
 
-// contract: E-07, E-04, E-02e
+// contract: E-07, E-04a, E-02e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_watches() {
     let server = server().await;
@@ -192,7 +192,7 @@ async fn kubectl_watches() {
     child.kill().await.unwrap();
 }
 
-// contract: E-07, E-01
+// contract: E-07, E-01b, E-01h
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_with_definitions_and_a_kubeconfig() {
     let server = ApiServer::builder().token("t0ken").tls().start().await.unwrap();

@@ -19,7 +19,7 @@ fn create_maps(server: &ApiServer, count: usize) {
     }
 }
 
-// contract: E-03, E-05a
+// contract: E-03a, E-05a
 #[tokio::test]
 async fn lists_have_the_global_version() {
     let server = server().await;
@@ -56,7 +56,7 @@ async fn versions_are_unique_and_rise() {
     assert_eq!(version_of(&gone), last + 1, "a deletion takes a version as well");
 }
 
-// contract: E-03
+// contract: E-03a
 #[tokio::test]
 async fn exact_version_lists_its_state() {
     let server = server().await;
@@ -76,7 +76,7 @@ async fn exact_version_lists_its_state() {
     assert_eq!(names(&client.get(MAPS).await.ok()), ["m000", "m002"]);
 }
 
-// contract: E-03, E-05c
+// contract: E-03a, E-03e, E-05c
 #[tokio::test]
 async fn compacted_versions_are_expired() {
     let server = server().await;
@@ -117,7 +117,7 @@ async fn history_is_a_window() {
     assert_eq!(client.get(&exact(first + 1)).await.ok()["items"][0]["data"]["key"], "v0");
 }
 
-// contract: E-03
+// contract: E-03b, E-03c
 #[tokio::test]
 async fn pages_show_one_state_despite_writes() {
     let server = server().await;
@@ -151,7 +151,7 @@ async fn pages_show_one_state_despite_writes() {
     );
 }
 
-// contract: E-03
+// contract: E-03b
 #[tokio::test]
 async fn concurrent_paginations_are_consistent() {
     let server = server().await;
@@ -171,7 +171,7 @@ async fn concurrent_paginations_are_consistent() {
     }
 }
 
-// contract: E-03
+// contract: E-03f
 #[tokio::test]
 async fn future_version_is_too_large() {
     let server = kinformer_apiserver::ApiServer::builder().first_version(1).start().await.unwrap();
@@ -200,7 +200,7 @@ async fn future_version_is_too_large() {
     }
 }
 
-// contract: E-03
+// contract: E-03d
 #[tokio::test]
 async fn selectors_filter_lists() {
     let server = server().await;
@@ -237,7 +237,7 @@ async fn selectors_filter_lists() {
     assert_eq!(unknown.status(400, "BadRequest"), "field label not supported: spec.x");
 }
 
-// contract: E-03
+// contract: E-03a
 #[tokio::test]
 async fn namespaces_with_common_prefix_are_separate() {
     let server = server().await;

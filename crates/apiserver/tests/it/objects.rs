@@ -17,7 +17,7 @@ fn deployment(name: &str) -> Value {
 }
 
 /// A created object gets the fields that the server sets.
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn created_object_gets_server_fields() {
     let server = server().await;
@@ -49,7 +49,7 @@ async fn created_object_gets_server_fields() {
     assert_eq!(missing.body["details"], json!({"name": "x", "group": "apps", "kind": "deployments"}));
 }
 
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn names_can_be_generated() {
     let server = server().await;
@@ -72,7 +72,7 @@ async fn names_can_be_generated() {
 }
 
 /// A stale update is a conflict and changes nothing.
-// contract: E-01
+// contract: E-01c
 #[tokio::test]
 async fn stale_update_is_a_conflict() {
     let server = server().await;
@@ -110,7 +110,7 @@ async fn stale_update_is_a_conflict() {
     assert_eq!(server.version(), version_of(&third));
 }
 
-// contract: E-01
+// contract: E-01g
 #[tokio::test]
 async fn status_and_spec_are_written_separately() {
     let server = server().await;
@@ -135,7 +135,7 @@ async fn status_and_spec_are_written_separately() {
     client.get(&format!("{MAPS}/x/status")).await.status(404, "NotFound");
 }
 
-// contract: E-01
+// contract: E-01h
 #[tokio::test]
 async fn scale_reads_and_writes_the_replicas() {
     let server = server().await;
@@ -159,7 +159,7 @@ async fn scale_reads_and_writes_the_replicas() {
 }
 
 /// JSON patches, merge patches and strategic merge patches are applied; server-side apply is refused.
-// contract: E-01
+// contract: E-01d
 #[tokio::test]
 async fn patch_formats_are_applied() {
     let server = server().await;
@@ -189,7 +189,7 @@ async fn patch_formats_are_applied() {
     assert_eq!(client.get(&path).await.ok(), object);
 }
 
-// contract: E-01
+// contract: E-01e
 #[tokio::test]
 async fn finalizers_delay_deletion() {
     let server = server().await;
@@ -209,7 +209,7 @@ async fn finalizers_delay_deletion() {
     client.get(&path).await.status(404, "NotFound");
 }
 
-// contract: E-01
+// contract: E-01e, E-01f
 #[tokio::test]
 async fn deletion_with_preconditions_and_selectors() {
     let server = server().await;
@@ -237,7 +237,7 @@ async fn deletion_with_preconditions_and_selectors() {
         .status(422, "Invalid");
 }
 
-// contract: E-01
+// contract: E-01i
 #[tokio::test]
 async fn dry_run_changes_nothing() {
     let server = server().await;
@@ -254,7 +254,7 @@ async fn dry_run_changes_nothing() {
 }
 
 /// Objects need an existing namespace, and a deleted namespace deletes its objects.
-// contract: E-01
+// contract: E-01e
 #[tokio::test]
 async fn deleted_namespace_deletes_its_objects() {
     let server = server().await;
@@ -281,7 +281,7 @@ async fn deleted_namespace_deletes_its_objects() {
     client.post(MAPS, &elsewhere).await.status(400, "BadRequest");
 }
 
-// contract: E-01
+// contract: E-01b, E-01h
 #[tokio::test]
 async fn definition_adds_and_removes_its_resource() {
     let server = server().await;
@@ -320,7 +320,7 @@ async fn definition_adds_and_removes_its_resource() {
     client.get("/apis/example.com").await.status(404, "NotFound");
 }
 
-// contract: E-01
+// contract: E-01b
 #[tokio::test]
 async fn invalid_definition_reports_all_causes() {
     let server = server().await;
@@ -342,7 +342,7 @@ async fn invalid_definition_reports_all_causes() {
 }
 
 /// Events and autoscalers are stored once and served in two versions.
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn events_and_autoscalers_have_two_versions() {
     let server = server().await;
@@ -365,7 +365,7 @@ async fn events_and_autoscalers_have_two_versions() {
     assert_eq!(new["spec"]["metrics"][0]["resource"]["name"], "cpu");
 }
 
-// contract: E-01
+// contract: E-01h
 #[tokio::test]
 async fn pods_are_bound_and_evicted() {
     let server = server().await;
@@ -381,7 +381,7 @@ async fn pods_are_bound_and_evicted() {
 }
 
 /// A binding is refused for a missing, another, bound, gated or terminating pod, and for a failed precondition.
-// contract: E-01
+// contract: E-01h, E-01i
 #[tokio::test]
 async fn binding_is_validated_against_its_pod() {
     let server = server().await;
@@ -422,7 +422,7 @@ async fn binding_is_validated_against_its_pod() {
     assert!(refused.status(409, "Conflict").contains("is being deleted"));
 }
 
-// contract: E-01
+// contract: E-01a, E-01c
 #[tokio::test]
 async fn in_process_writes_can_set_the_status() {
     let server = server().await;
@@ -445,7 +445,7 @@ async fn in_process_writes_can_set_the_status() {
     assert!(matches!(server.create(json!([])), Err(kinformer_apiserver::Error::NotAnObject)));
 }
 
-// contract: E-01
+// contract: E-01b
 #[tokio::test]
 async fn storage_version_can_change() {
     let server = server().await;
@@ -472,7 +472,7 @@ async fn storage_version_can_change() {
     }
 }
 
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn labels_and_annotations_are_validated() {
     let server = server().await;
@@ -498,7 +498,7 @@ async fn labels_and_annotations_are_validated() {
     assert_eq!(left["metadata"].get("annotations"), None, "empty fields are omitted");
 }
 
-// contract: E-01
+// contract: E-01a
 #[tokio::test]
 async fn string_data_of_a_secret_is_encoded() {
     let server = server().await;
@@ -513,7 +513,7 @@ async fn string_data_of_a_secret_is_encoded() {
     assert_eq!((&patched["data"]["a"], patched.get("stringData")), (&json!("eA=="), None));
 }
 
-// contract: E-01
+// contract: E-01d
 #[tokio::test]
 async fn patch_of_immutable_fields_is_invalid() {
     let server = server().await;

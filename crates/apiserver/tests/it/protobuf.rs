@@ -71,7 +71,7 @@ async fn frame(body: &mut Incoming, buffer: &mut Vec<u8>) -> Vec<u8> {
     }
 }
 
-// contract: E-04
+// contract: E-04d
 #[tokio::test]
 async fn watches_are_framed_by_length() {
     let (server, client) = server_with_protobuf().await;

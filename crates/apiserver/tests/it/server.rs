@@ -54,7 +54,7 @@ async fn missing_namespaces_can_be_created() {
     assert_eq!(client.get("/api/v1/namespaces/new").await.ok()["status"]["phase"], "Active");
 }
 
-// contract: E-06
+// contract: E-06e
 #[tokio::test]
 async fn shutdown_leaves_no_tasks() {
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();

@@ -17,7 +17,7 @@ fn labelled(name: &str, label: &str) -> Value {
     map
 }
 
-// contract: E-04
+// contract: E-04a
 #[tokio::test]
 async fn watch_starts_after_its_version() {
     let server = server().await;
@@ -40,7 +40,7 @@ async fn watch_starts_after_its_version() {
 }
 
 /// A watch without a version, or from version 0, starts with the existing objects.
-// contract: E-04
+// contract: E-04a
 #[tokio::test]
 async fn watch_without_version_starts_with_state() {
     let server = server().await;
@@ -68,7 +68,7 @@ async fn watch_without_version_starts_with_state() {
     assert_eq!(one.kind_and_name().await, pair("MODIFIED", "b"));
 }
 
-// contract: E-04
+// contract: E-04d
 #[tokio::test]
 async fn initial_events_end_with_a_bookmark() {
     let server = server().await;
@@ -90,7 +90,7 @@ async fn initial_events_end_with_a_bookmark() {
     assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
 }
 
-// contract: E-04
+// contract: E-04b, E-04c
 #[tokio::test]
 async fn bookmarks_advance_with_other_resources() {
     let server = ApiServer::builder().bookmark_interval(Duration::from_millis(20)).start().await.unwrap();
@@ -112,7 +112,7 @@ async fn bookmarks_advance_with_other_resources() {
 }
 
 /// An object that starts to match the selector is added, and one that no longer matches is deleted.
-// contract: E-04
+// contract: E-04e
 #[tokio::test]
 async fn selector_changes_are_adds_and_deletes() {
     let server = server().await;
@@ -144,7 +144,7 @@ async fn selector_changes_are_adds_and_deletes() {
     assert_eq!(fields.event().await, ("ADDED".into(), "b".into(), from + 6));
 }
 
-// contract: E-04
+// contract: E-04f
 #[tokio::test]
 async fn too_old_version_is_an_error_event() {
     let server = server().await;
@@ -171,7 +171,7 @@ async fn too_old_version_is_an_error_event() {
     assert_eq!(kept.kind_and_name().await, pair("MODIFIED", "a"));
 }
 
-// contract: E-04
+// contract: E-04c
 #[tokio::test]
 async fn watch_ends_at_timeout_or_when_dropped() {
     let server = server().await;
@@ -189,7 +189,7 @@ async fn watch_ends_at_timeout_or_when_dropped() {
 }
 
 /// A watch that falls behind the history is closed, so that it costs no memory.
-// contract: E-04, E-05b
+// contract: E-04f, E-05b
 #[tokio::test]
 async fn lagging_watch_is_closed() {
     let server = ApiServer::builder().history(8).start().await.unwrap();
@@ -207,7 +207,7 @@ async fn lagging_watch_is_closed() {
     assert_eq!(again.next().await.unwrap()["object"]["code"], 410);
 }
 
-// contract: E-04
+// contract: E-04a
 #[tokio::test]
 async fn watches_of_metadata_and_tables() {
     let server = server().await;
@@ -245,7 +245,7 @@ async fn watches_of_metadata_and_tables() {
     );
 }
 
-// contract: E-04
+// contract: E-04a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_watches_get_all_events_in_order() {
     let server = server().await;
@@ -274,7 +274,7 @@ async fn all_watches_get_all_events_in_order() {
     }
 }
 
-// contract: E-04, E-06
+// contract: E-04a, E-06c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_watches_share_one_http2_connection() {
     let server = server().await;
@@ -304,7 +304,7 @@ async fn many_watches_share_one_http2_connection() {
     tokio::time::timeout(crate::common::PATIENCE, server.shutdown()).await.unwrap();
 }
 
-// contract: E-04, I-15
+// contract: E-04c, I-15
 #[tokio::test]
 async fn longest_timeout_is_unlimited() {
     let server = ApiServer::builder().bookmark_interval(Duration::MAX).start().await.unwrap();

@@ -59,7 +59,7 @@ fn drained(queue: &dyn Queue<Pod>) -> Vec<(Vec<String>, bool, String)> {
 }
 
 /// A batch is queued as if its deltas were written one by one.
-// contract: Q-20
+// contract: Q-20a
 #[test]
 fn batch_equals_single_writes() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[("k", 1)]);
@@ -77,7 +77,7 @@ fn batch_equals_single_writes() {
     }
 }
 
-// contract
+// contract: Q-20f, Q-20g, Q-12a
 #[test]
 fn left_out_objects_are_reported_by_position() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[("gone", 1)]);
@@ -102,7 +102,7 @@ fn left_out_objects_are_reported_by_position() {
     }
 }
 
-// contract: Q-20
+// contract: Q-20b, Q-20c, Q-20d, Q-20h, Q-19e
 #[test]
 fn batch_is_accepted_or_rejected_as_a_whole() {
     let known: Arc<dyn KnownObjects<Pod>> = known(&[]);
@@ -141,7 +141,7 @@ impl KnownObjects<Pod> for Panicking {
     }
 }
 
-// contract: Q-20
+// contract: Q-20b, Q-20e
 #[test]
 fn panicking_known_objects_reject_the_batch() {
     let queue = DeltaFifo::builder().known_objects(Arc::new(Panicking)).build();
@@ -157,7 +157,7 @@ fn panicking_known_objects_reject_the_batch() {
     assert_eq!(queue.depth(), 2);
 }
 
-// contract: Q-20
+// contract: Q-20b, Q-20c, Q-20f, Q-20h
 #[test]
 fn fifo_accepts_or_rejects_a_batch_as_a_whole() {
     let queue = Fifo::with_bound(Bound::Deltas(1));

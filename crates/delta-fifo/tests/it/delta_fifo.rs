@@ -23,7 +23,7 @@ fn with_known(pods: &[(&str, u32)]) -> (DeltaFifo<Pod>, Arc<Consumer>) {
     (DeltaFifo::builder().known_objects(known.clone()).build(), known)
 }
 
-// contract: Q-02
+// contract: Q-02a, Q-02b, Q-02c
 #[test]
 fn deltas_accumulate_under_their_key() {
     let queue = DeltaFifo::new();
@@ -79,7 +79,7 @@ fn deltas_of_each_producer_keep_their_order() {
 }
 
 /// Two consecutive deletions are merged: the one with more information is kept.
-// contract: Q-03
+// contract: Q-03a, Q-03b, Q-03c, Q-03d
 #[test]
 fn merged_deletions_keep_the_most_information() {
     type Deletion = Tombstone<Arc<Pod>>;
@@ -101,7 +101,7 @@ fn merged_deletions_keep_the_most_information() {
     }
 }
 
-// contract: Q-04
+// contract: Q-04a
 #[test]
 fn deletion_of_unknown_key_is_dropped() {
     let alone = DeltaFifo::<Pod>::new();
@@ -122,7 +122,7 @@ fn deletion_of_unknown_key_is_dropped() {
     drop(processing);
 }
 
-// contract
+// contract: Q-06a, Q-06d, Q-07
 #[test]
 fn queue_syncs_after_first_replace_is_processed() {
     let (queue, known) = with_known(&[("gone", 1)]);
@@ -146,7 +146,7 @@ fn queue_syncs_after_first_replace_is_processed() {
     assert!(!queue.try_pop().unwrap().unwrap().in_initial_list());
 }
 
-// contract: Q-06
+// contract: Q-06b, Q-06c
 #[test]
 fn first_write_or_empty_replace_syncs_at_once() {
     let writes: [fn(&DeltaFifo<Pod>); 4] = [
@@ -164,7 +164,7 @@ fn first_write_or_empty_replace_syncs_at_once() {
     }
 }
 
-// contract
+// contract: Q-15d, Q-07
 #[test]
 fn batch_ends_with_the_initial_list() {
     let queue = DeltaFifo::new();
@@ -179,7 +179,7 @@ fn batch_ends_with_the_initial_list() {
     assert_eq!((texts(&batch).len(), batch.in_initial_list()), (2, false));
 }
 
-// contract: Q-08
+// contract: Q-08a, Q-08b, Q-08c, Q-08d
 #[test]
 fn replace_queues_deletions_with_newest_state() {
     let (queue, _) = with_known(&[("stored", 1), ("both", 1), ("deleted", 1), ("kept", 1)]);
@@ -200,7 +200,7 @@ fn replace_queues_deletions_with_newest_state() {
     );
 }
 
-// contract: Q-08
+// contract: Q-08a, Q-08b, Q-08c
 #[test]
 fn replace_can_queue_sync_without_known_objects() {
     let queue = DeltaFifo::builder().on_replace(OnReplace::Sync).build();
@@ -209,7 +209,7 @@ fn replace_can_queue_sync_without_known_objects() {
     assert_eq!(drain(&queue), [vec!["Added queued=1", "Deleted ?queued=1"], vec!["Sync a=1"]]);
 }
 
-// contract: Q-08
+// contract: Q-08b
 #[test]
 fn known_key_without_object_gets_a_tombstone() {
     struct KeysOnly;
@@ -228,7 +228,7 @@ fn known_key_without_object_gets_a_tombstone() {
     assert!(queue.is_empty());
 }
 
-// contract: Q-08
+// contract: Q-08b
 #[test]
 fn undelivered_objects_are_not_deleted() {
     let (queue, _) = with_known(&[("stored", 1), ("gone", 1)]);
@@ -238,7 +238,7 @@ fn undelivered_objects_are_not_deleted() {
     assert_eq!(drain(&queue), [["Added queued=1"], ["Deleted ?gone=1"]]);
 }
 
-// contract: R-15
+// contract: R-15a, R-15b, R-15f
 #[test]
 fn incomplete_list_deletes_nothing() {
     let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
@@ -253,7 +253,7 @@ fn incomplete_list_deletes_nothing() {
 }
 
 /// A replace deletes an object in flight, unless its newest delta is a deletion.
-// contract: Q-08
+// contract: Q-08b, Q-08c, Q-08d
 #[test]
 fn replace_deletes_existing_objects_in_flight() {
     let (queue, known) = with_known(&[("deleted", 1)]);
@@ -268,7 +268,7 @@ fn replace_deletes_existing_objects_in_flight() {
     assert!(known.state().is_empty());
 }
 
-// contract: Q-04
+// contract: Q-04a
 #[test]
 fn deletion_during_a_deletion_is_kept() {
     let (queue, known) = with_known(&[("a", 1)]);
@@ -292,7 +292,7 @@ fn replace_after_queued_deletion_adds_the_object() {
     assert_eq!(drain(&queue), [["Deleted a=2", "Replaced a=3"]]);
 }
 
-// contract: Q-10
+// contract: Q-10a, Q-10b
 #[test]
 fn resync_queues_nothing_stale() {
     let (queue, _) = with_known(&[("idle", 1), ("queued", 1), ("processing", 1)]);
@@ -314,7 +314,7 @@ fn add_and_delete_before_a_pop_are_both_kept() {
     assert_eq!(drain(&queue), [["Added a=1", "Deleted a=2"]]);
 }
 
-// contract: Q-12
+// contract: Q-12a, Q-12b
 #[test]
 fn key_error_names_object_and_changes_nothing() {
     let (queue, _) = with_known(&[("a", 1)]);
@@ -331,7 +331,7 @@ fn key_error_names_object_and_changes_nothing() {
 }
 
 /// Invalid and repeated entries of a list are reported by position, and the others are queued.
-// contract: Q-12
+// contract: Q-12a, Q-20g
 #[test]
 fn bad_list_entries_are_reported_by_position() {
     let queue = DeltaFifo::new();
@@ -343,7 +343,7 @@ fn bad_list_entries_are_reported_by_position() {
     assert_eq!(drain(&queue), [["Replaced b=3"], ["Replaced a=4"]], "the last one counts");
 }
 
-// contract: S-16
+// contract: S-16a, S-16b, S-16c
 #[test]
 fn transform_runs_once_for_each_object() {
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));

@@ -18,7 +18,7 @@ fn add(queue: &Fifo<Pod>, name: &str, value: u32) {
 }
 
 /// The newest state of a key is popped at the position of its first state.
-// contract: Q-17
+// contract: Q-17a, Q-17b
 #[test]
 fn fifo_pops_newest_states_in_first_order() {
     let queue = Fifo::new();
@@ -32,7 +32,7 @@ fn fifo_pops_newest_states_in_first_order() {
     assert_eq!(drain(&queue), [("a".into(), 2), ("b".into(), 1), ("c".into(), 3)]);
 }
 
-// contract: Q-17
+// contract: Q-17e
 #[test]
 fn fifo_drops_deleted_objects() {
     let queue = Fifo::new();
@@ -49,7 +49,7 @@ fn fifo_drops_deleted_objects() {
     assert_eq!(drain(&queue), [("c".into(), 5), ("d".into(), 5)]);
 }
 
-// contract
+// contract: Q-06a, Q-06b, Q-06d
 #[test]
 fn fifo_syncs_when_first_list_has_left_the_queue() {
     let queue = Fifo::new();
@@ -64,7 +64,7 @@ fn fifo_syncs_when_first_list_has_left_the_queue() {
     assert!(written.has_synced());
 }
 
-// contract: Q-17
+// contract: Q-17f
 #[tokio::test]
 async fn fifo_errors_after_close_and_at_its_bound() {
     let queue = Fifo::with_bound(Bound::Deltas(1));
@@ -85,7 +85,7 @@ async fn fifo_errors_after_close_and_at_its_bound() {
     assert_eq!(Fifo::<Pod>::with_bound(Bound::Unbounded).try_pop().unwrap(), None);
 }
 
-// contract: Q-17
+// contract: Q-17b, Q-17c, Q-17d, Q-17e
 #[test]
 fn heap_pops_by_priority_and_then_by_age() {
     let heap = Heap::new(|pod: &Pod| pod.value);
@@ -106,7 +106,7 @@ fn heap_pops_by_priority_and_then_by_age() {
     assert_eq!(most.try_pop().unwrap().unwrap().name, "b");
 }
 
-// contract: Q-17
+// contract: Q-17f
 #[tokio::test]
 async fn heap_errors_after_close_and_for_bad_objects() {
     let heap = Heap::new(|pod: &Pod| if pod.value == 13 { panic!("thirteen") } else { pod.value });
@@ -126,7 +126,7 @@ async fn heap_errors_after_close_and_for_bad_objects() {
     assert_eq!(heap.pop().await.unwrap_err(), Error::Closed);
 }
 
-// contract: Q-17
+// contract: Q-05a, Q-05b, Q-17f
 #[tokio::test]
 async fn heap_and_fifo_pops_wait() {
     let (heap, fifo) = (Heap::new(|pod: &Pod| pod.value), Fifo::new());
@@ -153,7 +153,7 @@ async fn heap_and_fifo_pops_wait() {
 }
 
 proptest! {
-    // contract: Q-17
+    // contract: Q-17b, Q-17c, Q-17d, Q-17e
     #[test]
     fn heap_behaves_like_a_sorted_list(steps in prop::collection::vec((0u8..5, 0u8..12, 0u32..8), 0..200)) {
         let heap = Heap::new(|pod: &Pod| pod.value);
@@ -187,7 +187,7 @@ proptest! {
         }
     }
 
-    // contract: Q-17
+    // contract: Q-17a
     #[test]
     fn fifo_behaves_like_a_list_of_keys(steps in prop::collection::vec((0u8..6, 0u8..6, 0u32..100), 0..300)) {
         let queue = Fifo::new();

@@ -162,7 +162,7 @@ fn histories() -> impl Strategy<Value = Vec<(Step, Vec<Work>)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
 
-    // contract
+    // contract: Q-02a, Q-08a, Q-08b, Q-10b, Q-16a
     #[test]
     fn delta_fifo_consumer_reaches_final_state(steps in histories(), sync: bool) {
         let on_replace = if sync { OnReplace::Sync } else { OnReplace::Replaced };
@@ -174,20 +174,20 @@ proptest! {
     }
 
     /// The same for a [`RealFifo`] with known objects.
-    // contract
+    // contract: Q-08a, Q-08b, Q-10b, Q-13, Q-16a
     #[test]
     fn known_real_fifo_consumer_reaches_final_state(steps in histories()) {
         check_final_state(&steps, |known| Arc::new(RealFifo::builder().known_objects(known).build()));
     }
 
-    // contract
+    // contract: Q-13, Q-14a, Q-14d
     #[test]
     fn atomic_real_fifo_consumer_reaches_final_state(steps in histories()) {
         check_final_state(&steps, |_| Arc::new(RealFifo::new()));
     }
 
     /// With and without known objects, the consumer reaches the same state, and its handlers receive the same events.
-    // contract: Q-18
+    // contract: Q-18a, Q-18b
     #[test]
     fn both_real_fifo_modes_deliver_the_same_events(steps in histories()) {
         // A resync of single objects skips queued ones, and a resync of all objects does not. The two queues also

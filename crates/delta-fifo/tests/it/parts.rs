@@ -109,7 +109,7 @@ fn all(queue: &dyn Queue<Thing>) -> Vec<String> {
 }
 
 /// A list of one part deletes only objects of this part: known, queued or in flight.
-// contract: Q-21
+// contract: Q-21a
 #[test]
 fn list_deletes_only_objects_of_its_part() {
     let known = [thing("a", A, 1), thing("b", B, 1)];
@@ -141,7 +141,7 @@ fn list_deletes_only_objects_of_its_part() {
 
 /// An object has moved into a part, and the deletion from its old part arrives late. A list of the new part without the
 /// object deletes it nevertheless, because the late deletion is from another part.
-// contract: Q-21
+// contract: Q-21b
 #[test]
 fn deletion_counts_only_for_its_part() {
     for late in 0..3 {
@@ -177,7 +177,7 @@ fn deletion_counts_only_for_its_part() {
 }
 
 /// A deletion by key alone counts only for the part that it names, queued or in flight.
-// contract: Q-21
+// contract: Q-21c, Q-22
 #[test]
 fn keyed_deletion_counts_only_for_its_part() {
     let deletion = |part| {
@@ -217,7 +217,7 @@ fn keyed_deletion_counts_only_for_its_part() {
     assert_eq!(queue.get_by_key(KeyRef::named("a")).len(), 3, "deletions of one part are merged");
 }
 
-// contract: S-16
+// contract: S-16e
 #[test]
 fn transform_cannot_change_the_part() {
     let parts = || Parts::new(ByField { parts: 2 });
@@ -269,7 +269,7 @@ fn transform_cannot_change_the_part() {
 }
 
 /// A closed queue rejects an operation even if all of its objects would be left out.
-// contract: Q-20
+// contract: Q-20d
 #[test]
 fn closed_queue_rejects_left_out_objects() {
     for (name, queue) in queues(&[]) {
@@ -294,7 +294,7 @@ fn deletions_from_two_parts_are_not_merged() {
 }
 
 /// Each first list is popped as part of the initial list. The queue has synced once the last of them was processed.
-// contract: Q-23
+// contract: Q-23a, Q-23b
 #[test]
 fn queue_syncs_after_first_list_of_every_part() {
     for (name, queue) in queues(&[]) {
@@ -320,7 +320,7 @@ fn queue_syncs_after_first_list_of_every_part() {
 }
 
 /// The last first list is empty, or merges into deltas that are queued before it.
-// contract: Q-23
+// contract: Q-23a
 #[test]
 fn last_first_list_may_queue_nothing_new() {
     for (name, queue) in queues(&[]) {
@@ -349,7 +349,7 @@ fn last_first_list_may_queue_nothing_new() {
 }
 
 /// The entries that a first list joins, by its keys, are popped as initial. Other entries before it are not.
-// contract: Q-23
+// contract: Q-23b, Q-23c
 #[test]
 fn only_entries_of_first_lists_are_initial() {
     let pops = |queue: &DeltaFifo<Thing>| {

@@ -64,7 +64,7 @@ fn deltas_of_each_producer_keep_their_order() {
     });
 }
 
-// contract: Q-04
+// contract: Q-04b
 #[test]
 fn deletion_of_unknown_key_is_kept() {
     for queue in [RealFifo::new(), with_known(&[]).0] {
@@ -75,7 +75,7 @@ fn deletion_of_unknown_key_is_kept() {
 }
 
 /// In atomic mode, each list, resync and bookmark is queued as one delta, in order with all others.
-// contract: Q-14
+// contract: Q-14a, Q-14b, Q-14c, Q-14d
 #[test]
 fn atomic_mode_keeps_lists_and_resyncs_whole() {
     let queue = RealFifo::new();
@@ -93,7 +93,7 @@ fn atomic_mode_keeps_lists_and_resyncs_whole() {
 
 /// In atomic mode, bad entries of a list are reported, and the list names objects with a failed transform as
 /// undelivered.
-// contract: Q-14
+// contract: Q-14a, Q-20g
 #[test]
 fn atomic_mode_reports_bad_list_entries() {
     let transform =
@@ -111,7 +111,7 @@ fn atomic_mode_reports_bad_list_entries() {
     assert_eq!(names, ["undecodable", "fails"]);
 }
 
-// contract: R-15
+// contract: R-15a, R-15b
 #[test]
 fn incomplete_list_deletes_nothing() {
     let incomplete = || list(&[("new", 3)]).unreadable(2);
@@ -131,7 +131,7 @@ fn incomplete_list_deletes_nothing() {
 }
 
 /// With known objects, a replace queues the deletions first and then the objects of the list.
-// contract
+// contract: Q-08a, Q-08b, Q-08c, Q-08d, Q-18c
 #[test]
 fn replace_queues_deletions_before_the_list() {
     let (queue, _) = with_known(&[("stored", 1), ("both", 1), ("deleted", 1), ("kept", 1)]);
@@ -156,7 +156,7 @@ fn replace_queues_deletions_before_the_list() {
     );
 }
 
-// contract: Q-08
+// contract: Q-08d
 #[test]
 fn deletion_in_flight_is_not_repeated() {
     let (queue, _) = with_known(&[("a", 1)]);
@@ -168,7 +168,7 @@ fn deletion_in_flight_is_not_repeated() {
 }
 
 /// With and without known objects, handlers receive the deletions of a list first.
-// contract: Q-18
+// contract: Q-18a, Q-18b, Q-18c
 #[test]
 fn deletions_come_first_in_both_modes() {
     let events = |queue: RealFifo<Pod>, known: Arc<Consumer>| {
@@ -196,7 +196,7 @@ fn replace_after_queued_deletion_adds_the_object() {
     assert_eq!(drain(&queue), ["Deleted a=2", "Replaced a=3"]);
 }
 
-// contract: Q-10
+// contract: Q-10a, Q-10b
 #[test]
 fn resync_queues_nothing_stale() {
     let (queue, _) = with_known(&[("idle", 1), ("queued", 1), ("processing", 1)]);
@@ -207,7 +207,7 @@ fn resync_queues_nothing_stale() {
     drop(processing);
 }
 
-// contract
+// contract: Q-06a, Q-06b, Q-06c, Q-06d, Q-07
 #[test]
 fn queue_syncs_after_first_list_is_processed() {
     for (queue, entries) in [(RealFifo::new(), 1), (with_known(&[("gone", 1)]).0, 3)] {
@@ -249,7 +249,7 @@ fn deltas_before_the_first_list_are_not_initial() {
     }
 }
 
-// contract: Q-06
+// contract: Q-06d
 #[test]
 fn empty_list_of_atomic_queue_must_be_processed() {
     let queue = RealFifo::<Pod>::new();
@@ -260,7 +260,7 @@ fn empty_list_of_atomic_queue_must_be_processed() {
 }
 
 /// A batch has distinct keys. It ends at a repeated key and at a delta that concerns all objects.
-// contract: Q-15
+// contract: Q-15a, Q-15b, Q-15c
 #[test]
 fn batch_has_distinct_keys() {
     let queue = RealFifo::new();
@@ -285,7 +285,7 @@ fn batch_has_distinct_keys() {
     assert_eq!(batches(&queue, 1000), [vec!["Updated a=0"], vec!["Updated a=1", "Updated b=2"]]);
 }
 
-// contract: Q-15
+// contract: Q-15d
 #[test]
 fn batch_ends_with_the_initial_list() {
     let (queue, _) = with_known(&[]);
@@ -308,7 +308,7 @@ impl Object for LosesKey {
 }
 
 /// An item whose key became invalid in the queue is popped and reported, and ends the batch.
-// contract: Q-15
+// contract: Q-15e
 #[test]
 fn item_that_lost_its_key_ends_the_batch() {
     for (state, problem) in [("lost", KeyProblem::EmptyName), ("panics", KeyProblem::Panicked)] {
@@ -327,7 +327,7 @@ fn item_that_lost_its_key_ends_the_batch() {
     }
 }
 
-// contract: Q-12
+// contract: Q-12b
 #[test]
 fn key_error_names_object_and_changes_nothing() {
     for queue in [RealFifo::new(), with_known(&[]).0] {
@@ -339,7 +339,7 @@ fn key_error_names_object_and_changes_nothing() {
     }
 }
 
-// contract: S-16
+// contract: S-16a, S-16b, S-16c
 #[test]
 fn transform_runs_once_for_each_object() {
     for atomic in [true, false] {

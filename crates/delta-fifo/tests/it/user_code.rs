@@ -98,7 +98,7 @@ impl KnownObjects<UsesQueueOnDrop> for Known {
 }
 
 /// A key that is popped and processed while the queue looks up known objects is released afterwards.
-// contract
+// contract: Q-10a, Q-10b, Q-16a
 #[test]
 fn keys_processed_during_look_up_are_released() {
     for make in MAKES {
@@ -119,7 +119,7 @@ fn keys_processed_during_look_up_are_released() {
     }
 }
 
-// contract: Q-16
+// contract: Q-16a
 #[test]
 fn known_states_are_dropped_without_the_lock() {
     for make in MAKES {

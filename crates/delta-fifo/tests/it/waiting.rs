@@ -30,7 +30,7 @@ fn names(popped: &Popped<Pod>) -> Vec<String> {
     popped.iter().map(|delta| delta.key().unwrap().to_string()).collect()
 }
 
-// contract: Q-05
+// contract: Q-05a, Q-05b, Q-05c, Q-05d
 #[tokio::test]
 async fn close_wakes_all_pops_after_queued_deltas() {
     for queue in all_queues(Bound::default()) {
@@ -55,7 +55,7 @@ async fn close_wakes_all_pops_after_queued_deltas() {
     }
 }
 
-// contract: Q-05
+// contract: Q-05c, Q-05d
 #[tokio::test]
 async fn closed_queue_rejects_writes_and_keeps_deltas() {
     for queue in all_queues(Bound::default()) {
@@ -72,7 +72,7 @@ async fn closed_queue_rejects_writes_and_keeps_deltas() {
     }
 }
 
-// contract: Q-05
+// contract: Q-05a, Q-05c
 #[test]
 fn blocking_methods_wait_and_end() {
     let queue = RealFifo::new();
@@ -104,7 +104,7 @@ fn blocking_methods_wait_and_end() {
     assert_eq!(closed.synced_blocking(), Err(Error::Closed));
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[test]
 fn metrics_show_the_backlog() {
     let queue = DeltaFifo::builder().bound(Bound::Deltas(3)).build();
@@ -134,7 +134,7 @@ async fn cancelled_pop_takes_nothing() {
     }
 }
 
-// contract: Q-06
+// contract: Q-06d
 #[tokio::test]
 async fn sync_wakes_all_waiters() {
     for queue in all_queues(Bound::default()) {
@@ -156,7 +156,7 @@ async fn sync_wakes_all_waiters() {
 }
 
 /// After a close, a wait for a sync that can still happen continues, and any other wait ends.
-// contract: Q-06
+// contract: Q-06d
 #[tokio::test]
 async fn close_ends_sync_waits_that_cannot_succeed() {
     for queue in all_queues(Bound::default()) {
@@ -173,7 +173,7 @@ async fn close_ends_sync_waits_that_cannot_succeed() {
     }
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[tokio::test]
 async fn producers_wait_at_the_bound() {
     for queue in all_queues(Bound::Deltas(2)) {
@@ -200,7 +200,7 @@ async fn producers_wait_at_the_bound() {
     }
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[tokio::test]
 async fn close_wakes_waiting_producers() {
     for queue in all_queues(Bound::Deltas(1)) {
@@ -237,7 +237,7 @@ impl Drop for UsesQueueOnDrop {
     }
 }
 
-// contract: Q-16
+// contract: Q-16a
 #[test]
 fn no_user_code_runs_under_the_lock() {
     let watched = Watched::default();

@@ -13,7 +13,7 @@ fn of<K: Resource>(_: Informer<K>) -> (&'static str, &'static str) {
     (K::API_VERSION, K::URL_PATH_SEGMENT)
 }
 
-// contract: F-05
+// contract: F-05a
 #[tokio::test]
 async fn accessors_have_the_structure_of_client_go() {
     let factory = factory();
@@ -61,7 +61,7 @@ async fn accessors_have_the_structure_of_client_go() {
     );
 }
 
-// contract: F-05
+// contract: F-05a
 #[tokio::test]
 async fn accessors_depend_on_the_kubernetes_version() {
     let factory = factory();

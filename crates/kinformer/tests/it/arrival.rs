@@ -10,7 +10,7 @@ use kinformer::{Added, Decode, Deleted, Event, PartId, SourceError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer};
 
-// contract: F-14, F-15
+// contract: F-14b, F-15a
 #[tokio::test]
 async fn transform_result_is_decoded() {
     let server = server().await;
@@ -36,7 +36,7 @@ async fn transform_result_is_decoded() {
     server.shutdown().await;
 }
 
-// contract: F-14
+// contract: F-14c
 #[tokio::test]
 async fn final_state_of_a_deletion_is_not_decoded() {
     let server = server().await;
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Panicking {
     }
 }
 
-// contract: F-14
+// contract: F-14d, F-14f, F-14h
 #[tokio::test]
 async fn panicking_decoder_is_reported_without_loss() {
     let server = server().await;
@@ -109,7 +109,7 @@ async fn panicking_decoder_is_reported_without_loss() {
     server.shutdown().await;
 }
 
-// contract: F-14
+// contract: F-14j
 #[tokio::test]
 async fn other_types_read_objects_decoded_on_arrival() {
     let server = server().await;

@@ -130,7 +130,7 @@ async fn damaged_once<K, T: Object>(
     run.stop().await;
 }
 
-// contract: R-14
+// contract: R-14a, R-14c, R-14e
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_event_is_not_lost() {
     for encoding in ENCODINGS {
@@ -246,7 +246,7 @@ async fn proxy_page_for_a_watch_leads_to_a_list() {
     run.stop().await;
 }
 
-// contract: R-15
+// contract: R-15a
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_item_is_not_deleted() {
     for encoding in ENCODINGS {

@@ -79,7 +79,7 @@ async fn concurrent_requests_share_one_informer() {
     server.shutdown().await;
 }
 
-// contract: F-02
+// contract: F-02a, F-02b
 #[tokio::test]
 async fn start_starts_new_informers() {
     for decode in POLICIES {
@@ -109,7 +109,7 @@ async fn start_starts_new_informers_in(decode: Decode) {
     server.shutdown().await;
 }
 
-// contract: F-03
+// contract: F-03a, F-03b
 #[tokio::test]
 async fn options_apply_to_every_informer() {
     let server = server().await;
@@ -172,7 +172,7 @@ async fn options_apply_to_every_informer() {
     server.shutdown().await;
 }
 
-// contract: F-04, I-08
+// contract: F-04a, I-08b
 #[tokio::test]
 async fn wait_returns_the_outcome_of_each_informer() {
     let server = server().await;
@@ -200,7 +200,7 @@ async fn wait_returns_the_outcome_of_each_informer() {
 }
 
 /// Shutdown waits for every task, and nothing starts after it.
-// contract: F-04, P-14
+// contract: F-04b, F-04c, F-04d, P-14a
 #[tokio::test]
 async fn shutdown_waits_for_every_task() {
     for decode in POLICIES {
@@ -242,7 +242,7 @@ async fn shutdown_waits_for_every_task_in(decode: Decode) {
     server.shutdown().await;
 }
 
-// contract: F-04
+// contract: F-04b
 #[tokio::test]
 async fn stuck_handler_is_named_and_dropped() {
     let server = server().await;
@@ -271,7 +271,7 @@ async fn stuck_handler_is_named_and_dropped() {
     server.shutdown().await;
 }
 
-// contract: F-04
+// contract: F-04b
 #[tokio::test]
 async fn informers_end_with_the_factory() {
     for decode in POLICIES {
@@ -307,7 +307,7 @@ fn start_needs_a_runtime() {
     });
 }
 
-// contract: F-05, L-07
+// contract: F-05b, F-05c, L-07b
 #[tokio::test]
 async fn custom_resources_are_discovered() {
     let server = server().await;
@@ -360,7 +360,7 @@ async fn custom_resources_are_discovered() {
     server.shutdown().await;
 }
 
-// contract: L-13, F-01
+// contract: L-13b, L-13c, F-01
 #[tokio::test]
 async fn packed_objects_are_decoded_when_read() {
     let server = server().await;
@@ -397,7 +397,7 @@ async fn packed_objects_are_decoded_when_read() {
     server.shutdown().await;
 }
 
-// contract: F-06
+// contract: F-06a, F-06b, F-06c, F-06d
 #[tokio::test]
 async fn lister_reads_the_stored_objects() {
     for decode in POLICIES {
@@ -426,7 +426,7 @@ async fn lister_reads_the_stored_objects_in(decode: Decode) {
     server.shutdown().await;
 }
 
-// contract: F-01, F-02
+// contract: F-01
 #[tokio::test]
 async fn factory_accepts_custom_informers() {
     let server = server().await;
@@ -469,7 +469,7 @@ async fn server_that_starts_late_is_retried() {
 }
 
 /// No informer runs after a shutdown, even if a start runs at the same time.
-// contract: F-04
+// contract: F-04d
 #[tokio::test(flavor = "multi_thread")]
 async fn start_during_shutdown_starts_nothing() {
     let config = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
@@ -491,7 +491,7 @@ async fn start_during_shutdown_starts_nothing() {
     }
 }
 
-// contract: F-04
+// contract: F-04b
 #[tokio::test]
 async fn factory_ignores_informers_run_by_others() {
     let server = server().await;

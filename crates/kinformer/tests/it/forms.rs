@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-// contract: F-08
+// contract: F-08a, F-08c
 #[tokio::test]
 async fn objects_read_the_same_in_both_decode_modes() {
     for decode in POLICIES {
@@ -61,7 +61,7 @@ async fn reads(decode: Decode) {
     server.shutdown().await;
 }
 
-// contract: F-03
+// contract: F-03b
 #[tokio::test]
 async fn resync_period_is_set_per_kind() {
     let server = server().await;
@@ -79,7 +79,7 @@ async fn resync_period_is_set_per_kind() {
     server.shutdown().await;
 }
 
-// contract: L-14, F-03
+// contract: L-14a, F-03b
 #[tokio::test]
 async fn dropped_field_is_in_no_view() {
     let server = server().await;
@@ -109,7 +109,7 @@ async fn dropped_field_is_in_no_view() {
     server.shutdown().await;
 }
 
-// contract: F-05
+// contract: F-05b, F-05c
 #[tokio::test]
 async fn discovered_resource_is_indexed_by_field() {
     let server = server().await;
@@ -183,7 +183,7 @@ fn pod(name: &str, node: Option<&str>) -> Value {
     })
 }
 
-// contract: F-09
+// contract: F-09a, F-09b
 #[tokio::test]
 async fn index_by_field_decodes_nothing_else() {
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
@@ -220,7 +220,7 @@ async fn index_by_field_decodes_nothing_else() {
 }
 
 /// An object is decoded once for all handlers, and only if one of them reads it.
-// contract: L-13
+// contract: L-13d, L-13e
 #[tokio::test(flavor = "multi_thread")]
 async fn object_is_decoded_once_for_all_handlers() {
     const MANY: usize = 200;
@@ -254,7 +254,7 @@ async fn object_is_decoded_once_for_all_handlers() {
 }
 
 /// An index by a field of JSON within protobuf is the same in both encodings.
-// contract: F-09, L-25
+// contract: F-09b, L-25b, L-14b
 #[tokio::test]
 async fn field_index_is_the_same_in_both_encodings() {
     let server = ApiServer::builder().protobuf(ProtobufAnswers::Offered).start().await.unwrap();
@@ -297,7 +297,7 @@ async fn field_index_is_the_same_in_both_encodings() {
 }
 
 /// A field that is no string, number or boolean is reported with its object.
-// contract: F-09
+// contract: F-09c
 #[tokio::test]
 async fn field_without_a_value_is_reported() {
     let server = server().await;

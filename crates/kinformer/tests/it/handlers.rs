@@ -37,7 +37,7 @@ impl AsyncEventHandler<Packed<ConfigMap>> for Counting {
     }
 }
 
-// contract: P-09, P-12
+// contract: P-09b, P-12
 #[tokio::test]
 async fn async_handler_with_methods_gets_every_event() {
     let server = server().await;

@@ -6,7 +6,7 @@ use crate::common::{builder, config_map, factory, server, soon, synced, watches}
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{Informer, Phase};
 
-// contract: F-07
+// contract: F-07a, F-07b
 #[tokio::test]
 async fn informer_stops_with_its_last_lease() {
     let server = server().await;
@@ -40,7 +40,7 @@ async fn informer_stops_with_its_last_lease() {
     server.shutdown().await;
 }
 
-// contract: F-07
+// contract: F-07a, F-07c
 #[tokio::test]
 async fn kept_informer_runs_without_leases() {
     let server = server().await;
@@ -70,7 +70,7 @@ async fn kept_informer_runs_without_leases() {
     server.shutdown().await;
 }
 
-// contract: F-07
+// contract: F-07c, F-07d, F-07e
 #[tokio::test]
 async fn used_view_stays_with_its_removed_informer() {
     let server = server().await;
@@ -100,7 +100,7 @@ async fn used_view_stays_with_its_removed_informer() {
     server.shutdown().await;
 }
 
-// contract: F-07
+// contract: F-07f
 #[tokio::test]
 async fn view_without_its_factory_is_stopped() {
     let server = server().await;
@@ -116,7 +116,7 @@ async fn view_without_its_factory_is_stopped() {
     server.shutdown().await;
 }
 
-// contract: F-07
+// contract: F-07a
 #[tokio::test]
 async fn unstarted_informer_is_released() {
     let server = server().await;
@@ -135,7 +135,7 @@ async fn unstarted_informer_is_released() {
     server.shutdown().await;
 }
 
-// contract: F-07
+// contract: F-07a, F-07b
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn leases_are_taken_and_released_concurrently() {
     let server = server().await;

@@ -49,7 +49,7 @@ fn selector(text: &str) -> LabelSelector {
     text.parse().unwrap()
 }
 
-// contract: F-06
+// contract: F-06b, F-06c
 #[test]
 fn objects_are_listed_by_label_and_namespace() {
     for indexed in [true, false] {
@@ -72,7 +72,7 @@ fn objects_are_listed_by_label_and_namespace() {
     }
 }
 
-// contract: F-06
+// contract: F-06a, F-06c
 #[test]
 fn get_returns_the_object_or_not_found() {
     let pods = Lister::<Pod>::new(store(true, sample()).reader());
@@ -88,7 +88,7 @@ fn get_returns_the_object_or_not_found() {
     assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
 }
 
-// contract: F-06, O-20b, O-20d
+// contract: F-06a, O-20b, O-20d
 #[test]
 fn lister_accepts_keys_in_every_form() {
     let pods = Lister::<Pod>::new(store(true, sample()).reader());
@@ -116,7 +116,7 @@ fn lister_accepts_keys_in_every_form() {
 }
 
 /// Listed objects are those of the store, and a later list includes later writes.
-// contract: F-06
+// contract: F-06b, F-06d
 #[test]
 fn lister_shares_and_follows_the_store() {
     let store = store(true, sample());
@@ -138,7 +138,7 @@ fn lister_shares_and_follows_the_store() {
 }
 
 proptest! {
-    // contract: F-06
+    // contract: F-06b, F-06c
     #[test]
     fn all_lists_agree_with_a_filter_of_all_objects(
         objects in proptest::collection::vec(("[a-c]", "[a-z]{1,2}", "[x-z]"), 0..40),

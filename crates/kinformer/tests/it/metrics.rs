@@ -22,7 +22,7 @@ fn labels(collector: &InformerCollector) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-// contract: I-16c, F-12
+// contract: I-16c, F-12a
 #[tokio::test]
 async fn informers_of_a_factory_have_different_names() {
     let factory = builder().build();

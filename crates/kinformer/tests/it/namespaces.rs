@@ -42,7 +42,7 @@ fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
     }
 }
 
-// contract: F-17
+// contract: F-17a, F-17b, F-17c
 #[tokio::test]
 async fn namespaces_are_parts_of_one_informer() {
     let server = three_namespaces().await;
@@ -88,7 +88,7 @@ async fn namespaces_are_parts_of_one_informer() {
     server.shutdown().await;
 }
 
-// contract: F-17
+// contract: F-17b, F-17d
 #[tokio::test]
 async fn relist_of_one_namespace_affects_no_other() {
     let server = three_namespaces().await;
@@ -115,7 +115,7 @@ async fn relist_of_one_namespace_affects_no_other() {
     server.shutdown().await;
 }
 
-// contract: F-16, F-17
+// contract: F-16a, F-16c, F-16e, F-16i, F-17a, F-17c
 #[tokio::test]
 async fn metadata_in_namespaces_becomes_whole_objects() {
     let server = three_namespaces().await;
@@ -135,7 +135,7 @@ async fn metadata_in_namespaces_becomes_whole_objects() {
     server.shutdown().await;
 }
 
-// contract: F-03, F-17
+// contract: F-03a, F-17a, F-17b
 #[tokio::test]
 async fn every_queue_serves_several_namespaces() {
     let server = three_namespaces().await;
@@ -162,7 +162,7 @@ async fn every_queue_serves_several_namespaces() {
     server.shutdown().await;
 }
 
-// contract: F-17
+// contract: F-17e
 #[tokio::test]
 async fn no_namespace_and_an_empty_one_mean_all() {
     let server = three_namespaces().await;
@@ -181,7 +181,7 @@ async fn no_namespace_and_an_empty_one_mean_all() {
 }
 
 /// A key of another namespace is in no part, with a single namespace as with several.
-// contract: S-27, F-17
+// contract: S-27e
 #[tokio::test]
 async fn key_of_another_namespace_is_in_no_part() {
     let server = three_namespaces().await;

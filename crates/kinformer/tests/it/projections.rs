@@ -40,7 +40,7 @@ async fn two_maps() -> ApiServer {
 }
 
 /// A request for whole objects switches the informer of metadata.
-// contract: F-13, F-16
+// contract: F-13a, F-13d, F-16a, F-16b, F-16c, F-16d, F-16e, F-16g, F-16i
 #[tokio::test]
 async fn request_for_whole_objects_switches_metadata() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
@@ -124,7 +124,7 @@ async fn request_for_whole_objects_switches_metadata() {
 }
 
 /// Whole objects that are requested before the start are listed at once.
-// contract: F-16
+// contract: F-16i
 #[tokio::test]
 async fn whole_objects_before_start_need_no_relist() {
     let server = two_maps().await;
@@ -144,7 +144,7 @@ async fn whole_objects_before_start_need_no_relist() {
 }
 
 /// Whole objects may be requested at any moment of the first list.
-// contract: F-16
+// contract: F-16a, F-16e, F-16i
 #[tokio::test]
 async fn request_during_first_list_gets_whole_objects() {
     // Lists in pages, so that the request may come between two of them.
@@ -173,7 +173,7 @@ async fn request_during_first_list_gets_whole_objects() {
     }
 }
 
-// contract: F-16
+// contract: F-16a, F-16e, F-16g
 #[tokio::test]
 async fn empty_list_switches_to_whole_objects() {
     for (queue, mode) in each_queue_and_list() {
@@ -195,7 +195,7 @@ async fn empty_list_switches_to_whole_objects() {
     }
 }
 
-// contract: F-16
+// contract: F-16c, F-16e
 #[tokio::test]
 async fn informer_stopped_during_switch_has_not_synced() {
     let server = two_maps().await;
@@ -213,7 +213,7 @@ async fn informer_stopped_during_switch_has_not_synced() {
     server.shutdown().await;
 }
 
-// contract: F-14, F-16
+// contract: F-14k, F-16a
 #[tokio::test]
 async fn whole_objects_are_decoded_on_arrival() {
     let server = two_maps().await;
@@ -230,7 +230,7 @@ async fn whole_objects_are_decoded_on_arrival() {
     server.shutdown().await;
 }
 
-// contract: F-14
+// contract: F-14k
 #[tokio::test]
 async fn metadata_is_decoded_on_arrival_as_well() {
     let server = two_maps().await;
@@ -244,7 +244,7 @@ async fn metadata_is_decoded_on_arrival_as_well() {
 }
 
 /// A whole object without any other field looks like its metadata.
-// contract: F-16
+// contract: F-16a, F-16e, F-16g
 #[tokio::test]
 async fn objects_with_only_metadata_become_whole() {
     for encoding in [Encoding::Json, Encoding::Protobuf] {
@@ -272,7 +272,7 @@ async fn objects_with_only_metadata_become_whole() {
 }
 
 /// The list of one namespace does not arrive.
-// contract: F-16, F-17
+// contract: F-16f, F-17b
 #[tokio::test]
 async fn wait_for_a_namespace_ignores_other_lists() {
     let server = server().await;
@@ -322,7 +322,7 @@ async fn many_maps(count: usize) -> ApiServer {
 
 /// If a queue splits a list, its last piece completes it, also if its version is that of the metadata, as here, where
 /// nothing has changed.
-// contract: F-16, P-06
+// contract: F-16c, F-16e, F-16g, P-06b
 #[tokio::test]
 async fn whole_objects_sync_after_the_last_piece() {
     const MAPS: usize = 2000;
@@ -354,7 +354,7 @@ async fn whole_objects_sync_after_the_last_piece() {
 }
 
 /// Two lists are queued at once, at one version.
-// contract: F-16
+// contract: F-16c, F-16e
 #[tokio::test]
 async fn metadata_list_does_not_sync_whole_objects() {
     const MAPS: usize = 300;

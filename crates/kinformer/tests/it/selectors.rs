@@ -15,7 +15,7 @@ fn parsed(text: &str) -> LabelSelector {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-// contract: F-06
+// contract: F-06b
 #[test]
 fn every_operator_matches() {
     let labels = [("app", "web"), ("n", "5"), ("example.com/x", ""), ("in", "notin"), ("word", "five")];
@@ -64,7 +64,7 @@ fn every_operator_matches() {
     }
 }
 
-// contract: F-06
+// contract: F-06b
 #[test]
 fn everything_and_nothing() {
     let none = BTreeMap::new();
@@ -97,7 +97,7 @@ fn text_is_canonical() {
     assert_eq!(format!("{:?}", parsed("a = b")), "LabelSelector(\"a=b\")");
 }
 
-// contract: F-06
+// contract: F-06b
 #[test]
 fn errors_contain_the_position() {
     let long = "a".repeat(64);
@@ -155,7 +155,7 @@ fn expression(key: &str, operator: &str, values: &[&str]) -> meta::LabelSelector
     meta::LabelSelector { match_expressions: Some(vec![expression]), match_labels: None }
 }
 
-// contract: F-06
+// contract: F-06b
 #[test]
 fn selector_of_a_specification_is_converted() {
     let read = |selector: &meta::LabelSelector| LabelSelector::try_from(selector);
@@ -238,7 +238,7 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // contract: F-06
+    // contract: F-06b
     #[test]
     fn selectors_agree_with_a_model_and_round_trip(
         requirements in vec((key(), meaning()), 0..5),

@@ -49,7 +49,7 @@ fn requirement() -> impl Strategy<Value = String> {
     ]
 }
 
-// contract: F-06
+// contract: F-06b
 #[tokio::test]
 async fn lister_and_server_select_the_same_objects() {
     let server = ApiServer::builder().start().await.unwrap();

@@ -45,7 +45,7 @@ fn assert_start_is_missing(text: &str) {
 }
 
 /// A runtime that ends before the informers ran does not lose them.
-// contract: F-02
+// contract: F-02c, F-02e
 #[test]
 fn ended_runtime_loses_no_informer() {
     let (lasting, server) = lasting();
@@ -66,7 +66,7 @@ fn ended_runtime_loses_no_informer() {
     });
 }
 
-// contract: F-02
+// contract: F-02c, F-02e
 #[test]
 fn start_on_an_ended_runtime_has_no_effect() {
     let (lasting, server) = lasting();
@@ -100,7 +100,7 @@ fn start_on_an_ended_runtime_has_no_effect() {
     });
 }
 
-// contract: F-02
+// contract: F-02d
 #[test]
 fn waits_end_when_a_start_has_no_effect() {
     let (lasting, server) = lasting();
@@ -132,7 +132,7 @@ fn waits_end_when_a_start_has_no_effect() {
     });
 }
 
-// contract: F-10
+// contract: F-10a
 #[tokio::test]
 async fn unstarted_informers_are_named() {
     let server = server().await;
@@ -169,7 +169,7 @@ async fn unstarted_informers_are_named() {
     server.shutdown().await;
 }
 
-// contract: F-10
+// contract: F-10b
 #[tokio::test]
 async fn wait_includes_informers_run_by_others() {
     let server = server().await;
@@ -193,7 +193,7 @@ async fn wait_includes_informers_run_by_others() {
     server.shutdown().await;
 }
 
-// contract: F-04
+// contract: F-04c, F-04d
 #[tokio::test]
 async fn nothing_starts_or_hangs_after_a_shutdown() {
     let server = server().await;

@@ -36,7 +36,7 @@ fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
 }
 
 /// Typed objects, dynamic objects and metadata are views of one informer.
-// contract: F-12, F-13
+// contract: F-12a, F-12b, F-12c, F-12d, F-13a, F-13b
 #[tokio::test]
 async fn all_types_are_views_of_one_informer() {
     let server = server().await;
@@ -123,7 +123,7 @@ struct Trimmed {
     data: std::collections::BTreeMap<String, String>,
 }
 
-// contract: F-12
+// contract: F-12a
 #[tokio::test]
 async fn custom_type_is_another_view() {
     let server = server().await;
@@ -136,7 +136,7 @@ async fn custom_type_is_another_view() {
     server.shutdown().await;
 }
 
-// contract: F-13
+// contract: F-13c
 #[tokio::test]
 async fn metadata_alone_fetches_nothing_else() {
     let server = server().await;
@@ -154,7 +154,7 @@ async fn metadata_alone_fetches_nothing_else() {
 }
 
 /// An object that does not decode on arrival is counted and stored, and other types can read it.
-// contract: F-14
+// contract: F-14d, F-14f, F-14h, F-14i
 #[tokio::test]
 async fn undecodable_object_is_counted_and_stored() {
     let server = server().await;
@@ -183,7 +183,7 @@ async fn undecodable_object_is_counted_and_stored() {
 }
 
 /// Decoding on arrival can be requested at any time, and applies to all views.
-// contract: F-14
+// contract: F-14a, F-08b
 #[tokio::test]
 async fn decode_on_arrival_applies_to_all_views() {
     let server = server().await;
@@ -198,7 +198,7 @@ async fn decode_on_arrival_applies_to_all_views() {
     server.shutdown().await;
 }
 
-// contract: F-15
+// contract: F-15a, F-15b
 #[tokio::test]
 async fn every_view_reads_the_transformed_object() {
     let server = server().await;
@@ -232,7 +232,7 @@ async fn every_view_reads_the_transformed_object() {
     server.shutdown().await;
 }
 
-// contract: F-12
+// contract: F-12b
 #[tokio::test]
 async fn repeated_requests_list_once() {
     let server = server().await;
@@ -246,7 +246,7 @@ async fn repeated_requests_list_once() {
     server.shutdown().await;
 }
 
-// contract: F-03
+// contract: F-03b
 #[tokio::test]
 async fn resource_without_a_type_has_options() {
     let server = server().await;
@@ -291,7 +291,7 @@ fn differences(earlier: &Snapshot<ConfigMap>, later: &Snapshot<ConfigMap>) -> Ve
     found
 }
 
-// contract: F-18
+// contract: F-18a
 #[tokio::test]
 async fn snapshots_differ_by_the_writes_in_between() {
     let server = server().await;
@@ -318,7 +318,7 @@ async fn snapshots_differ_by_the_writes_in_between() {
     server.shutdown().await;
 }
 
-// contract: F-18
+// contract: F-18a, F-18c, F-18d
 #[tokio::test]
 async fn snapshots_differ_after_switch_from_metadata() {
     let server = server().await;

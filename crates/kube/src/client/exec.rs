@@ -194,7 +194,7 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
 mod tests {
     use super::*;
 
-    // contract: L-19
+    // contract: L-19g
     #[test]
     fn plugin_killed_before_start_does_not_run() {
         let config = json!({"command": "echo", "args": [r#"{"status":{"token":"issued"}}"#]});
@@ -207,7 +207,7 @@ mod tests {
     }
 
     /// A plugin that is killed while it starts is killed once it has started.
-    // contract: L-19
+    // contract: L-19g
     #[test]
     fn plugin_killed_during_start_ends() {
         let process = Process::default();

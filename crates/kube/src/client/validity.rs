@@ -108,7 +108,7 @@ mod tests {
         check(certificate.der(), UnixTime::since_unix_epoch(Duration::try_from(noon).expect("after 1970")))
     }
 
-    // contract: L-23
+    // contract: L-23e
     #[test]
     fn certificate_is_valid_between_its_dates() {
         // Both forms of a time, before and after the year 2050, in which the form changes.

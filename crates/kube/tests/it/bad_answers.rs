@@ -106,7 +106,7 @@ async fn truncated_or_missing_list() {
     assert!(matches!(nothing, SourceError::Timeout { .. }), "{nothing:?}");
 }
 
-// contract: L-07
+// contract: L-07c
 #[tokio::test]
 async fn table_is_refused_as_list() {
     for body in [r#"{"kind":"Table","rows":[1]}"#, r#"{"kind":"Table","metadata":{},"items":[]}"#] {
@@ -139,7 +139,7 @@ async fn managed_fields_are_dropped_by_default() {
 }
 
 /// A watch reports events of another kind, of an unknown type or with an undecodable object, and continues.
-// contract: L-10, R-07
+// contract: L-10, R-07a
 #[tokio::test]
 async fn watch_reports_unusable_events() {
     let body = "{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"n\"}}}\n\

@@ -128,7 +128,7 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A plugin that returns no expiry runs again on a 401, and the request is repeated.
-// contract: L-19
+// contract: L-19a
 #[tokio::test]
 async fn plugin_without_expiry_runs_again_on_401() {
     for http1 in [false, true] {
@@ -146,7 +146,7 @@ async fn plugin_without_expiry_runs_again_on_401() {
     }
 }
 
-// contract: L-19
+// contract: L-19d
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_requests_share_one_renewal() {
     let (server, accepted) = accepting("first").await;
@@ -161,7 +161,7 @@ async fn concurrent_requests_share_one_renewal() {
 }
 
 /// A 401 that renewal does not resolve is an error, and renewals start at most once per interval.
-// contract: L-19
+// contract: L-19c
 #[tokio::test]
 async fn persistent_401_is_an_error_and_renews_rarely() {
     let (server, _) = accepting("another").await;
@@ -184,7 +184,7 @@ async fn persistent_401_is_an_error_and_renews_rarely() {
 }
 
 /// A 401 that renewal does not resolve is the reflector's last error, until the server accepts the credentials.
-// contract: L-19
+// contract: L-19f
 #[tokio::test]
 async fn persistent_401_is_visible_in_reflector() {
     let (server, accepted) = accepting("another").await;
@@ -204,7 +204,7 @@ async fn persistent_401_is_visible_in_reflector() {
     follower.stop().await;
 }
 
-// contract: L-19
+// contract: L-19b
 #[tokio::test]
 async fn plugin_runs_again_after_expiry() {
     let (server, accepted) = accepting("first").await;
@@ -259,7 +259,7 @@ fn spawn_list(source: &KubeListerWatcher<ConfigMap>) -> JoinHandle<Result<(), So
 }
 
 /// A plugin that hangs delays a request by at most a minute, and is killed when its client is dropped.
-// contract: L-19
+// contract: L-19d, L-19e
 #[tokio::test]
 async fn hanging_plugin_delays_requests_by_a_minute() {
     let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
@@ -283,7 +283,7 @@ async fn hanging_plugin_delays_requests_by_a_minute() {
     until(|| (!is_running(&process)).then_some(())).await;
 }
 
-// contract: L-19
+// contract: L-19g
 #[tokio::test]
 async fn hanging_plugin_is_killed_and_run_again() {
     let hanging = Hanging::new("echo $$ >> runs\nexec sleep 100000").await;
@@ -295,7 +295,7 @@ async fn hanging_plugin_is_killed_and_run_again() {
 }
 
 /// A plugin that closes its output and hangs is killed, and the next renewal runs it again.
-// contract: L-19
+// contract: L-19g
 #[tokio::test]
 async fn hanging_plugin_without_output_is_killed() {
     let hanging = Hanging::new("exec >&-\necho $$ >> runs\nexec sleep 100000").await;
@@ -334,7 +334,7 @@ async fn let_others_run() {
 }
 
 /// The error of a plugin has the reason, without the plugin's output.
-// contract: L-19
+// contract: L-19h
 #[tokio::test]
 async fn plugin_error_has_reason() {
     let (server, accepted) = accepting("first").await;
@@ -362,7 +362,7 @@ async fn plugin_error_has_reason() {
     assert_eq!(plugin.runs().len(), 2);
 }
 
-// contract: L-19
+// contract: L-19a
 #[tokio::test]
 async fn token_file_is_read_again_on_401() {
     let (server, accepted) = accepting("first").await;
@@ -389,7 +389,7 @@ async fn fixed_token_is_sent_once() {
 }
 
 /// A request that is repeated after a renewal has its complete body.
-// contract: L-19
+// contract: L-19a
 #[tokio::test]
 async fn repeated_request_has_full_body() {
     let server = Scripted::http(|request| match request.token() {
@@ -455,7 +455,7 @@ impl Tls {
 }
 
 /// New connections use a changed client certificate, and an open watch continues.
-// contract: L-20
+// contract: L-20a, L-20c
 #[tokio::test]
 async fn changed_client_certificate_is_read_again() {
     let (events, pieces) = mpsc::channel(1);
@@ -492,7 +492,7 @@ async fn changed_client_certificate_is_read_again() {
 }
 
 /// The old certificate and key stay in use until both files have changed and match.
-// contract: L-20
+// contract: L-20d
 #[tokio::test]
 async fn certificate_without_key_keeps_old_pair() {
     let server = Tls::new(|_| empty_list()).await;
@@ -514,7 +514,7 @@ async fn certificate_without_key_keeps_old_pair() {
     assert_eq!(server.last_certificate(), second.der.to_vec());
 }
 
-// contract: L-20
+// contract: L-20b, L-19a
 #[tokio::test]
 async fn plugin_certificate_is_renewed_on_401() {
     for http1 in [false, true] {
@@ -540,7 +540,7 @@ async fn plugin_certificate_is_renewed_on_401() {
     }
 }
 
-// contract: L-20
+// contract: L-20a
 #[tokio::test]
 async fn changed_ca_bundle_is_read_again() {
     let server = Tls::new(|_| empty_list()).await;
@@ -583,7 +583,7 @@ fn all_credentials(plugin: &Plugin, config: &Config) -> Vec<Config> {
 }
 
 /// Without TLS, credentials are sent to loopback addresses only.
-// contract: L-21
+// contract: L-21a
 #[tokio::test]
 async fn plain_http_credentials_only_to_loopback() {
     let plugin = Plugin::new(json!({"token": "secret"}));

@@ -60,19 +60,19 @@ async fn delayed_responses() {
     survives(|| vec![Fault::delay(Duration::from_millis(50)).times(3)]).await;
 }
 
-// contract: I-03, L-08
+// contract: I-03
 #[tokio::test(flavor = "multi_thread")]
 async fn truncated_responses() {
     survives(|| vec![Fault::truncate().on(Verb::List), Fault::truncate().on(Verb::Watch)]).await;
 }
 
-// contract: I-03, R-05
+// contract: I-03, R-05a
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_versions() {
     survives(|| vec![Fault::expired().on(Verb::Watch), Fault::expired_event()]).await;
 }
 
-// contract: I-03, R-03, L-05
+// contract: I-03, R-03, L-05c
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_requests() {
     survives(|| {
@@ -107,7 +107,7 @@ async fn stalled_connections() {
 }
 
 /// Objects that cannot be decoded are counted, and all others are stored.
-// contract: L-08, L-10
+// contract: L-08a, L-08b, L-10
 #[tokio::test(flavor = "multi_thread")]
 async fn undecodable_objects_are_counted() {
     for mode in MODES {

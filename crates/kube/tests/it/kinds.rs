@@ -17,7 +17,7 @@ use serde_json::json;
 
 const MODES: [WatchListMode; 2] = [WatchListMode::Off, WatchListMode::Auto];
 
-// contract: L-07
+// contract: L-07b
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_objects_by_discovery() {
     for mode in MODES {
@@ -60,7 +60,7 @@ async fn dynamic_objects_by_discovery() {
 }
 
 /// Protobuf is used if the server supports it, and the objects equal those decoded from JSON.
-// contract: L-11
+// contract: L-11a, L-11b
 #[tokio::test(flavor = "multi_thread")]
 async fn protobuf_is_used_if_the_server_supports_it() {
     for mode in MODES {
@@ -89,7 +89,7 @@ async fn protobuf_is_used_if_the_server_supports_it() {
 }
 
 /// A packed object decodes to the same value as an object that is decoded on arrival.
-// contract: L-13
+// contract: L-13f
 #[tokio::test(flavor = "multi_thread")]
 async fn packed_objects_equal_eager_objects() {
     for mode in MODES {
@@ -118,7 +118,7 @@ async fn packed_objects_equal_eager_objects() {
 }
 
 /// Dropped fields are stored neither in packed objects nor in decoded ones.
-// contract: L-14
+// contract: L-14a, L-14c
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_fields_are_not_stored() {
     for mode in MODES {
@@ -157,7 +157,7 @@ async fn dropped_fields_are_not_stored() {
     }
 }
 
-// contract: L-07
+// contract: L-07a
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_only_by_content_negotiation() {
     for mode in MODES {
@@ -253,7 +253,7 @@ async fn selectors_namespaces_tweaks_reach_server() {
 }
 
 /// The server closes a watch whose stream was dropped.
-// contract: R-02
+// contract: R-02b
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_watch_is_closed() {
     let server = server().await;

@@ -52,7 +52,7 @@ fn compares_metadata<K: Resource + Send + Sync + 'static>() {
 }
 
 /// Two dynamic objects, or two objects of metadata only, are compared field by field.
-// contract: I-14
+// contract: I-14d
 #[test]
 fn dynamic_objects_and_metadata_compare_content() {
     let dynamic = |label: &str, value: i32| {
@@ -69,7 +69,7 @@ fn dynamic_objects_and_metadata_compare_content() {
 }
 
 /// With both traits imported, each method call is unambiguous.
-// contract: L-35
+// contract: L-35a, L-35b
 #[test]
 fn kube_and_object_methods_are_unambiguous() {
     let mut pod = pod();
@@ -90,7 +90,7 @@ mod beside_kube {
     use kube_core::ResourceExt;
 
     /// If only kube's trait is imported, its methods are called on the wrapped type.
-    // contract: L-35
+    // contract: L-35a, L-35b
     #[test]
     fn kube_methods_without_object_trait() {
         let pod = super::pod();
@@ -100,7 +100,7 @@ mod beside_kube {
 }
 
 /// The wrapper serializes and deserializes as the wrapped object.
-// contract: L-35
+// contract: L-35c
 #[test]
 fn wrapper_serializes_as_inner_object() {
     let pod = pod();

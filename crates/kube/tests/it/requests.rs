@@ -102,7 +102,7 @@ async fn redirecting(location: impl Fn(&str) -> String + Send + Sync + 'static) 
 }
 
 /// A redirect of a GET within one server is followed, with the same credentials.
-// contract: L-23
+// contract: L-23a
 #[tokio::test]
 async fn redirect_within_server_keeps_credentials() {
     type Location = fn(&str) -> String;
@@ -140,7 +140,7 @@ async fn redirect_within_server_keeps_credentials() {
 }
 
 /// Any other redirect is an error that names its target.
-// contract: L-23
+// contract: L-23b, L-23c
 #[tokio::test]
 async fn other_redirects_are_errors_with_target() {
     let other = Scripted::http(|_| empty_list()).await;

@@ -50,7 +50,7 @@ fn refused(result: Result<(), String>, why: &str) {
 }
 
 /// A server certificate that is its own CA is accepted if the CA bundle contains it.
-// contract: L-23
+// contract: L-23d
 #[tokio::test]
 async fn own_ca_certificate_in_bundle_is_accepted() {
     let plain = self_signed("127.0.0.1", |_| {});
@@ -68,7 +68,7 @@ async fn own_ca_certificate_in_bundle_is_accepted() {
 }
 
 /// A server certificate that is its own CA is refused if the CA bundle does not contain exactly it.
-// contract: L-23
+// contract: L-23d
 #[tokio::test]
 async fn own_ca_certificate_not_in_bundle_is_refused() {
     let plain = self_signed("127.0.0.1", |_| {});
@@ -87,7 +87,7 @@ async fn own_ca_certificate_not_in_bundle_is_refused() {
 }
 
 /// The name and the dates of a server certificate that is its own CA are checked.
-// contract: L-23
+// contract: L-23e
 #[tokio::test]
 async fn own_ca_certificate_name_and_dates_are_checked() {
     let elsewhere = self_signed("127.0.0.2", |_| {});

@@ -91,7 +91,7 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
 }
 
 /// An event whose frame, type or metadata cannot be read ends the watch.
-// contract: R-14
+// contract: R-14a, R-14c
 #[tokio::test]
 async fn unreadable_event_ends_watch() {
     let pod = ["v1", "Pod"];
@@ -103,7 +103,7 @@ async fn unreadable_event_ends_watch() {
 }
 
 /// A bookmark or an error event that cannot be read is a broken event.
-// contract: R-14, L-04, L-10
+// contract: R-14a, R-14b, R-14c, L-04a, L-10
 #[tokio::test]
 async fn unreadable_bookmark_or_error_is_broken_event() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
@@ -149,7 +149,7 @@ async fn unreadable_bookmark_or_error_is_broken_event() {
 
 /// An event of unknown type, of another kind or with an undecodable object is reported with its resource version, and
 /// the watch continues.
-// contract: R-07, L-08
+// contract: R-07a, R-07b, L-08a, L-08b
 #[tokio::test]
 async fn unusable_event_is_skipped_with_its_version() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
@@ -176,7 +176,7 @@ async fn unusable_event_is_skipped_with_its_version() {
 }
 
 /// An item that cannot be decoded is reported with its position, and with its key if that can be read.
-// contract: R-15
+// contract: R-15c
 #[tokio::test]
 async fn undecodable_item_reports_position_and_key() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
@@ -339,7 +339,7 @@ impl Resource for Widget {
 }
 
 /// A type that does not check the kind while decoding never receives an object of another kind.
-// contract: R-07, L-15c
+// contract: R-07a, L-15c
 #[tokio::test]
 async fn type_without_kind_check_gets_only_its_kind() {
     let fixture = Fixture::new(KubeListerWatcher::<Widget>::new).await;

@@ -74,7 +74,7 @@ async fn restarted(before: Builder, after: Builder, writes: u32, went_back: u64)
 }
 
 /// A server that restarts on the same port is relisted, whether its version is lower or higher than before.
-// contract: E-05d, R-05, I-03
+// contract: E-05d, R-05a, I-03
 #[tokio::test(flavor = "multi_thread")]
 async fn restarted_server_is_relisted() {
     for writes in [0, 100] {
@@ -83,7 +83,7 @@ async fn restarted_server_is_relisted() {
 }
 
 /// A server whose versions restart and that accepts future versions is relisted.
-// contract: E-08, R-18, I-03
+// contract: E-08, R-18a, R-18e, I-03
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_version_reset_is_relisted() {
     // The reset is detected by the request for the newest version, not by failed retries.
@@ -92,7 +92,7 @@ async fn silent_version_reset_is_relisted() {
 }
 
 /// The newest version is read from a list of one object's metadata. If a tweak sets a version, it is unknown.
-// contract: R-18
+// contract: R-18d
 #[tokio::test(flavor = "multi_thread")]
 async fn newest_version_lists_metadata_of_one_object() {
     let server = server().await;

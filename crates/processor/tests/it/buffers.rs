@@ -19,7 +19,7 @@ fn adds(range: std::ops::Range<u64>) -> Vec<Change<Pod>> {
     range.map(|i| added(&format!("p{i}"), i)).collect()
 }
 
-// contract: P-10
+// contract: P-10f
 #[tokio::test]
 async fn publisher_waits_for_back_pressure_handler() {
     let processor = SharedProcessor::new("test");
@@ -56,7 +56,7 @@ async fn publisher_waits_for_back_pressure_handler() {
     running.stop().await.unwrap();
 }
 
-// contract: P-10
+// contract: P-10f
 #[tokio::test]
 async fn bound_of_zero_means_one() {
     let processor = SharedProcessor::new("test");
@@ -69,7 +69,7 @@ async fn bound_of_zero_means_one() {
 }
 
 /// Waiting publishers continue when the blocking handler is removed or the processor stops.
-// contract: P-10
+// contract: P-10f
 #[tokio::test]
 async fn publishers_resume_after_removal_or_stop() {
     let processor = SharedProcessor::new("test");
@@ -108,7 +108,7 @@ async fn publishers_resume_after_removal_or_stop() {
 }
 
 /// If `send` is dropped, the events published so far are delivered and the others are not.
-// contract: P-10
+// contract: P-10f
 #[tokio::test]
 async fn dropped_send_keeps_published_part() {
     let processor = SharedProcessor::new("test");
@@ -121,7 +121,7 @@ async fn dropped_send_keeps_published_part() {
     running.stop().await.unwrap();
 }
 
-// contract: P-10
+// contract: P-10a, P-10b, P-10g
 #[tokio::test(start_paused = true)]
 async fn metrics_report_depth_and_lag() {
     for (buffer, depth) in [(Buffer::EveryEvent, 3), (Buffer::Coalesced, 2), (Buffer::BackPressure(9), 3)] {
@@ -157,7 +157,7 @@ async fn metrics_report_depth_and_lag() {
     }
 }
 
-// contract: P-10
+// contract: P-10c, P-10d, P-10e
 #[tokio::test]
 async fn coalesced_backlog_keeps_newest_per_key() {
     let processor = SharedProcessor::new("test");
@@ -196,7 +196,7 @@ async fn coalesced_backlog_keeps_newest_per_key() {
 }
 
 /// Keys that are created and deleted endlessly do not grow a coalesced backlog.
-// contract: P-10
+// contract: P-10c, P-10d
 #[tokio::test]
 async fn coalescing_bounds_memory_for_new_keys() {
     let processor = SharedProcessor::new("test");

@@ -142,7 +142,7 @@ async fn play(steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
-    // contract: P-10
+    // contract: P-10c, P-10d, P-10e
     #[test]
     fn coalesced_events_match_model(steps in prop::collection::vec(step(), 0..120)) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(play(steps));

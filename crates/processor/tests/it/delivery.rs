@@ -55,19 +55,19 @@ async fn stuck_handlers_delay_no_other() {
     running.task.abort();
 }
 
-// contract: P-01
+// contract: P-01a, P-01b, P-10b
 #[tokio::test]
 async fn stuck_handler_delays_no_other_single_thread() {
     stuck_handlers_delay_no_other().await;
 }
 
-// contract: P-01
+// contract: P-01a, P-01b, P-10b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stuck_handler_delays_no_other_multi_thread() {
     stuck_handlers_delay_no_other().await;
 }
 
-// contract: P-01
+// contract: P-01a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_handler_receives_two_events_at_once() {
     let processor = SharedProcessor::new("test");
@@ -96,7 +96,7 @@ async fn no_handler_receives_two_events_at_once() {
     running.stop().await.unwrap();
 }
 
-// contract: P-02
+// contract: P-02a, P-02b, P-02c, P-02d
 #[tokio::test]
 async fn events_carry_objects_and_revision() {
     let processor = SharedProcessor::new("test");
@@ -280,7 +280,7 @@ impl AsyncEventHandler<Arc<Pod>> for Revisions {
     }
 }
 
-// contract: P-02
+// contract: P-02d
 #[tokio::test]
 async fn every_callback_receives_the_revision() {
     let processor = SharedProcessor::new("test");
@@ -385,7 +385,7 @@ async fn ended_stream_keeps_returning_none() {
 }
 
 /// As in client-go. kube-runtime delivers them.
-// contract: P-19
+// contract: P-19a, P-19b, P-19c
 #[tokio::test(start_paused = true)]
 async fn undelivered_events_are_dropped_on_stop() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {

@@ -115,7 +115,7 @@ fn follow(processor: &SharedProcessor<Pod>, kind: Kind, end: mpsc::Sender<()>) -
 }
 
 /// Handlers that join under heavy load miss no event and receive none twice.
-// contract: P-05
+// contract: P-05b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_joiners_miss_and_repeat_nothing() {
     const JOINERS: usize = 40;
@@ -178,7 +178,7 @@ async fn late_joiners_miss_and_repeat_nothing() {
 
 /// A late handler receives every object. While its initial list is delivered, neither the publisher nor other handlers
 /// wait.
-// contract: P-05
+// contract: P-05a, P-05c
 #[tokio::test]
 async fn late_handler_does_not_block_publisher() {
     let store = Arc::new(Store::default());
@@ -213,7 +213,7 @@ async fn late_handler_does_not_block_publisher() {
 
 /// A joining handler receives only those changes of a batch that its initial state does not include. The batch has
 /// several revisions, and is published between the cursor of the handler and the read of its initial state.
-// contract: P-05, P-21
+// contract: P-05b, P-21a, P-21b, P-21c
 #[tokio::test]
 async fn initial_state_splits_published_batch() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
@@ -242,7 +242,7 @@ async fn initial_state_splits_published_batch() {
 }
 
 /// An initial list longer than the back-pressure bound does not block the publisher forever.
-// contract: P-05
+// contract: P-05c
 #[tokio::test]
 async fn initial_list_may_exceed_bound() {
     let state =
@@ -274,7 +274,7 @@ async fn settled(processor: &SharedProcessor<Pod>) {
 }
 
 /// A handler has synced once the informer has synced and the handler has processed its initial events.
-// contract: P-06
+// contract: P-06a, P-06b
 #[tokio::test]
 async fn handler_syncs_after_informer_and_backlog() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {
@@ -309,7 +309,7 @@ async fn handler_syncs_after_informer_and_backlog() {
 }
 
 /// A handler whose backlog is never empty is marked as synced once it has processed its initial list.
-// contract: P-06
+// contract: P-06b
 #[tokio::test]
 async fn busy_handler_becomes_synced() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
@@ -336,7 +336,7 @@ async fn busy_handler_becomes_synced() {
 }
 
 /// A handler with an empty initial list has synced once the informer has synced.
-// contract: P-06
+// contract: P-06a, P-06b
 #[tokio::test]
 async fn empty_initial_list_syncs_with_informer() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
@@ -359,7 +359,7 @@ async fn empty_initial_list_syncs_with_informer() {
     }
 }
 
-// contract: P-06
+// contract: P-06b
 #[tokio::test]
 async fn late_joiner_syncs_after_its_initial_list() {
     let processor = SharedProcessor::builder("test")
@@ -376,7 +376,7 @@ async fn late_joiner_syncs_after_its_initial_list() {
     running.stop().await.unwrap();
 }
 
-// contract: P-06
+// contract: P-06a
 #[tokio::test(start_paused = true)]
 async fn sync_wait_error_names_the_reason() {
     let processor = SharedProcessor::new("test");

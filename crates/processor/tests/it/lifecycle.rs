@@ -103,7 +103,7 @@ async fn fully_delivered_events_are_dropped() {
     running.stop().await.unwrap();
 }
 
-// contract: P-14
+// contract: P-14a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelling_ends_every_task() {
     let processor = SharedProcessor::new("test");
@@ -123,7 +123,7 @@ async fn cancelling_ends_every_task() {
     assert!(before.iter().chain(&after).all(Registration::is_removed));
 }
 
-// contract: P-14
+// contract: P-14a
 #[tokio::test]
 async fn dropped_run_leaves_no_task_and_no_wait() {
     let processor = SharedProcessor::new("test");
@@ -147,7 +147,7 @@ async fn dropped_run_leaves_no_task_and_no_wait() {
     assert!(matches!(processor.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
 }
 
-// contract: P-14
+// contract: P-16a
 #[tokio::test]
 async fn processor_runs_once() {
     let processor = SharedProcessor::<Pod>::new("the one");
@@ -169,7 +169,7 @@ async fn processor_runs_once() {
 }
 
 /// Handler futures that do not finish are dropped after the grace period, and their handlers are named in the error.
-// contract: P-14
+// contract: P-14a
 #[tokio::test(start_paused = true)]
 async fn stuck_futures_are_dropped_after_grace_period() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
@@ -205,7 +205,7 @@ async fn stuck_futures_are_dropped_after_grace_period() {
     }
 }
 
-// contract: P-14
+// contract: P-14a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocked_callback_does_not_delay_stop() {
     let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();
@@ -288,7 +288,7 @@ fn polls_of<F: Future>(future: F) -> (Arc<AtomicUsize>, impl Future<Output = F::
 
 /// A processor without handlers needs no task and no timer. The clock is paused, so that a timer would be visible as a
 /// poll.
-// contract: P-23
+// contract: P-23a, P-23b, P-23c
 #[tokio::test(start_paused = true)]
 async fn idle_processor_needs_no_task_and_no_timer() {
     let processor = SharedProcessor::new("test");

@@ -88,7 +88,7 @@ const KINDS: [(&str, AddStuck); 3] = [
 ];
 
 /// A removed handler whose callback is still running retains only the event of that callback.
-// contract: P-16
+// contract: P-16a, P-16b, P-16c
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn removed_handler_retains_only_current_event() {
     for (kind, add) in KINDS {
@@ -125,7 +125,7 @@ async fn removed_handler_retains_only_current_event() {
 }
 
 /// A removed handler whose callback is still running retains nothing else of its initial list.
-// contract: P-16
+// contract: P-16a, P-16b
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn removed_handler_releases_initial_list() {
     for (kind, add) in KINDS {
@@ -174,7 +174,7 @@ fn unpolled_stream(
     stream
 }
 
-// contract: P-16
+// contract: P-16a
 #[tokio::test]
 async fn removed_unpolled_stream_retains_nothing() {
     for buffer in BUFFERS {
@@ -202,7 +202,7 @@ async fn removed_unpolled_stream_retains_nothing() {
 }
 
 /// After the stop, nothing is retained for unpolled streams and stuck handlers.
-// contract: P-14, P-16
+// contract: P-16a, P-16b
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn stop_releases_stream_and_stuck_backlogs() {
     for buffer in BUFFERS {
@@ -227,7 +227,7 @@ async fn stop_releases_stream_and_stuck_backlogs() {
 }
 
 /// The error of `synced` has the number of undelivered events at the time of the removal.
-// contract: P-06, P-16
+// contract: P-16a
 #[tokio::test]
 async fn sync_error_reports_depth_at_removal() {
     let processor = SharedProcessor::new("test");

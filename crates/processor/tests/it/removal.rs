@@ -11,7 +11,7 @@ use kinformer_processor::{
 use tokio::runtime::Handle;
 
 /// A removal waits for the running callback, and no event is delivered after it.
-// contract: P-08
+// contract: P-08a, P-08b, P-08d, P-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removal_waits_for_running_callback() {
     let processor = SharedProcessor::new("test");
@@ -46,7 +46,7 @@ async fn removal_waits_for_running_callback() {
 }
 
 /// The first poll of `remove_handler` removes the handler, also if the future is dropped before it is ready.
-// contract: P-08
+// contract: P-08b, P-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn remove_handler_dropped_after_poll_removes() {
     let processor = SharedProcessor::new("test");
@@ -73,7 +73,7 @@ async fn remove_handler_dropped_after_poll_removes() {
 }
 
 /// `Registration::remove` removes the handler when it is called, not when its future is polled.
-// contract: P-08
+// contract: P-08b
 #[tokio::test]
 async fn remove_takes_effect_without_await() {
     let processor = SharedProcessor::new("test");
@@ -90,7 +90,7 @@ async fn remove_takes_effect_without_await() {
 }
 
 /// A registration of another processor removes no handler.
-// contract: P-08
+// contract: P-08c
 #[tokio::test]
 async fn foreign_registration_removes_nothing() {
     let [processor, other] = [(); 2].map(|()| SharedProcessor::new("test"));
@@ -109,7 +109,7 @@ async fn foreign_registration_removes_nothing() {
     other_running.stop().await.unwrap();
 }
 
-// contract: P-08
+// contract: P-08d
 #[tokio::test]
 async fn removal_works_before_start_and_after_stop() {
     let processor = SharedProcessor::new("test");
@@ -162,7 +162,7 @@ async fn removes_itself(buffer: Buffer) {
 }
 
 /// A handler that removes itself does not wait for its own callback.
-// contract: P-08
+// contract: P-08f
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_removing_itself_does_not_deadlock() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
@@ -173,7 +173,7 @@ async fn handler_removing_itself_does_not_deadlock() {
 }
 
 /// Exactly one of several concurrent removals of a handler reports that it removed the handler.
-// contract: P-08
+// contract: P-08a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_concurrent_removals_returns_true() {
     let processor = SharedProcessor::new("test");
@@ -197,7 +197,7 @@ async fn one_of_concurrent_removals_returns_true() {
 }
 
 /// A handler that was removed but never returns from its callback is named in the error of the stop.
-// contract: P-08, P-14
+// contract: P-08d, P-14a
 #[tokio::test(start_paused = true)]
 async fn removed_stuck_handler_is_named_in_stop_error() {
     let processor = SharedProcessor::new("test");
@@ -287,7 +287,7 @@ async fn waits_for_its_own_removal(kind: &str, add: AddSelfRemoving, buffer: Buf
     running.stop().await.unwrap();
 }
 
-// contract: P-08
+// contract: P-08f
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_handler_kind_may_await_its_own_removal() {
     for (kind, add) in SELF_REMOVING {
@@ -301,7 +301,7 @@ async fn any_handler_kind_may_await_its_own_removal() {
 }
 
 /// A removal that was started and polled outside the callback completes when the callback waits for it.
-// contract: P-08
+// contract: P-08f
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removal_awaited_inside_callback_completes() {
     let processor = SharedProcessor::new("test");
@@ -337,7 +337,7 @@ impl Drop for AwaitsRemovalOnDrop {
     }
 }
 
-// contract: P-08
+// contract: P-08f
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_drop_may_await_its_removal() {
     for inline in [false, true] {
@@ -363,7 +363,7 @@ async fn handler_drop_may_await_its_removal() {
 }
 
 /// A removal waits for a running callback even after the processor has stopped.
-// contract: P-08, P-14
+// contract: P-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removal_waits_for_callback_outliving_stop() {
     let processor = SharedProcessor::builder("test").grace(Duration::ZERO).build();

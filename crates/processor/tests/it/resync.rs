@@ -25,7 +25,7 @@ async fn resync(processor: &SharedProcessor<Pod>) {
 }
 
 /// Only handlers that are due receive unchanged objects.
-// contract: P-03, P-04
+// contract: P-03, P-04a, P-04b, P-04e
 #[tokio::test(start_paused = true)]
 async fn resync_reaches_only_due_handlers() {
     let processor = SharedProcessor::builder("test").resync(secs(10)).build();
@@ -55,7 +55,7 @@ async fn resync_reaches_only_due_handlers() {
 }
 
 /// If `send_resync` is dropped, the objects published so far are delivered and the others are not.
-// contract: P-04, P-10
+// contract: P-04a, P-10f
 #[tokio::test(start_paused = true)]
 async fn dropped_send_resync_keeps_published_part() {
     let processor = SharedProcessor::new("test");
@@ -83,7 +83,7 @@ async fn dropped_send_resync_keeps_published_part() {
 }
 
 /// A late handler is resynced to the state of its initial list even if no object has changed since.
-// contract: P-04, P-05
+// contract: P-04a, P-05a
 #[tokio::test(start_paused = true)]
 async fn late_handler_is_resynced_without_changes() {
     let state = || InitialState::new(1, vec![pod("a", 1)].into_iter());
@@ -105,7 +105,7 @@ async fn late_handler_is_resynced_without_changes() {
 }
 
 /// A resync is delivered to the handlers that were due when it began, and to no others.
-// contract: P-03, P-18
+// contract: P-03, P-18a
 #[tokio::test(start_paused = true)]
 async fn resync_targets_handlers_due_at_its_start() {
     let processor = SharedProcessor::new("test");
@@ -138,7 +138,7 @@ async fn resync_targets_handlers_due_at_its_start() {
 
 /// A check for due handlers does not affect a resync that is being sent. Two handlers are due at different times, and a
 /// third makes the publisher wait in the middle of each resync.
-// contract: P-18
+// contract: P-18a, P-18b, P-18c
 #[tokio::test(start_paused = true)]
 async fn due_check_does_not_affect_running_resync() {
     const OBJECTS: usize = 100;
@@ -182,7 +182,7 @@ async fn due_check_does_not_affect_running_resync() {
 }
 
 /// A handler that was due and is then removed is no longer due.
-// contract: P-18
+// contract: P-18a
 #[tokio::test(start_paused = true)]
 async fn removal_clears_pending_resync() {
     let processor = SharedProcessor::<Pod>::new("test");
@@ -194,7 +194,7 @@ async fn removal_clears_pending_resync() {
     assert!(!processor.mark_due_handlers());
 }
 
-// contract: P-04, I-15
+// contract: P-04e, I-15
 #[tokio::test(start_paused = true)]
 async fn maximum_period_disables_resync() {
     let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::MAX).build();
@@ -218,7 +218,7 @@ async fn maximum_period_disables_resync() {
     running.stop().await.unwrap();
 }
 
-// contract: P-04
+// contract: P-04c
 #[tokio::test(start_paused = true)]
 async fn periods_below_one_second_become_one_second() {
     let processor = SharedProcessor::<Pod>::builder("test").resync(Duration::from_millis(1)).build();
@@ -228,7 +228,7 @@ async fn periods_below_one_second_become_one_second() {
     assert_eq!(processor.resync_check_period(), Some(secs(1)));
 }
 
-// contract: P-04
+// contract: P-04d
 #[tokio::test(start_paused = true)]
 async fn check_period_shrinks_only_before_start() {
     let processor = SharedProcessor::builder("test").resync(secs(60)).build();
@@ -248,7 +248,7 @@ async fn check_period_shrinks_only_before_start() {
 }
 
 /// If no handler requested resyncs before the start, handlers added later get none.
-// contract: P-04
+// contract: P-04d
 #[tokio::test(start_paused = true)]
 async fn no_resync_before_start_means_none_after() {
     let processor = SharedProcessor::<Pod>::new("test");
@@ -263,7 +263,7 @@ async fn no_resync_before_start_means_none_after() {
     running.stop().await.unwrap();
 }
 
-// contract: P-04
+// contract: P-04b
 #[tokio::test(start_paused = true)]
 async fn removed_handler_is_not_due() {
     let processor = SharedProcessor::<Pod>::new("test");

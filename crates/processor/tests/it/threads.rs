@@ -26,7 +26,7 @@ fn runtime(blocking_threads: usize) -> tokio::runtime::Runtime {
 }
 
 /// Handlers whose backlogs are never empty share the threads: each makes progress.
-// contract: P-15
+// contract: P-15b
 #[test]
 fn busy_handlers_share_threads() {
     const THREADS: usize = 8;
@@ -56,7 +56,7 @@ fn busy_handlers_share_threads() {
 }
 
 /// A thousand stuck handlers block no other handler and no DNS lookup.
-// contract: P-01, P-15
+// contract: P-01b, P-15a, P-15c, P-15d, P-15e
 #[test]
 fn stuck_handlers_block_no_other_work() {
     const STUCK: usize = 1000;
@@ -99,7 +99,7 @@ fn stuck_handlers_block_no_other_work() {
 }
 
 /// A waiting handler gets a thread although a long-running callback occupies the only regular one.
-// contract: P-15
+// contract: P-15c, P-15e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_callback_frees_slot_for_waiting_handler() {
     let _turn = POOL.acquire().await.unwrap();
@@ -129,7 +129,7 @@ async fn long_callback_frees_slot_for_waiting_handler() {
 }
 
 /// A removal does not wait for a thread, because no callback of the handler is running.
-// contract: P-08, P-15
+// contract: P-08g, P-15e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_waiting_for_thread_can_be_removed() {
     let _turn = POOL.acquire().await.unwrap();
@@ -153,7 +153,7 @@ async fn handler_waiting_for_thread_can_be_removed() {
 }
 
 /// A callback may spawn tasks on the runtime and block on its futures.
-// contract: P-15
+// contract: P-15a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callback_may_block_on_the_runtime() {
     let _turn = POOL.acquire().await.unwrap();
@@ -174,7 +174,7 @@ async fn callback_may_block_on_the_runtime() {
 }
 
 /// Dropping the runtime ends the turns of handlers and drops the handlers.
-// contract: P-14, P-15
+// contract: P-14b
 #[test]
 fn runtime_shutdown_drops_handlers() {
     let _turn = futures::executor::block_on(POOL.acquire()).unwrap();
@@ -205,7 +205,7 @@ fn runtime_shutdown_drops_handlers() {
 }
 
 /// A paused clock does not advance while a callback runs: the runtime is not idle.
-// contract: P-15
+// contract: P-15g
 #[tokio::test(start_paused = true)]
 async fn paused_clock_waits_for_running_callback() {
     let _turn = POOL.acquire().await.unwrap();

@@ -18,7 +18,7 @@ fn hang() -> WatchScript<kinformer_testing::Item> {
 }
 
 /// Pages are requested one after the other, and given to the sink as one list.
-// contract: L-01, L-02
+// contract: L-01a, L-02a
 #[tokio::test(start_paused = true)]
 async fn pages_are_applied_as_one_list() {
     let run = start(
@@ -40,7 +40,7 @@ async fn pages_are_applied_as_one_list() {
 }
 
 /// If a page has expired, one list in one piece at the original version follows.
-// contract: L-01
+// contract: L-01b
 #[tokio::test(start_paused = true)]
 async fn expired_page_leads_to_a_list_in_one_piece() {
     let run = start(
@@ -57,7 +57,7 @@ async fn expired_page_leads_to_a_list_in_one_piece() {
     run.stop().await;
 }
 
-// contract: L-01
+// contract: L-17c
 #[tokio::test(start_paused = true)]
 async fn repeated_page_is_an_error() {
     let run = start(
@@ -73,7 +73,7 @@ async fn repeated_page_is_an_error() {
     run.stop().await;
 }
 
-// contract: L-17
+// contract: L-17a
 #[tokio::test(start_paused = true)]
 async fn continue_token_of_the_full_list_is_followed() {
     let run = start(
@@ -92,7 +92,7 @@ async fn continue_token_of_the_full_list_is_followed() {
     run.stop().await;
 }
 
-// contract: L-17
+// contract: L-17b
 #[tokio::test(start_paused = true)]
 async fn pages_of_different_versions_are_rejected() {
     // A later page is newer, older, or has no version: changes in between would be lost or repeated.
@@ -132,7 +132,7 @@ impl ListerWatcher<Item> for Endless {
     }
 }
 
-// contract: L-17
+// contract: L-17c
 #[tokio::test(start_paused = true)]
 async fn endless_list_is_a_typed_error() {
     type Page = fn(u64) -> (String, String);
@@ -159,7 +159,7 @@ async fn endless_list_is_a_typed_error() {
     }
 }
 
-// contract: L-17
+// contract: L-17d
 #[tokio::test(start_paused = true)]
 async fn list_takes_at_most_an_hour() {
     struct Slow(AtomicU64);
@@ -205,7 +205,7 @@ async fn list_that_lost_its_version_is_rejected() {
     run.stop().await;
 }
 
-// contract: L-02
+// contract: L-02a, L-02b
 #[tokio::test(start_paused = true)]
 async fn relist_is_in_one_piece_at_the_last_version() {
     let run = start(
@@ -220,7 +220,7 @@ async fn relist_is_in_one_piece_at_the_last_version() {
     run.stop().await;
 }
 
-// contract: L-02
+// contract: L-02c
 #[tokio::test(start_paused = true)]
 async fn paged_list_at_zero_makes_later_lists_paged() {
     let run = start(
@@ -236,7 +236,7 @@ async fn paged_list_at_zero_makes_later_lists_paged() {
     run.stop().await;
 }
 
-// contract: L-02
+// contract: L-02f
 #[tokio::test(start_paused = true)]
 async fn custom_page_size_applies_to_every_list() {
     let size = NonZeroU32::new(3).unwrap();
@@ -260,7 +260,7 @@ fn too_large() -> [SourceError; 3] {
     ]
 }
 
-// contract: L-02
+// contract: L-02d, L-02e
 #[tokio::test(start_paused = true)]
 async fn expired_or_too_large_version_lists_the_newest() {
     let expirations = [expired(), status(410, "Gone"), status(410, "")];
@@ -288,7 +288,7 @@ async fn expired_or_too_large_version_lists_the_newest() {
 }
 
 /// A version that is too large is reported in three forms. A timeout is not mistaken for it.
-// contract: L-02
+// contract: L-02e
 #[test]
 fn too_large_version_has_three_forms() {
     for error in too_large() {
@@ -307,7 +307,7 @@ fn too_large_version_has_three_forms() {
 }
 
 /// A failed list is retried after a delay, and the error hook receives the failure.
-// contract
+// contract: R-01a, R-10a
 #[tokio::test(start_paused = true)]
 async fn failed_list_is_retried_after_a_delay() {
     let run = start(
@@ -332,7 +332,7 @@ async fn failed_list_is_retried_after_a_delay() {
     run.stop().await;
 }
 
-// contract: R-01
+// contract: R-01a
 #[tokio::test(start_paused = true)]
 async fn unanswered_list_times_out() {
     let options = steady().list_timeout(30 * SECOND);
@@ -343,7 +343,7 @@ async fn unanswered_list_times_out() {
 }
 
 /// An undecodable object of a list is reported, and its known state stays.
-// contract: L-08
+// contract: L-08a, L-08b, L-08c
 #[tokio::test(start_paused = true)]
 async fn undecodable_listed_object_keeps_known_state() {
     let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
@@ -395,7 +395,7 @@ async fn retained_item_does_not_retain_its_page() {
 }
 
 /// The consistency check lists again at the same version and reports the differences.
-// contract: R-13
+// contract: R-13a, R-13b, R-13d
 #[tokio::test(start_paused = true)]
 async fn consistency_check_reports_differences() {
     let run = start_with(
@@ -416,7 +416,7 @@ async fn consistency_check_reports_differences() {
     run.stop().await;
 }
 
-// contract: R-13
+// contract: R-13b
 #[tokio::test(start_paused = true)]
 async fn consistency_check_ignores_unreadable_objects() {
     let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
@@ -436,7 +436,7 @@ async fn consistency_check_ignores_unreadable_objects() {
     run.stop().await;
 }
 
-// contract: R-13
+// contract: R-13a
 #[tokio::test(start_paused = true)]
 async fn no_second_list_without_consistency_check() {
     let run = start(script().list(list(7, &[("a", 1)])).watch(hang()));
@@ -446,7 +446,7 @@ async fn no_second_list_without_consistency_check() {
 }
 
 /// The consistency check compares keys and versions once, and ends no list or watch.
-// contract: R-13
+// contract: R-13a, R-13b, R-13c, R-13d
 #[tokio::test(start_paused = true)]
 async fn consistency_check_compares_keys_and_versions() {
     let with_value = |value: u64| List::new([Arc::new(kinformer_testing::Item::of("a", 1, value))], 7);

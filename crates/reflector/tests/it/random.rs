@@ -211,7 +211,7 @@ fn after(ms: u64) -> tokio::time::Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // contract: I-02, I-03, R-05, R-08, R-14, R-15, L-08
+    // contract: I-02, I-03, R-05a, R-08a, R-14e, R-15a, L-08b
     #[test]
     fn sink_ends_up_equal_to_the_server(
         kind in any::<u8>(),

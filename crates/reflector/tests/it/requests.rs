@@ -189,7 +189,7 @@ fn eager() -> ReflectorOptions {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // contract: R-21
+    // contract: R-21a, R-21c
     #[test]
     fn request_limit_holds_for_all_answers(
         bytes in prop::collection::vec(any::<u8>(), 1..60),
@@ -248,7 +248,7 @@ where
     (requests, metrics.lists, metrics.very_short_watches)
 }
 
-// contract
+// contract: R-21a, R-06
 #[tokio::test(start_paused = true)]
 async fn watches_with_one_event_cause_no_tight_loop() {
     let bookmark = |version| WatchEvent::bookmark(version);
@@ -269,7 +269,7 @@ async fn watches_with_one_event_cause_no_tight_loop() {
 }
 
 /// A delay follows five very short watches in a row, even if they delivered events.
-// contract: R-20
+// contract: R-20b
 #[tokio::test(start_paused = true)]
 async fn five_very_short_watches_cause_a_delay() {
     let short = |version: u64| WatchScript::new().bookmark(version);
@@ -293,7 +293,7 @@ async fn five_very_short_watches_cause_a_delay() {
 }
 
 /// A request that the limit delays is visible as a state, is counted, and does not stop resyncs.
-// contract: R-21
+// contract: R-21a, R-21d
 #[tokio::test(start_paused = true)]
 async fn delayed_request_is_visible_and_keeps_resyncs() {
     let options = eager().resync_period(3 * SECOND);
@@ -310,7 +310,7 @@ async fn delayed_request_is_visible_and_keeps_resyncs() {
     run.stop().await;
 }
 
-// contract: R-21
+// contract: R-21a
 #[tokio::test(start_paused = true)]
 async fn request_limit_can_be_switched_off() {
     let mut source = script().list(list(7, &[]));
@@ -326,7 +326,7 @@ async fn request_limit_can_be_switched_off() {
     run.stop().await;
 }
 
-// contract: R-20
+// contract: R-20a
 #[tokio::test(start_paused = true)]
 async fn watches_ended_together_reopen_at_random_times() {
     let mut pauses = Vec::new();
@@ -343,7 +343,7 @@ async fn watches_ended_together_reopen_at_random_times() {
     assert!(pauses[19] - pauses[0] > SECOND / 20, "not random: {pauses:?}");
 }
 
-// contract: R-01
+// contract: R-01c
 #[tokio::test(start_paused = true)]
 async fn clock_jump_during_a_delay_causes_one_request() {
     let run = start(

@@ -24,7 +24,7 @@ fn listed() -> ScriptedSource<Item> {
     script().list(list(7, &[("a", 1)]))
 }
 
-// contract: R-02
+// contract: R-02a
 #[tokio::test(start_paused = true)]
 async fn cancel_before_the_start_sends_no_request() {
     let (source, sink) = (Arc::new(listed()), Arc::new(RecordingSink::<Item>::new()));
@@ -37,7 +37,7 @@ async fn cancel_before_the_start_sends_no_request() {
     assert_eq!(handle.state(), ReflectorState::Stopped(StopReason::Cancelled));
 }
 
-// contract
+// contract: R-01e, R-02b
 #[tokio::test(start_paused = true)]
 async fn cancel_ends_every_wait_and_closes_the_watch() {
     use kinformer_reflector::WatchListSupport;
@@ -67,7 +67,7 @@ async fn cancel_ends_every_wait_and_closes_the_watch() {
     }
 }
 
-// contract: R-02
+// contract: R-02b
 #[tokio::test(start_paused = true)]
 async fn dropped_run_closes_watch_and_notifies_handles() {
     let run = start(listed().watch(hang()));
@@ -84,7 +84,7 @@ async fn dropped_run_closes_watch_and_notifies_handles() {
     assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, Some(StopReason::Dropped));
 }
 
-// contract: R-02
+// contract: R-01a
 #[tokio::test(start_paused = true)]
 async fn dropped_waits_lose_nothing() {
     let reflector = Reflector::new("test", Arc::new(listed().watch(hang())), RecordingSink::new());
@@ -101,7 +101,7 @@ async fn dropped_waits_lose_nothing() {
 }
 
 /// The timer checks for due resyncs, then resyncs. The watch stays open.
-// contract: R-09
+// contract: R-09a, R-09b
 #[tokio::test(start_paused = true)]
 async fn due_resync_keeps_the_watch_open() {
     let checks = Arc::new(AtomicUsize::new(0));
@@ -124,7 +124,7 @@ async fn due_resync_keeps_the_watch_open() {
     run.stop().await;
 }
 
-// contract: R-09
+// contract: R-09c
 #[tokio::test(start_paused = true)]
 async fn failed_resync_reopens_watch_without_a_list() {
     let run = start_with(listed().watch(hang()).watch(hang()), steady().resync_period(10 * SECOND));
@@ -138,7 +138,7 @@ async fn failed_resync_reopens_watch_without_a_list() {
 }
 
 /// Resyncs continue while no watch can be opened, and under a flood of events.
-// contract: R-09
+// contract: R-09b
 #[tokio::test(start_paused = true)]
 async fn resyncs_continue_without_watch_and_under_load() {
     let minute = Duration::from_secs(60);
@@ -165,7 +165,7 @@ async fn resyncs_continue_without_watch_and_under_load() {
     run.stop().await;
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[tokio::test(start_paused = true)]
 async fn full_sink_pauses_the_watch_without_loss() {
     let mut script = WatchScript::new();
@@ -190,7 +190,7 @@ async fn full_sink_pauses_the_watch_without_loss() {
     run.stop().await;
 }
 
-// contract: Q-16
+// contract: Q-16b
 #[tokio::test(start_paused = true)]
 async fn event_rejected_by_a_full_sink_is_repeated() {
     let run = start_with(
@@ -208,7 +208,7 @@ async fn event_rejected_by_a_full_sink_is_repeated() {
     run.stop().await;
 }
 
-// contract: R-10
+// contract: R-10a
 #[tokio::test(start_paused = true)]
 async fn sink_errors_are_reported_and_not_fatal() {
     let run = start_with(
@@ -228,7 +228,7 @@ async fn sink_errors_are_reported_and_not_fatal() {
     run.stop().await;
 }
 
-// contract: R-10
+// contract: R-10a
 #[tokio::test(start_paused = true)]
 async fn failed_or_panicked_sink_gets_a_new_list() {
     let run = start_with(
@@ -252,7 +252,7 @@ async fn failed_or_panicked_sink_gets_a_new_list() {
     run.stop().await;
 }
 
-// contract: R-01
+// contract: R-01a
 #[tokio::test(start_paused = true)]
 async fn closed_sink_stops_the_reflector() {
     for close_first in [true, false] {
@@ -270,7 +270,7 @@ async fn closed_sink_stops_the_reflector() {
     }
 }
 
-// contract: I-08
+// contract: I-08a, I-08b
 #[tokio::test(start_paused = true)]
 async fn first_list_wakes_all_waits() {
     let run = start_with(script().list_error(refused()).list(list(7, &[])).watch(hang()), steady());
@@ -290,7 +290,7 @@ async fn first_list_wakes_all_waits() {
     run.stop().await;
 }
 
-// contract: I-08
+// contract: I-08c
 #[tokio::test(start_paused = true)]
 async fn wait_for_first_list_ends_with_the_reflector() {
     let run = start(script().hang());
@@ -301,7 +301,7 @@ async fn wait_for_first_list_ends_with_the_reflector() {
     assert!(matches!(waiting.await.unwrap(), Err(SourceError::NotSynced { last_error: None, .. })));
 }
 
-// contract: R-10
+// contract: R-10a
 #[tokio::test(start_paused = true)]
 async fn panicking_hook_does_not_stop_the_reflector() {
     let source = Arc::new(script().list_error(refused()).list(list(7, &[])).watch(hang()));
@@ -324,7 +324,7 @@ impl ListerWatcher<Item> for OnlyList {
     }
 }
 
-// contract: L-03, R-05
+// contract: L-03b, R-05a
 #[tokio::test(start_paused = true)]
 async fn list_only_source_is_listed_per_watch_timeout() {
     let options = steady().min_watch_timeout_unbounded(Duration::from_secs(60));
@@ -364,7 +364,7 @@ impl Sink<Item> for Drain {
 }
 
 /// A source that always has another event does not block other tasks, and can be cancelled.
-// contract: R-02
+// contract: R-01a
 #[tokio::test(start_paused = true)]
 async fn busy_source_yields_and_can_be_cancelled() {
     let reflector = Reflector::new("test", Flood, Drain);

@@ -28,7 +28,7 @@ fn degraded_at_twenty() -> ScriptedSource<Item> {
 }
 
 /// A healing list below the requested version leads to a list of the newest state.
-// contract
+// contract: R-15e, R-17b, R-17e
 #[tokio::test(start_paused = true)]
 async fn outdated_healing_list_relists_the_newest() {
     let source = degraded_at_twenty()
@@ -43,7 +43,7 @@ async fn outdated_healing_list_relists_the_newest() {
     run.stop().await;
 }
 
-// contract
+// contract: R-15e, R-17e
 #[tokio::test(start_paused = true)]
 async fn degraded_reflector_follows_a_restored_server() {
     // As kube-apiserver behaves: the version is too large for a list, and a watch stays silent.
@@ -78,7 +78,7 @@ impl Object for Keyless {
     }
 }
 
-// contract: R-15, I-11
+// contract: R-15e, R-15f, I-11d
 #[tokio::test(start_paused = true)]
 async fn keyless_initial_event_degrades_the_reflector() {
     let item = |name| Arc::new(Keyless(name));
@@ -131,7 +131,7 @@ impl ListerWatcher<Item> for ShortWatches {
 }
 
 /// Watches that use up the limit on requests do not prevent requests for the newest version.
-// contract
+// contract: R-18e, R-21c
 #[tokio::test(start_paused = true)]
 async fn request_limit_leaves_room_for_version_probes() {
     let source =
@@ -148,7 +148,7 @@ async fn request_limit_leaves_room_for_version_probes() {
     task.await.unwrap();
 }
 
-// contract
+// contract: R-01b, R-15e
 #[tokio::test(start_paused = true)]
 async fn healing_lists_do_not_lengthen_watch_delays() {
     let mut source = script().list(incomplete(20));

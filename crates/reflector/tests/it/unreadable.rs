@@ -45,7 +45,7 @@ fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, SourceError>)
 }
 
 /// A broken event ends the watch, and the next watch starts before the event.
-// contract: R-14
+// contract: R-14a, R-14c, R-14d, R-14e
 #[tokio::test(start_paused = true)]
 async fn next_watch_starts_before_a_broken_event() {
     for event in broken_events() {
@@ -70,7 +70,7 @@ async fn next_watch_starts_before_a_broken_event() {
 }
 
 /// A second broken event after the same version leads to a list.
-// contract: R-14
+// contract: R-14f
 #[tokio::test(start_paused = true)]
 async fn second_broken_event_leads_to_a_list() {
     for (first, second) in broken_events().into_iter().zip(broken_events()) {
@@ -93,7 +93,7 @@ async fn second_broken_event_leads_to_a_list() {
     }
 }
 
-// contract: R-14
+// contract: R-14f
 #[tokio::test(start_paused = true)]
 async fn progress_resets_the_count_of_broken_events() {
     let broken = |version| {
@@ -132,7 +132,7 @@ impl Sink<Item> for TwoErrors {
 }
 
 /// An object without a key breaks the watch, even if the sink reports another error of the object as well.
-// contract: R-14
+// contract: R-14a, R-14e
 #[tokio::test(start_paused = true)]
 async fn object_without_a_key_breaks_the_watch() {
     let source = Arc::new(
@@ -162,7 +162,7 @@ fn incomplete(version: u64) -> [List<Item>; 2] {
 }
 
 /// An incomplete list is applied. Missing objects are deleted once a list is complete.
-// contract: R-15
+// contract: R-15a, R-15b, R-15c, R-15d, R-15e, R-15f, R-15g
 #[tokio::test(start_paused = true)]
 async fn incomplete_list_deletes_nothing() {
     for kind in [0, 1] {
@@ -206,7 +206,7 @@ async fn incomplete_list_deletes_nothing() {
     }
 }
 
-// contract: R-15
+// contract: R-15b, R-15h
 #[tokio::test(start_paused = true)]
 async fn incomplete_first_list_counts_as_the_first() {
     for kind in [0, 1] {
@@ -237,7 +237,7 @@ async fn incomplete_first_list_counts_as_the_first() {
     }
 }
 
-// contract: R-15
+// contract: R-15a, R-15e
 #[tokio::test(start_paused = true)]
 async fn repeated_incomplete_lists_back_off() {
     let mut source = listed().watch_error(expired());
@@ -259,7 +259,7 @@ async fn repeated_incomplete_lists_back_off() {
     run.stop().await;
 }
 
-// contract: R-15
+// contract: R-15d, R-15e, R-15f
 #[tokio::test(start_paused = true)]
 async fn watch_resumes_after_a_failed_healing_list() {
     let run = start_with(
@@ -282,7 +282,7 @@ async fn watch_resumes_after_a_failed_healing_list() {
 }
 
 /// While the reflector is degraded, neither a failed nor an unanswered watch delays the next list.
-// contract: R-15
+// contract: R-15e
 #[tokio::test(start_paused = true)]
 async fn failed_watch_does_not_delay_a_healing_list() {
     let degraded = || listed().watch_error(expired()).list(list(9, &[]).undecodable([nameless(0)]));
@@ -311,7 +311,7 @@ impl Object for MayPanic {
     }
 }
 
-// contract: R-15
+// contract: R-15a, R-15b, R-15c, I-11d
 #[tokio::test(start_paused = true)]
 async fn object_whose_key_panics_is_unreadable() {
     let objects = |names: &[Option<&'static str>]| {
@@ -335,7 +335,7 @@ async fn object_whose_key_panics_is_unreadable() {
 }
 
 /// A source without versions is listed again, and its incomplete list is applied.
-// contract: R-15
+// contract: R-15e, R-15g
 #[tokio::test(start_paused = true)]
 async fn incomplete_unversioned_list_is_applied() {
     let run = start_with(

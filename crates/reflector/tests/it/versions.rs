@@ -34,7 +34,7 @@ fn to_twenty() -> WatchScript<Item> {
 }
 
 /// An event below the requested version proves that the versions have gone back.
-// contract: R-17
+// contract: R-17a, R-17c, R-17d, R-17e
 #[tokio::test(start_paused = true)]
 async fn outdated_event_leads_to_a_list_of_the_newest() {
     let bad = || DecodeError::new("bad").key("a".parse().unwrap()).event_type(EventType::Modified);
@@ -109,7 +109,7 @@ fn server(mode: WatchListMode) -> (FakeSource<Item>, ReflectorOptions) {
 }
 
 /// One absurd version is found within two minutes of silence.
-// contract, I-03
+// contract: R-17e, R-18b, R-18e, I-03
 #[tokio::test(start_paused = true)]
 async fn absurd_version_is_found_after_silence() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
@@ -131,7 +131,7 @@ async fn absurd_version_is_found_after_silence() {
     }
 }
 
-// contract, I-03
+// contract: R-17e, R-18e, I-03
 #[tokio::test(start_paused = true)]
 async fn restored_server_is_relisted() {
     for mode in [WatchListMode::Auto, WatchListMode::Off] {
@@ -152,7 +152,7 @@ async fn restored_server_is_relisted() {
     }
 }
 
-// contract: R-17
+// contract: R-17f
 #[tokio::test(start_paused = true)]
 async fn versions_that_prove_nothing_lead_to_no_list() {
     let text = |version: &str| {
@@ -184,7 +184,7 @@ async fn versions_that_prove_nothing_lead_to_no_list() {
 }
 
 /// A list below the requested version is not stored.
-// contract
+// contract: R-08c, R-08d, R-17b, R-17c, R-17e
 #[tokio::test(start_paused = true)]
 async fn outdated_list_is_replaced_by_the_newest() {
     let run = start(
@@ -202,7 +202,7 @@ async fn outdated_list_is_replaced_by_the_newest() {
 }
 
 /// A watch-list below the requested version is not stored.
-// contract
+// contract: R-08c, R-08d, R-17b, R-17c, R-17e
 #[tokio::test(start_paused = true)]
 async fn outdated_watch_list_is_replaced_by_the_newest() {
     let initial =
@@ -238,7 +238,7 @@ async fn pass(run: &Run, time: Duration) {
 }
 
 /// After 90 seconds of silence, the newest version is requested. The watch stays open.
-// contract: R-18
+// contract: R-18b, R-18c
 #[tokio::test(start_paused = true)]
 async fn silent_watch_is_probed_after_90_seconds() {
     let script = WatchScript::new()
@@ -263,7 +263,7 @@ async fn silent_watch_is_probed_after_90_seconds() {
     run.stop().await;
 }
 
-// contract: R-18
+// contract: R-18b
 #[tokio::test(start_paused = true)]
 async fn silence_includes_watches_that_end_in_time() {
     let options = ReflectorOptions::new().min_watch_timeout_unbounded(10 * SECOND).stall_margin(20 * SECOND);
@@ -280,7 +280,7 @@ async fn silence_includes_watches_that_end_in_time() {
     run.stop().await;
 }
 
-// contract: R-18
+// contract: R-18b
 #[tokio::test(start_paused = true)]
 async fn probes_of_silent_watches_are_spread_out() {
     let mut ends = Vec::new();
@@ -297,7 +297,7 @@ async fn probes_of_silent_watches_are_spread_out() {
 }
 
 /// After a watch that ended early, the newest version is requested once the next watch is open.
-// contract: R-18
+// contract: R-18a, R-18c
 #[tokio::test(start_paused = true)]
 async fn watch_that_ended_early_leads_to_a_probe() {
     let after = |time: Duration| WatchScript::new().bookmark(8).after(time);
@@ -326,7 +326,7 @@ async fn watch_that_ended_early_leads_to_a_probe() {
 }
 
 /// A newest version below the last one ends the watch, and the newest state is listed.
-// contract: R-18
+// contract: R-18a, R-18e
 #[tokio::test(start_paused = true)]
 async fn lower_newest_version_leads_to_a_list() {
     let run = start(
@@ -349,7 +349,7 @@ async fn lower_newest_version_leads_to_a_list() {
 }
 
 /// A probe that fails or times out does not end the watch.
-// contract: R-18
+// contract: R-18c, R-18f
 #[tokio::test(start_paused = true)]
 async fn failed_probe_is_reported_and_repeated() {
     let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
@@ -375,7 +375,7 @@ async fn failed_probe_is_reported_and_repeated() {
     run.stop().await;
 }
 
-// contract: R-18
+// contract: R-18c
 #[tokio::test(start_paused = true)]
 async fn hanging_probe_does_not_stop_the_watch() {
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
@@ -433,7 +433,7 @@ impl ListerWatcher<Item> for Unanswered {
 }
 
 /// A source that cannot report its newest version is probed once. A source whose versions do not compare is not probed.
-// contract: R-18
+// contract: R-18g
 #[tokio::test(start_paused = true)]
 async fn source_without_newest_version_is_not_probed() {
     // It cannot report its newest version. It is probed once.
@@ -504,7 +504,7 @@ impl ListerWatcher<Item> for OfMany {
 }
 
 /// If they lose their connections together, ten of them probe at once and then five a second.
-// contract: R-19
+// contract: R-19a, R-19b
 #[tokio::test(start_paused = true)]
 async fn probe_budget_limits_a_thousand_reflectors() {
     let many = Many { sources: (0..1000).map(|_| FakeSource::new()).collect(), probe_log: Arc::default() };
@@ -544,7 +544,7 @@ async fn probe_budget_limits_a_thousand_reflectors() {
     }
 }
 
-// contract: R-18
+// contract: R-18f
 #[tokio::test(start_paused = true)]
 async fn status_429_for_a_consistent_read_is_retried() {
     // kube-apiserver 1.37 with `ConsistentListFromCacheSkipTimeoutFallback`.

@@ -22,7 +22,7 @@ fn hang() -> WatchScript<Item> {
 }
 
 /// The events of a watch-list are gathered until the closing bookmark. The stream then continues as the watch.
-// contract: L-04
+// contract: L-04a, L-04b, L-04c
 #[tokio::test(start_paused = true)]
 async fn watch_list_is_applied_at_its_closing_bookmark() {
     let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Added);
@@ -65,7 +65,7 @@ async fn watch_list_is_applied_at_its_closing_bookmark() {
 }
 
 /// After a 410, the watch-list is requested at the last version, and after another 410 at the newest.
-// contract: L-04, R-05
+// contract: L-04a, R-05a, R-05b
 #[tokio::test(start_paused = true)]
 async fn watch_list_after_410_is_at_the_last_version() {
     let run = start(
@@ -81,7 +81,7 @@ async fn watch_list_after_410_is_at_the_last_version() {
 }
 
 /// A refused watch-list falls back to a list, and the refusal is remembered for the server.
-// contract: L-05
+// contract: L-05a, L-05b
 #[tokio::test(start_paused = true)]
 async fn refused_watch_list_falls_back_to_a_list() {
     for error in [status(400, "BadRequest"), status(422, "Invalid"), status(422, "")] {
@@ -108,7 +108,7 @@ async fn refused_watch_list_falls_back_to_a_list() {
 }
 
 /// Any other error falls back to a list as well. It counts as a refusal once a list succeeds.
-// contract: L-05
+// contract: L-05a, L-05b
 #[tokio::test(start_paused = true)]
 async fn failed_watch_list_falls_back_to_a_list() {
     let support = WatchListSupport::new();
@@ -139,7 +139,7 @@ async fn failed_watch_list_falls_back_to_a_list() {
 }
 
 /// A refused connection and 429 lead to another watch-list after a delay, without a limit.
-// contract: L-05
+// contract: L-05c
 #[tokio::test(start_paused = true)]
 async fn refused_connection_and_429_always_retry() {
     let mut source = able();
@@ -155,7 +155,7 @@ async fn refused_connection_and_429_always_retry() {
 }
 
 /// A watch-list that ends early is retried from the beginning. After the fifth failure, a list replaces it.
-// contract: L-04, L-06
+// contract: L-04a, L-06
 #[tokio::test(start_paused = true)]
 async fn watch_list_that_ends_early_is_retried() {
     let early = || WatchScript::new().added(Item::new("half", 1));
@@ -219,7 +219,7 @@ async fn unanswered_watch_list_falls_back_to_a_list() {
     run.stop().await;
 }
 
-// contract: L-05
+// contract: L-05e
 #[tokio::test(start_paused = true)]
 async fn mode_off_requests_no_watch_list() {
     let options = ReflectorOptions::new().watch_list(WatchListMode::Off);
@@ -306,7 +306,7 @@ async fn repeated_key_replaces_its_object() {
 }
 
 /// An unreadable event fails the watch-list. The second time, a list replaces the watch-list.
-// contract: R-14
+// contract: R-14g, R-14h, R-14i
 #[tokio::test(start_paused = true)]
 async fn unreadable_event_fails_the_watch_list() {
     let key = || "x".parse().unwrap();
@@ -362,7 +362,7 @@ async fn watch_list_that_lost_its_version_is_rejected() {
     run.stop().await;
 }
 
-// contract: L-05
+// contract: L-05d
 #[tokio::test(start_paused = true)]
 async fn watch_list_needs_support_or_mode_always() {
     let run = start(script().list(list(7, &[])).watch(WatchScript::new().hang()));

@@ -27,7 +27,7 @@ fn options_of(call: &Call) -> kinformer_reflector::WatchOptions {
 }
 
 /// Every event reaches the sink in order and moves the last version.
-// contract: R-08
+// contract: R-08a, R-08c
 #[tokio::test(start_paused = true)]
 async fn events_reach_the_sink_in_order() {
     let run = start(
@@ -54,7 +54,7 @@ async fn events_reach_the_sink_in_order() {
 }
 
 /// Initial events do not move the last version until another event arrives.
-// contract: R-08
+// contract: R-08b
 #[tokio::test(start_paused = true)]
 async fn initial_events_do_not_move_the_version() {
     for version in [0_u64, 5] {
@@ -89,7 +89,7 @@ async fn initial_events_do_not_move_the_version() {
 }
 
 /// A watch requests bookmarks and a random timeout between the minimum and twice the minimum.
-// contract: L-03
+// contract: L-03a, L-03b, L-03c
 #[tokio::test(start_paused = true)]
 async fn watch_requests_bookmarks_and_a_random_timeout() {
     let minutes = |n: u64| Duration::from_secs(60 * n);
@@ -118,7 +118,7 @@ async fn watch_requests_bookmarks_and_a_random_timeout() {
     }
 }
 
-// contract: L-03
+// contract: L-03c
 #[tokio::test(start_paused = true)]
 async fn unbounded_watch_timeout_may_be_shorter() {
     let options = ReflectorOptions::new().min_watch_timeout_unbounded(SECOND);
@@ -129,7 +129,7 @@ async fn unbounded_watch_timeout_may_be_shorter() {
 }
 
 /// A watch that ends without an error is reopened within half a second, without a list.
-// contract
+// contract: R-01a, R-20a
 #[tokio::test(start_paused = true)]
 async fn ended_watch_is_reopened_without_a_list() {
     let run = start(
@@ -167,7 +167,7 @@ async fn refused_connection_and_429_are_always_retried() {
     run.stop().await;
 }
 
-// contract
+// contract: R-03, R-20d, R-20e
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honored() {
     let requested: SourceError =
@@ -214,7 +214,7 @@ async fn internal_errors_relist_after_their_window() {
 }
 
 /// A 410 at the start of a watch or in its stream leads to a list after a delay.
-// contract: R-05
+// contract: R-05a
 #[tokio::test(start_paused = true)]
 async fn status_410_leads_to_a_list_after_a_delay() {
     let run = start(
@@ -232,7 +232,7 @@ async fn status_410_leads_to_a_list_after_a_delay() {
     run.stop().await;
 }
 
-// contract: R-05
+// contract: R-05b
 #[tokio::test(start_paused = true)]
 async fn version_expired_twice_is_not_listed_again() {
     let run = start(
@@ -248,7 +248,7 @@ async fn version_expired_twice_is_not_listed_again() {
     run.stop().await;
 }
 
-// contract: R-05
+// contract: R-05b, R-08d
 #[tokio::test(start_paused = true)]
 async fn version_too_large_for_watch_lists_the_newest() {
     let error = || {
@@ -283,7 +283,7 @@ async fn fifth_very_short_watch_leads_to_a_list() {
     run.stop().await;
 }
 
-// contract: R-07
+// contract: R-07a, R-07b
 #[tokio::test(start_paused = true)]
 async fn unexpected_events_are_reported_and_skipped() {
     let run = start(
@@ -306,7 +306,7 @@ async fn unexpected_events_are_reported_and_skipped() {
 }
 
 /// Undecodable events are reported, counted and skipped, but deletions are applied.
-// contract: L-08
+// contract: L-08a, L-08b, L-08d, L-08e
 #[tokio::test(start_paused = true)]
 async fn only_deletions_of_undecodable_events_apply() {
     let bad = |key: &str, event_type, version: u64| {
@@ -357,7 +357,7 @@ async fn half_open_watch_is_abandoned() {
     }
 }
 
-// contract: L-10, R-10
+// contract: L-10, R-10a
 #[tokio::test(start_paused = true)]
 async fn status_in_the_stream_is_a_typed_error() {
     let run = start(
@@ -375,7 +375,7 @@ async fn status_in_the_stream_is_a_typed_error() {
 }
 
 /// Any other error leads to another watch; the fifth in a row leads to a list.
-// contract: R-10
+// contract: R-10a
 #[tokio::test(start_paused = true)]
 async fn fifth_failed_watch_leads_to_a_list() {
     let run = start(
@@ -415,7 +415,7 @@ async fn store_read_error_leads_to_a_list() {
 }
 
 /// Delays double with jitter up to a bound, and start over after a time without a delay.
-// contract: R-01
+// contract: R-01b, R-01c
 #[tokio::test(start_paused = true)]
 async fn delays_double_with_jitter_up_to_a_bound() {
     let mut source = listed();
@@ -440,7 +440,7 @@ async fn delays_double_with_jitter_up_to_a_bound() {
     run.stop().await;
 }
 
-// contract: R-01
+// contract: R-01d
 #[tokio::test(start_paused = true)]
 async fn custom_backoff_repeats_its_last_delay() {
     let backoff = kinformer_reflector::Backoff::from_delays(|| [2 * SECOND, 3 * SECOND].into_iter());
@@ -454,7 +454,7 @@ async fn custom_backoff_repeats_its_last_delay() {
     run.stop().await;
 }
 
-// contract
+// contract: R-01a, R-03
 #[tokio::test(start_paused = true)]
 async fn delay_between_attempts_is_a_visible_state() {
     let run = start_with(listed().watch_error(refused()).watch(hang()), steady());

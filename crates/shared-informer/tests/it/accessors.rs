@@ -266,7 +266,7 @@ fn hide_expected_panics() {
     }));
 }
 
-// contract: S-08, I-11
+// contract: S-08b, S-08c, I-11a, I-11b, I-11c
 #[test]
 fn panicking_accessor_harms_no_other_object() {
     hide_expected_panics();

@@ -38,7 +38,7 @@ fn internal() -> SourceError {
 }
 
 /// When a handler receives a state, the store and its indexes include this state or a later one.
-// contract: I-01
+// contract: I-01, Q-18d
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_and_index_include_delivered_state() {
     for queue in QUEUES {
@@ -225,7 +225,7 @@ async fn indexes_can_be_added_until_the_stop() {
     assert!(informer.store().by_index("late", "kitchen").is_err(), "nothing was added");
 }
 
-// contract: I-06, P-03
+// contract: I-06a, I-06b, P-03
 #[tokio::test(start_paused = true)]
 async fn relist_delivers_only_changes_and_deletions() {
     for queue in QUEUES {
@@ -276,7 +276,7 @@ async fn relist_delivers_only_changes_and_deletions() {
 }
 
 /// A handler that is due for a resync receives every object.
-// contract: P-04
+// contract: P-04a, P-04b, P-04e
 #[tokio::test(start_paused = true)]
 async fn due_handler_receives_every_object() {
     for queue in QUEUES {
@@ -367,7 +367,7 @@ fn not_synced(error: Error) -> NotSynced {
 }
 
 /// A wait for the sync that fails reports the progress of the informer and its last error.
-// contract: I-08
+// contract: I-08b, I-08c
 #[tokio::test(start_paused = true)]
 async fn failed_wait_for_sync_reports_the_reason() {
     let source = FakeSource::<Item>::new().without_watch_list();
@@ -405,7 +405,7 @@ async fn failed_wait_for_sync_reports_the_reason() {
 }
 
 /// The list has arrived, and a handler with back-pressure blocks its processing.
-// contract: I-08
+// contract: I-08b
 #[tokio::test(start_paused = true)]
 async fn failed_wait_for_sync_reports_processing() {
     let source = FakeSource::new();
@@ -425,7 +425,7 @@ async fn failed_wait_for_sync_reports_processing() {
 }
 
 /// Paused time advances only by timers, so a wait that polled periodically would be woken more often.
-// contract: I-08
+// contract: I-08a
 #[tokio::test(start_paused = true)]
 async fn wait_for_sync_is_woken_once() {
     let source = FakeSource::<Item>::new();
@@ -452,7 +452,7 @@ async fn wait_for_sync_is_woken_once() {
 }
 
 /// A handler that is added while objects change misses no event and receives none twice.
-// contract: P-05
+// contract: P-05b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_added_under_load_misses_no_event() {
     for queue in QUEUES {
@@ -502,7 +502,7 @@ async fn handler_added_under_load_misses_no_event() {
 }
 
 /// A handler has synced when the informer has synced and the handler has processed the initial list.
-// contract: P-06
+// contract: P-06a, P-06b, P-06c
 #[tokio::test(start_paused = true)]
 async fn handler_syncs_after_informer_and_own_list() {
     let source = FakeSource::new().without_watch_list();

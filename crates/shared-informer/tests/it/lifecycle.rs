@@ -29,7 +29,7 @@ fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
     assert!(informer.stream().is_err());
 }
 
-// contract: I-05, I-08
+// contract: I-05b, I-05c, I-08c
 #[tokio::test(start_paused = true)]
 async fn discard_ends_an_informer_without_a_run() {
     let informer = informer(&FakeSource::new());
@@ -49,7 +49,7 @@ async fn discard_ends_an_informer_without_a_run() {
     assert!(!informer.discard(), "it has stopped");
 }
 
-// contract: I-05, I-08
+// contract: I-05a, I-08a
 #[tokio::test(start_paused = true)]
 async fn dropped_waits_lose_nothing() {
     let source = FakeSource::new();
@@ -76,7 +76,7 @@ async fn dropped_waits_lose_nothing() {
     informer.stopped().now_or_never().unwrap();
 }
 
-// contract: I-05
+// contract: I-05a
 #[tokio::test(start_paused = true)]
 async fn running_informer_is_not_discarded() {
     let informer = informer(&FakeSource::new());
@@ -86,7 +86,7 @@ async fn running_informer_is_not_discarded() {
     running.stop().await.unwrap();
 }
 
-// contract: I-05
+// contract: I-05a, I-05b, I-05c, I-05d
 #[tokio::test(start_paused = true)]
 async fn informer_reports_start_sync_and_stop() {
     let source = FakeSource::new();
@@ -172,7 +172,7 @@ async fn unpolled_run_does_not_start_the_informer() {
 }
 
 /// A dropped run stops the informer at every stage.
-// contract: I-05, P-14
+// contract: I-05a, I-05b, P-14a
 #[tokio::test(start_paused = true)]
 async fn dropped_run_stops_the_informer() {
     for polls in 1..20 {
@@ -205,7 +205,7 @@ async fn dropped_run_stops_the_informer() {
     }
 }
 
-// contract: I-05
+// contract: I-05d
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_several_concurrent_runs_succeeds() {
     for _ in 0..50 {
@@ -224,7 +224,7 @@ async fn one_of_several_concurrent_runs_succeeds() {
     }
 }
 
-// contract: I-05, P-13
+// contract: I-05b, P-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_added_during_stop_is_refused_or_ended() {
     let before = alive();
@@ -267,7 +267,7 @@ async fn handler_added_during_stop_is_refused_or_ended() {
 }
 
 /// Many informers with handlers of every kind leave no task behind.
-// contract: P-14
+// contract: P-14a
 #[tokio::test(start_paused = true)]
 async fn many_stopped_informers_leave_no_task() {
     let before = alive();
@@ -300,7 +300,7 @@ async fn many_stopped_informers_leave_no_task() {
 }
 
 /// A stuck handler is named in the error, and dropped after the grace period.
-// contract: P-14
+// contract: P-14a
 #[tokio::test(start_paused = true)]
 async fn stuck_handler_is_dropped_after_grace_period() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
@@ -340,7 +340,7 @@ async fn stuck(buffer: Buffer) {
 }
 
 /// Handlers sync after the last of the awaited lists.
-// contract: F-16
+// contract: F-16c, F-16g
 #[tokio::test(start_paused = true)]
 async fn awaited_lists_end_their_own_waits() {
     let source = FakeSource::<Item>::new();

@@ -40,7 +40,7 @@ impl Process<Item> for Panicking {
     }
 }
 
-// contract: I-12
+// contract: I-12a, I-12b
 #[tokio::test(start_paused = true)]
 async fn list_with_a_lost_batch_does_not_sync() {
     let source = FakeSource::new();

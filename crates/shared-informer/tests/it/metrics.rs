@@ -75,7 +75,7 @@ fn unreadable_once() -> ScriptedSource<Item> {
 
 /// After an incomplete list, the informer reports that it is degraded, and deletes an object only if the watch reports
 /// its deletion.
-// contract: R-15, I-09
+// contract: R-15a, R-15c, R-15d, R-15f, I-09
 #[tokio::test(start_paused = true)]
 async fn degraded_informer_deletes_only_by_watch() {
     for queue in crate::common::QUEUES {

@@ -78,7 +78,7 @@ impl Process<Item> for Store {
     }
 }
 
-// contract: I-12
+// contract: I-12a, I-12b
 #[tokio::test(start_paused = true)]
 async fn lost_first_list_is_repeated_before_the_sync() {
     for kind in 0..3 {
@@ -117,7 +117,7 @@ async fn lost_first_list_is_repeated_before_the_sync() {
 }
 
 /// A stored object is delivered even if logging its missing index entry panics.
-// contract: I-12
+// contract: I-12a
 #[tokio::test(start_paused = true)]
 async fn panicking_subscriber_loses_nothing() {
     for queue in crate::common::QUEUES {

@@ -45,7 +45,7 @@ fn record_events(informer: &SharedIndexInformer<Item>) -> Seen {
     seen
 }
 
-// contract: I-20
+// contract: I-20a, I-20b, I-20c
 #[tokio::test(start_paused = true)]
 async fn part_without_a_list_does_not_stop_others() {
     for queue in QUEUES {
@@ -90,7 +90,7 @@ async fn part_without_a_list_does_not_stop_others() {
 }
 
 /// The list of the last part completes the sync, even if it is empty.
-// contract: I-20
+// contract: I-20a
 #[tokio::test(start_paused = true)]
 async fn empty_last_part_completes_the_sync() {
     for queue in QUEUES {
@@ -362,7 +362,7 @@ async fn faulty_partition_harms_no_other_object() {
     }
 }
 
-// contract: S-16
+// contract: S-16e
 #[tokio::test(start_paused = true)]
 async fn transform_cannot_change_the_namespace() {
     for queue in QUEUES {
@@ -385,7 +385,7 @@ async fn transform_cannot_change_the_namespace() {
 }
 
 /// A queue bound of one delta with two parts that write, and a stop while one part lists.
-// contract: I-20
+// contract: I-20a
 #[tokio::test(start_paused = true)]
 async fn two_parts_share_a_queue_bound_of_one() {
     for queue in QUEUES {

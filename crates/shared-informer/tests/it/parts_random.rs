@@ -345,7 +345,7 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    // contract: I-02, I-03, I-20, I-22, Q-21, S-27
+    // contract: I-02, I-03, I-20a, I-22, Q-21a, S-27a
     #[test]
     fn namespaces_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
         for queue in KINDS {
@@ -354,7 +354,7 @@ proptest! {
     }
 
     /// One server. Each source has the objects of one part, and objects move between the parts.
-    // contract: I-03, Q-21, Q-22, S-26, S-27
+    // contract: I-03, Q-21a, Q-21b, Q-22, S-26a, S-26c, S-27a
     #[test]
     fn moving_objects_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
         for queue in KINDS {

@@ -56,7 +56,7 @@ fn unchanged(seen: &Seen) -> Vec<String> {
 }
 
 /// A resync is complete even if another one is due before its end.
-// contract: P-04, P-18
+// contract: P-04a, P-18b
 #[tokio::test(start_paused = true)]
 async fn resync_completes_before_the_next_one() {
     const OBJECTS: usize = 300;
@@ -84,7 +84,7 @@ async fn resync_completes_before_the_next_one() {
     }
 }
 
-// contract: P-04, P-18
+// contract: P-04a, P-18b
 #[tokio::test(start_paused = true)]
 async fn slow_store_loses_no_resync() {
     for queue in QUEUES {
@@ -112,7 +112,7 @@ async fn slow_store_loses_no_resync() {
 }
 
 /// While a due handler waits for its resync, further checks find it due again.
-// contract: P-18
+// contract: P-18c
 #[tokio::test(start_paused = true)]
 async fn handler_due_several_times_gets_one_resync() {
     for queue in QUEUES {
@@ -137,7 +137,7 @@ async fn handler_due_several_times_gets_one_resync() {
     }
 }
 
-// contract: P-03, I-06
+// contract: P-03, I-06a
 #[tokio::test(start_paused = true)]
 async fn relist_between_checks_delivers_only_changes() {
     for queue in QUEUES {
@@ -171,7 +171,7 @@ async fn relist_between_checks_delivers_only_changes() {
 }
 
 /// A resync that is due while the store is empty is not repeated after the first object.
-// contract: P-18
+// contract: P-18b
 #[tokio::test(start_paused = true)]
 async fn resync_of_an_empty_store_is_complete() {
     for queue in QUEUES {
@@ -190,7 +190,7 @@ async fn resync_of_an_empty_store_is_complete() {
     }
 }
 
-// contract: P-04, I-15
+// contract: P-04e, I-15
 #[tokio::test(start_paused = true)]
 async fn longest_duration_means_never() {
     let source = source(1);

@@ -156,7 +156,7 @@ async fn relisted(
 }
 
 /// A relist reuses unchanged objects and takes no memory for them.
-// contract: I-10
+// contract: I-10a, I-10b
 #[tokio::test(start_paused = true)]
 async fn relist_reuses_unchanged_objects() {
     for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
@@ -170,7 +170,7 @@ async fn relist_reuses_unchanged_objects() {
 }
 
 /// Objects without UIDs and transformed objects are not reused.
-// contract: I-10
+// contract: I-10a, I-10c
 #[tokio::test(start_paused = true)]
 async fn unidentified_objects_are_not_reused() {
     for mode in [WatchListMode::Always, WatchListMode::Off] {
@@ -182,7 +182,7 @@ async fn unidentified_objects_are_not_reused() {
     }
 }
 
-// contract: I-10, I-18
+// contract: I-10a, I-18
 #[tokio::test(start_paused = true)]
 async fn source_without_exchange_is_listed_correctly() {
     let (same, most) =

@@ -73,7 +73,7 @@ fn source() -> FakeSource<Item> {
 }
 
 /// The store and the handlers end up equal to the server.
-// contract, I-03
+// contract: R-17d, R-17e, R-18e, I-03
 #[tokio::test(start_paused = true)]
 async fn recovers_from_one_absurd_version() {
     for queue in QUEUES {
@@ -100,7 +100,7 @@ async fn recovers_from_one_absurd_version() {
 }
 
 /// The store and the handlers end up equal to the server.
-// contract, I-03
+// contract: R-17d, R-17e, R-18e, I-03
 #[tokio::test(start_paused = true)]
 async fn recovers_from_the_restore_of_a_backup() {
     for queue in QUEUES {
@@ -132,7 +132,7 @@ async fn recovers_from_the_restore_of_a_backup() {
     }
 }
 
-// contract: R-02, I-05
+// contract: I-05a
 #[test]
 fn runtime_dropped_during_relist_keeps_the_store() {
     let runtime =

@@ -292,7 +292,7 @@ fn failing_index_function_is_reported() {
     assert_eq!((values(&indexer, "failing"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
 
-// contract: S-08
+// contract: S-08b, S-08c
 #[test]
 fn transaction_applies_valid_entries_at_once() {
     let indexer = indexed();
@@ -491,7 +491,7 @@ async fn yielding_iteration_lets_others_run() {
     assert_eq!((visited, turns_at_end), (5000, 2));
 }
 
-// contract: S-16
+// contract: S-16a, S-16b, S-16c
 #[test]
 fn transform_runs_once_and_not_on_tombstones() {
     hide_expected_panics();

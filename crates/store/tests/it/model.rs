@@ -201,7 +201,7 @@ fn advance(version: &mut ResourceVersion, new: u64) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..Default::default() })]
 
-    // contract: S-02, S-03, S-04, S-08, S-09, S-10
+    // contract: S-02, S-03, S-04, S-08b, S-08c, S-09, S-10
     #[test]
     fn snapshots_match_the_model_at_their_time(steps in prop::collection::vec(any_step(), 1..80)) {
         hide_index_function_panics();

@@ -69,7 +69,7 @@ fn visible_pods(cache: &MutationCache<Pod>, nodes: &[&str]) -> Vec<Vec<String>> 
     std::iter::once(list.clone()).chain(by_node).collect()
 }
 
-// contract: S-15
+// contract: S-15a
 #[test]
 fn own_write_is_visible_until_delivered() {
     let (indexer, cache) = cache(MutationCacheOptions::default());
@@ -90,7 +90,7 @@ fn own_write_is_visible_until_delivered() {
     assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "1", "a delivered write is dropped");
 }
 
-// contract: S-15
+// contract: S-15e
 #[test]
 fn adds_are_visible_only_if_enabled() {
     let (_, hidden) = cache(MutationCacheOptions::default());
@@ -102,7 +102,7 @@ fn adds_are_visible_only_if_enabled() {
 }
 
 /// The deletion of an object drops the write to it. A write reported after the deletion does not restore the object.
-// contract: S-15
+// contract: S-15b
 #[test]
 fn deletion_drops_write_and_blocks_late_write() {
     let (_, cache) = cache(with_adds());
@@ -121,7 +121,7 @@ fn deletion_drops_write_and_blocks_late_write() {
     );
 }
 
-// contract: S-15
+// contract: S-15b
 #[test]
 fn without_uids_the_versions_decide() {
     let (_, cache) = cache(with_adds());
@@ -136,7 +136,7 @@ fn without_uids_the_versions_decide() {
     assert!(cache.get(KeyRef::named("a")).is_some());
 }
 
-// contract: S-15
+// contract: S-15a
 #[test]
 fn reported_deliveries_drop_the_write() {
     let (_, cache) = cache(with_adds());
@@ -151,7 +151,7 @@ fn reported_deliveries_drop_the_write() {
     assert!(cache.get(KeyRef::named("a")).is_some(), "the deletion is dropped once the object exists again");
 }
 
-// contract: S-15
+// contract: S-15c
 #[tokio::test(start_paused = true)]
 async fn own_write_expires() {
     let (indexer, cache) = cache(with_adds().time_to_live(Duration::from_secs(10)));
@@ -163,7 +163,7 @@ async fn own_write_expires() {
     assert_eq!(visible_pods(&cache, &["n1", "n2"]), [vec!["a@5"], vec!["a@5"], vec![]]);
 }
 
-// contract: S-15, I-15
+// contract: S-15c, I-15
 #[tokio::test(start_paused = true)]
 async fn maximum_time_to_live_never_expires() {
     let (indexer, cache) = cache(with_adds().time_to_live(Duration::MAX));
@@ -174,7 +174,7 @@ async fn maximum_time_to_live_never_expires() {
     assert_eq!(cache.get(KeyRef::named("a")).unwrap().version, "7");
 }
 
-// contract: S-15
+// contract: S-15d
 #[test]
 fn least_recently_used_write_is_evicted() {
     let (_, cache) = cache(with_adds().max_entries(2));
@@ -191,7 +191,7 @@ fn least_recently_used_write_is_evicted() {
     );
 }
 
-// contract: S-15
+// contract: S-15a
 #[test]
 fn incomparable_write_stays_until_delivered() {
     let (indexer, cache) = cache(MutationCacheOptions::default());
@@ -219,7 +219,7 @@ fn errors_name_the_bad_input() {
 }
 
 /// A deletion with a newer version drops a write to any earlier instance of the object.
-// contract: S-15
+// contract: S-15b
 #[test]
 fn newer_deletion_drops_earlier_instances() {
     let (_, cache) = cache(with_adds());
@@ -230,7 +230,7 @@ fn newer_deletion_drops_earlier_instances() {
     assert!(cache.get(KeyRef::named("a")).is_none(), "a late write to the instance before that one");
 }
 
-// contract: S-15
+// contract: S-15b
 #[test]
 fn older_deletion_does_not_replace_a_newer_one() {
     let (_, cache) = cache(with_adds());

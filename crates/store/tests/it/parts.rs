@@ -68,7 +68,7 @@ fn list_removes_only_objects_of_its_part() {
 
 /// A deletion from one part does not remove a state from another part. The object moves between the parts, and the two
 /// events come in either order.
-// contract: S-26
+// contract: S-26a
 #[test]
 fn stale_part_deletion_keeps_newer_object() {
     let deletion = || Delta::Deleted(Tombstone::FinalState(item("a", A, 2)));
@@ -93,7 +93,7 @@ fn stale_part_deletion_keeps_newer_object() {
 
 /// The source of the part that contained the object lags behind the source of the part that contains it now. An older
 /// state from the first, in an event or a list, does not replace the newer one.
-// contract: S-26
+// contract: S-26c, S-26d
 #[test]
 fn stale_part_state_does_not_replace_newer() {
     for late in 0..3 {
@@ -134,7 +134,7 @@ fn stale_part_state_does_not_replace_newer() {
     }
 }
 
-// contract: S-27
+// contract: S-27a, S-27b, S-27c, S-27d
 #[tokio::test(start_paused = true)]
 async fn each_part_version_can_be_awaited() {
     let partition = ByNamespace::new(["kitchen", "office"]);
@@ -172,7 +172,7 @@ async fn each_part_version_can_be_awaited() {
     }
 }
 
-// contract: S-27
+// contract: S-27a, S-27b
 #[test]
 fn incomparable_versions_have_no_lowest() {
     let indexer = indexer();
@@ -241,7 +241,7 @@ fn panicking_partition_affects_only_its_object() {
 }
 
 /// A deletion that names its part removes only a state of that part, also if the deletion has only a key.
-// contract: S-26
+// contract: S-26b
 #[test]
 fn deletion_with_part_spares_other_parts() {
     let key = || KeyRef::named("a").try_into().unwrap();
@@ -272,7 +272,7 @@ fn deletion_with_part_spares_other_parts() {
     assert!(indexer.is_empty());
 }
 
-// contract: S-16
+// contract: S-16e
 #[test]
 fn transform_cannot_change_the_part() {
     let moved = Transform::new(|item: Arc<Item>| match (&*item.name, item.version) {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use kinformer_store::{ExpiringStore, IndexFunction, Indexer, UndeltaStore};
 use kinformer_testing::store_suite::{self, Pod};
 
-// contract: S-01, S-02, S-09, R-15
+// contract: S-01, S-02, S-09, R-15a, R-15b, R-15f
 #[test]
 fn indexer_without_indexes() {
     store_suite::run(Indexer::<Pod>::new);
 }
 
-// contract: S-01, S-02, S-09, R-15
+// contract: S-01, S-02, S-09, R-15a, R-15b, R-15f
 #[test]
 fn indexer_with_indexes_behind_an_arc() {
     store_suite::run(|| {
@@ -23,14 +23,14 @@ fn indexer_with_indexes_behind_an_arc() {
     });
 }
 
-// contract: S-01, S-02, S-09, R-15
+// contract: S-01, S-02, S-09, R-15a, R-15b, R-15f
 #[test]
 fn expiring_store() {
     store_suite::run(|| ExpiringStore::<Pod>::new(Duration::ZERO));
     store_suite::run(|| ExpiringStore::<Pod>::new(Duration::from_secs(3600)));
 }
 
-// contract: S-01, S-02, S-09, R-15
+// contract: S-01, S-02, S-09, R-15a, R-15b, R-15f
 #[test]
 fn undelta_store() {
     let pushes = Arc::new(std::sync::atomic::AtomicUsize::new(0));

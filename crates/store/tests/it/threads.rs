@@ -64,7 +64,7 @@ fn check_consistency(snapshot: &Snapshot<Item>) -> BTreeMap<String, u64> {
     contents
 }
 
-// contract: S-02, S-08, S-10, S-11
+// contract: S-02, S-08a, S-10, S-11
 #[test]
 fn snapshots_are_consistent_under_writes() {
     let store = store();
@@ -131,7 +131,7 @@ fn snapshots_are_consistent_under_writes() {
 }
 
 /// Replaces are atomic for readers while other threads read, wait for versions and add indexers.
-// contract: S-02, S-05, S-12
+// contract: S-02, S-05, S-12a, S-12b
 #[test]
 fn replaces_are_atomic_under_concurrent_use() {
     let store = store();

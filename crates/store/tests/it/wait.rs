@@ -36,7 +36,7 @@ fn version(version: u64) -> ResourceVersion {
     version.into()
 }
 
-// contract: S-12
+// contract: S-12a
 #[test]
 fn every_version_change_wakes_the_waiter() {
     let writes: [fn(&Indexer<Pod>); 6] = [
@@ -64,7 +64,7 @@ fn every_version_change_wakes_the_waiter() {
     }
 }
 
-// contract: S-12
+// contract: S-12a, S-12b
 #[tokio::test]
 async fn waiters_wake_at_their_own_version() {
     let indexer = Arc::new(Indexer::<Pod>::new());
@@ -88,7 +88,7 @@ async fn waiters_wake_at_their_own_version() {
 }
 
 /// A version that was reached ends the wait even if a replace sets the store back before the next poll.
-// contract: S-12
+// contract: S-12a
 #[test]
 fn reached_version_ends_wait_after_reset() {
     let indexer = Indexer::<Pod>::new();
@@ -102,7 +102,7 @@ fn reached_version_ends_wait_after_reset() {
     assert!(matches!(wait.poll(&mut context), Poll::Ready(Ok(()))));
 }
 
-// contract: S-12
+// contract: S-12a
 #[test]
 fn dropped_or_moved_wait_leaves_no_waker() {
     let indexer = Indexer::<Pod>::new();
@@ -122,7 +122,7 @@ fn dropped_or_moved_wait_leaves_no_waker() {
     assert_eq!((Arc::strong_count(&dropped), Arc::strong_count(&first)), (1, 1));
 }
 
-// contract: S-12
+// contract: S-12c
 #[test]
 fn stop_ends_pending_waits() {
     let indexer = Indexer::<Pod>::new();
@@ -145,7 +145,7 @@ fn stop_ends_pending_waits() {
     assert!(matches!(later, Poll::Ready(Err(Error::Stopped { .. }))));
 }
 
-// contract: S-12
+// contract: S-12e
 #[test]
 fn incomparable_version_ends_the_wait() {
     let indexer = Indexer::<Pod>::new();
@@ -161,7 +161,7 @@ fn incomparable_version_ends_the_wait() {
     assert!(matches!(pin!(indexer.wait_for(PartId::ONLY, &opaque)).poll(&mut context), Poll::Ready(Ok(()))));
 }
 
-// contract: S-12
+// contract: S-12d
 #[tokio::test(start_paused = true)]
 async fn deadline_ends_the_wait() {
     let indexer = Indexer::<Pod>::new();

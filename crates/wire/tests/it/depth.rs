@@ -74,7 +74,7 @@ fn decodes<T>(result: Result<T, Error>, levels: usize) -> bool {
 }
 
 /// An object of any depth decodes, or is a typed error, on the stack of a tokio thread.
-// contract: L-27
+// contract: L-27a, L-27b
 #[test]
 fn deep_object_decodes_or_is_too_deep() {
     for levels in DEEP {
@@ -95,7 +95,7 @@ fn deep_object_decodes_or_is_too_deep() {
 }
 
 /// The metadata and the fields of a packed object of any depth are read or are a typed error.
-// contract: L-27
+// contract: L-27a, L-27b
 #[test]
 fn packed_fields_are_read_at_any_depth() {
     for levels in DEEP {
@@ -118,7 +118,7 @@ fn packed_fields_are_read_at_any_depth() {
 }
 
 /// Small types decode at nearly the depth that serde_json accepts.
-// contract: L-27
+// contract: L-27c
 #[test]
 fn small_types_decode_at_high_depth() {
     let list = "[".repeat(126) + &"]".repeat(126);

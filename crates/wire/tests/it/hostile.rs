@@ -49,6 +49,7 @@ fn too_deep_nesting_is_a_typed_error() {
 }
 
 /// The error for malformed protobuf has the path of the field.
+// contract: L-11d
 #[test]
 fn error_has_path_of_malformed_field() {
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
@@ -82,6 +83,7 @@ fn error_has_path_of_malformed_field() {
 }
 
 /// Fields that a newer server adds are skipped and counted.
+// contract: L-11c
 #[test]
 fn unknown_fields_are_skipped_and_counted() {
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();
@@ -126,7 +128,7 @@ fn read_field<K: serde::de::DeserializeOwned>(
 }
 
 /// A duplicate field is an error in every way of reading. Go merges the copies of a message.
-// contract: L-25
+// contract: L-25f
 #[test]
 fn duplicate_field_is_an_error() {
     let [decoder, _] = decoders("v1", "Pod");
@@ -153,7 +155,7 @@ fn duplicate_field_is_an_error() {
 }
 
 /// Of duplicate keys the last one is used in every way of reading.
-// contract: L-25
+// contract: L-25c
 #[test]
 fn last_of_duplicate_keys_wins() {
     let label = |value: &[u8]| field(11, &[field(1, b"k"), field(2, value)].concat());
@@ -190,7 +192,7 @@ fn last_of_duplicate_keys_wins() {
 }
 
 /// Invalid UTF-8 is replaced as Go does in JSON, and large numbers are truncated as by Go's generated code.
-// contract: L-25
+// contract: L-25d, L-25e
 #[test]
 fn invalid_utf8_and_large_numbers_match_go() {
     let [decoder, _] = decoders("v1", "Pod");
@@ -222,7 +224,7 @@ fn revisions(data: &str) -> [Vec<u8>; 2] {
 }
 
 /// Fields of JSON within protobuf are read and dropped by path, as in JSON.
-// contract: L-25
+// contract: L-25b, L-25c, L-14b, L-14c
 #[test]
 fn embedded_json_is_read_and_dropped_by_path() {
     let data = r#"{"spec":{"replicas":3,"replicas":4,"name":"x"},"list":[1],"none":null,"text":"t"}"#;
@@ -301,7 +303,7 @@ fn embedded_json_is_read_and_dropped_by_path() {
 }
 
 /// A value that may be a number or a string is read as the type that it has.
-// contract: L-25
+// contract: L-25a, L-25e
 #[test]
 fn int_or_string_is_read_as_its_type() {
     let budget = field(2, &field(1, &[vec![8, 1], field(3, b"5%")].concat()));

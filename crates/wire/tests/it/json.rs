@@ -152,7 +152,7 @@ fn count(json: &str) -> usize {
 }
 
 /// Types of every form decode as by serde_json.
-// contract: L-25
+// contract: L-25a
 #[test]
 fn types_decode_as_by_serde_json() {
     let texts = [
@@ -302,7 +302,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     /// Valid and damaged values decode as by serde_json.
-    // contract: L-25
+    // contract: L-25a
     #[test]
     fn values_decode_as_by_serde_json(value in value(), is_pretty: bool, index: prop::sample::Index, byte in ".") {
         let text = if is_pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
@@ -324,7 +324,7 @@ fn revision<T: DeserializeOwned>(json: &str) -> Result<T, String> {
 }
 
 /// Trailing characters in JSON within protobuf are an error.
-// contract: L-25
+// contract: L-25b
 #[test]
 fn embedded_json_is_read_to_its_end() {
     for (json, is_sound) in [
@@ -345,7 +345,7 @@ fn embedded_json_is_read_to_its_end() {
     }
 }
 
-// contract: L-25
+// contract: L-25g
 #[test]
 fn error_has_position_in_json() {
     #[derive(Debug, Deserialize)]

@@ -65,7 +65,7 @@ fn without_managed_fields(mut object: Value) -> Value {
 }
 
 proptest! {
-    // contract: L-08
+    // contract: L-25a
     #[test]
     fn any_list_decodes_in_any_chunks(
         items in prop::collection::vec(any_object(), 0..5),
@@ -149,7 +149,7 @@ fn managed_fields_are_dropped_in_any_position() {
 }
 
 /// The key and the version of an object are read even if it cannot be decoded.
-// contract: L-08
+// contract: L-08a
 #[test]
 fn undecodable_object_is_identified() {
     let body = r#"{"kind":"PodList","metadata":{},"items":[{"metadata":{"name":"a","namespace":"ns","resourceVersion":"3"},"spec":7},{"metadata":{"name":"b"}}]}"#;

@@ -44,7 +44,7 @@ proptest! {
     }
 
     /// A line that is not an event is reported as an error, and the next line is read.
-    // contract: L-08
+    // contract: R-14c
     #[test]
     fn malformed_line_is_reported_and_skipped(
         malformed in prop_oneof![

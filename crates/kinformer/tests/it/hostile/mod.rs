@@ -46,7 +46,7 @@ fn silent_watch() -> Answer {
 }
 
 /// The server answers every request with 410.
-// contract: R-17
+// contract: R-21a
 #[tokio::test(start_paused = true)]
 async fn every_request_is_expired() {
     let run = follow(2 * MINUTE, || |_: &Request| Answer::status(410, "Expired")).await;
@@ -325,7 +325,7 @@ async fn bookmark_that_goes_back() {
 
 /// A relist contains an object at its known version with other content. The bytes are compared, whenever objects are
 /// decoded.
-// contract: I-14
+// contract: I-14a, I-14f
 #[tokio::test(start_paused = true)]
 async fn same_version_with_other_content() {
     let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
@@ -497,6 +497,7 @@ async fn list_that_breaks() {
 }
 
 /// New continue tokens without end.
+// contract: R-21b
 #[tokio::test(start_paused = true)]
 async fn pages_without_end() {
     let run = follow(Duration::from_secs(1), || {

@@ -335,7 +335,7 @@ fn enveloped(sample: &Sample<'_>, object: &[u8]) -> Vec<u8> {
 }
 
 /// Whole, by field, packed and without fields: every way of reading an object gives the same result.
-// contract: L-25
+// contract: L-25a
 #[test]
 fn all_ways_of_reading_agree() {
     let (mut random, mut golden, mut mutated) = (

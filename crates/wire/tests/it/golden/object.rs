@@ -28,7 +28,7 @@ fn is_same<T>(a: &T, b: &T) -> bool {
 }
 
 /// An object can be decoded as several types at the same time, and each value is shared.
-// contract: L-33
+// contract: L-33c
 #[test]
 fn object_decodes_as_several_types() {
     let eager: Pod = serde_json::from_slice(body("pod", Encoding::Json)).unwrap();
@@ -42,7 +42,7 @@ fn object_decodes_as_several_types() {
 }
 
 /// Threads that read an object as two types at the same time decode each type once.
-// contract: L-33
+// contract: L-33c
 #[test]
 fn concurrent_readers_decode_each_type_once() {
     let [object, _] = pods(0);
@@ -68,7 +68,7 @@ fn concurrent_readers_decode_each_type_once() {
 }
 
 /// A kept value is borrowed, and lives as long as its object. Only the first type is kept.
-// contract: L-34
+// contract: L-34a
 #[test]
 fn kept_value_is_borrowed_from_its_object() {
     for object in pods(0) {
@@ -88,7 +88,7 @@ fn kept_value_is_borrowed_from_its_object() {
 }
 
 /// A value that was read before is kept without decoding it again.
-// contract: L-34
+// contract: L-34a
 #[test]
 fn cached_value_is_kept_without_decoding() {
     let [object, _] = pods(1);
@@ -99,7 +99,7 @@ fn cached_value_is_kept_without_decoding() {
 }
 
 /// An object that cannot be decoded as one type can be read and kept as another.
-// contract: L-34
+// contract: L-34c
 #[test]
 fn failed_type_does_not_affect_other_types() {
     let json = br#"{"metadata":{"name":"a"},"spec":7}"#;
@@ -131,7 +131,7 @@ impl<'de, const NUMBER: usize> Deserialize<'de> for Dropped<NUMBER> {
 }
 
 /// The values of a dropped object are removed from the cache.
-// contract: L-33
+// contract: L-33d
 #[test]
 fn dropped_object_leaves_the_cache() {
     let [object, _] = pods(256);
@@ -146,7 +146,7 @@ fn dropped_object_leaves_the_cache() {
 }
 
 /// The methods of `Object` can be called without importing the trait.
-// contract: L-33
+// contract: L-33a
 #[test]
 fn identity_methods_need_no_trait() {
     for object in pods(0) {
@@ -163,7 +163,7 @@ fn identity_methods_need_no_trait() {
 }
 
 /// An object that is not decoded takes only its bytes, a handle of its decoder and its version.
-// contract: L-33
+// contract: L-33b
 #[test]
 fn packed_object_is_small() {
     assert!(size_of::<PackedObject>() <= 72, "{}", size_of::<PackedObject>());

@@ -28,7 +28,7 @@ fn packed<K>() -> [Packed<K>; 2] {
 }
 
 /// The identity of a packed object is parsed on arrival, and the rest decodes as in an object decoded on arrival.
-// contract: L-13
+// contract: L-13b, L-13c, L-13f
 #[test]
 fn packed_object_equals_eager_object() {
     let eager: Pod = serde_json::from_slice(&pod().1).unwrap();
@@ -61,7 +61,7 @@ fn packed_object_equals_eager_object() {
 }
 
 /// A packed object is decoded on read, and the value is shared while a reader holds it.
-// contract: L-13
+// contract: L-13d
 #[test]
 fn decoded_on_read_and_shared_while_held() {
     let decoder = ObjectDecoder::json().decoded_cache_size(0);
@@ -77,7 +77,7 @@ fn decoded_on_read_and_shared_while_held() {
 }
 
 /// The most recently read objects stay decoded, up to the size of the cache.
-// contract: L-13
+// contract: L-13e
 #[test]
 fn recently_read_objects_stay_decoded() {
     let decoder = ObjectDecoder::json().decoded_cache_size(2);
@@ -98,7 +98,7 @@ fn recently_read_objects_stay_decoded() {
     assert_eq!((decoded::<1>(), are_decoded(&others)), (6, vec![true, true]));
 }
 
-// contract: L-13
+// contract: L-13d
 #[test]
 fn concurrent_readers_decode_once() {
     let packed = Packed::<Counted<2>>::from_wire(&pod().1, &ObjectDecoder::json()).unwrap();
@@ -114,7 +114,7 @@ fn concurrent_readers_decode_once() {
     assert_eq!(decoded::<2>(), 1);
 }
 
-// contract: L-13
+// contract: L-13c
 #[test]
 fn metadata_is_read_without_the_rest() {
     let mut found = [0; 3];
@@ -172,7 +172,7 @@ fn path_works_for_several_kinds() {
     assert_eq!(config_map.field::<&str>(&phase).unwrap(), None);
 }
 
-// contract: L-14
+// contract: L-14a, L-14c
 #[test]
 fn transform_drops_fields_of_single_objects() {
     let (annotations, status) = (FieldPath::new(&["metadata", "annotations"]), FieldPath::new(&["status"]));
@@ -191,7 +191,7 @@ fn transform_drops_fields_of_single_objects() {
 }
 
 /// An object from which a field cannot be dropped is an error: the field is never stored.
-// contract: L-14
+// contract: L-14e
 #[test]
 fn failure_to_drop_a_field_is_an_error() {
     let decoder = ObjectDecoder::json().drop_fields([FieldPath::new(&["spec", "token"])]);
@@ -206,6 +206,7 @@ fn failure_to_drop_a_field_is_an_error() {
     assert_eq!(pack("[1]").unwrap().encoded(), pack(" [1] ").unwrap().encoded());
 }
 
+// contract: L-13a, L-13b
 #[test]
 fn escaped_strings_are_parsed_on_arrival() {
     let json = r#"{"metadata":{"name":"a\u0062","namespace":"n","labels":{"k\"":"v\\","plain":"text"}}}"#;
@@ -216,7 +217,7 @@ fn escaped_strings_are_parsed_on_arrival() {
 }
 
 /// An object that does not match its type is an error on read, and one without readable metadata on arrival.
-// contract: L-13
+// contract: L-13g
 #[test]
 fn undecodable_object_fails_on_read() {
     let json = br#"{"metadata":{"name":"a","labels":null},"spec":7}"#;
@@ -232,7 +233,7 @@ fn undecodable_object_fails_on_read() {
 }
 
 /// Objects of every kind are compared across encodings, and an object with one changed field is not equal.
-// contract: L-13, I-14
+// contract: I-14c
 #[test]
 fn equal_content_is_equal_in_both_encodings() {
     let mut compared = 0;
@@ -263,7 +264,7 @@ fn equal_content_is_equal_in_both_encodings() {
 }
 
 /// A whole object with no other fields has the same bytes as metadata only, in which the other fields are unknown.
-// contract: I-14
+// contract: I-14c
 #[test]
 fn metadata_only_never_equals_whole_object() {
     let json = br#"{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"7"}}"#;

@@ -64,7 +64,7 @@ fn pruned(value: &Value) -> Value {
 }
 
 /// Each field that does not identify an object can be dropped, and nothing else changes.
-// contract: L-14
+// contract: L-14a, L-14c
 #[test]
 fn each_field_can_be_dropped() {
     let mut dropped = 0;
@@ -116,7 +116,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// A path reads, drops and records the same field in both encodings.
-// contract: L-28, L-29
+// contract: L-28b, L-29
 #[test]
 fn paths_agree_in_both_encodings() {
     let (mut read, mut dropped) = (0, 0);
@@ -164,7 +164,7 @@ fn paths_agree_in_both_encodings() {
 }
 
 /// An object records the fields dropped by its decoder and by transforms. A transform does not change other objects.
-// contract: L-28
+// contract: L-28a, L-28b
 #[test]
 fn objects_record_their_dropped_fields() {
     const REVISION: &[u8] =

@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     /// A list decodes to the same objects in both encodings and in any chunks.
-    // contract: L-08
+    // contract: L-11b
     #[test]
     fn lists_agree_in_both_encodings(
         chunk in prop_oneof![1_usize..50, 50_usize..20_000],
@@ -196,7 +196,7 @@ fn other_body_is_refused_as_list() {
 }
 
 /// An item that cannot be decoded is identified, and the others are read.
-// contract: L-08
+// contract: L-08a, L-08b
 #[test]
 fn undecodable_item_does_not_affect_others() {
     let mut whole = body("list", Encoding::Protobuf).to_vec();

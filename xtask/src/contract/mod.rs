@@ -1,30 +1,41 @@
 //! The lines of the contract and the tests that prove them.
 //!
-//! A test names the lines that it proves in a comment directly above it: `// contract: Q-07, Q-08`.
+//! A test names the lines that it proves in a comment directly above it: `// contract: Q-07, Q-08`. The lines link to
+//! these tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod documents;
+mod links;
+mod model;
+
 use std::io::Write;
 
 use crate::files::{self, File};
-use crate::source::{self, Line};
+use links::Linked;
+use model::{CONTRACT, Contract, Promise, Test, section, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Show only the lines without a test
     #[arg(long)]
     missing: bool,
+    /// Write the links from the lines to their tests
+    #[arg(long)]
+    write: bool,
 }
 
-const CONTRACT: &str = "docs/contract.md";
-const MARK: &str = "// contract:";
-
-/// Lists the contract; fails if [`problems`] finds any.
+/// Lists the contract; fails if [`all_problems`] finds any.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let (text, files) = (files::read(CONTRACT)?, files::rust()?);
+    let (mut text, files) = (files::read(CONTRACT)?, files::rust()?);
+    if args.write {
+        let linked = Linked::new(&text, &tests(&files).0);
+        files::write(&files::root().join(CONTRACT), &linked.contract)?;
+        files::write(&files::root().join(links::PAGE), &linked.page)?;
+        text = linked.contract;
+    }
     let list = list(&Contract::parse(&text).0, &tests(&files).0, args.missing);
     // Ignores a closed pipe: the reader has read enough.
     let _ = std::io::stdout().write_all(list.as_bytes());
-    fail(problems(&text, &files))
+    fail(all_problems(&text, &files)?)
 }
 
 /// Lists each line of the contract with its tests, or only the lines without tests.
@@ -53,7 +64,18 @@ fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
 
 /// Fails like [`run`], and prints nothing.
 pub(crate) fn quietly() -> Result<(), String> {
-    fail(problems(&files::read(CONTRACT)?, &files::rust()?))
+    fail(all_problems(&files::read(CONTRACT)?, &files::rust()?)?)
+}
+
+/// Finds [`problems`], links that are out of date, and tests that documents name and that do not exist.
+fn all_problems(text: &str, files: &[File]) -> Result<Vec<String>, String> {
+    let mut problems = problems(text, files);
+    let page = files::read(links::PAGE).unwrap_or_default();
+    problems.extend(Linked::new(text, &tests(files).0).differences(text, &page));
+    for (document, folder) in documents::DOCUMENTS {
+        problems.extend(documents::problems(document, &files::read(document)?, folder, files));
+    }
+    Ok(problems)
 }
 
 /// Joins problems into one error.
@@ -73,142 +95,6 @@ fn problems(contract: &str, files: &[File]) -> Vec<String> {
     problems.extend(strays);
     problems.extend(check(&contract, &tests));
     problems
-}
-
-struct Promise {
-    line: usize,
-    text: String,
-}
-
-#[derive(Default)]
-struct Contract {
-    promises: BTreeMap<String, Promise>,
-    finished: BTreeSet<String>,
-    /// The parts of split lines that are known to have no test.
-    untested: BTreeSet<String>,
-}
-
-impl Contract {
-    /// Parses lines such as `- Q-07 promise`, one `Finished: O, S, Q` and `Untested: Q-07b`. Also returns the lines
-    /// that do not parse.
-    fn parse(text: &str) -> (Self, Vec<String>) {
-        let (mut contract, mut problems) = (Self::default(), Vec::new());
-        let mut declared = 1;
-        for (line, text) in (1..).zip(text.lines()) {
-            if let Some(sections) = text.strip_prefix("Finished:") {
-                declared = line;
-                contract.finished.extend(sections.split(',').map(|section| section.trim().to_owned()));
-            }
-            if let Some(numbers) = text.strip_prefix("Untested:") {
-                contract.untested.extend(numbers.split(',').map(|number| number.trim().to_owned()));
-            }
-            let Some(item) = text.strip_prefix("- ") else { continue };
-            let (number, promise) = item.split_once(' ').unwrap_or((item, ""));
-            if !is_number(number) || promise.trim().is_empty() {
-                problems.push(format!("{CONTRACT}:{line}: expected `- Q-07 promise`; add a number"));
-                continue;
-            }
-            let promise = Promise { line, text: promise.to_owned() };
-            if let Some(first) = contract.promises.insert(number.to_owned(), promise) {
-                let first = first.line;
-                problems.push(format!("{CONTRACT}:{line}: {number} is also on line {first}; renumber one"));
-            }
-        }
-        if contract.finished.is_empty() {
-            problems.push(format!("{CONTRACT}:1: no section is declared finished; add a line `Finished: O`"));
-        }
-        for (number, Promise { line, .. }) in &contract.promises {
-            let undivided = unsplit(number);
-            if undivided != number && contract.promises.contains_key(undivided) {
-                problems.push(format!(
-                    "{CONTRACT}:{line}: {number} is a part of {undivided}, which is also a line; give that a letter"
-                ));
-            }
-        }
-        for untested in &contract.untested {
-            if unsplit(untested) == untested || !contract.promises.contains_key(untested) {
-                problems.push(format!(
-                    "{CONTRACT}:1: {untested:?} is declared untested and is no part of a split line; remove it"
-                ));
-            }
-        }
-        for finished in &contract.finished {
-            if !contract.promises.keys().any(|number| section(number) == finished) {
-                problems.push(format!(
-                    "{CONTRACT}:{declared}: there is no section {finished:?}; correct the name"
-                ));
-            }
-        }
-        (contract, problems)
-    }
-}
-
-/// Whether a text is a letter, a dash and two digits, and for a part of a split line a small letter: `Q-07`, `Q-07a`.
-fn is_number(text: &str) -> bool {
-    let bytes = unsplit(text).as_bytes();
-    matches!(bytes, [letter, b'-', a, b]
-        if letter.is_ascii_uppercase() && a.is_ascii_digit() && b.is_ascii_digit())
-}
-
-/// Returns a number without the letter of a split line: `Q-07` for `Q-07a`.
-fn unsplit(number: &str) -> &str {
-    number.strip_suffix(|letter: char| letter.is_ascii_lowercase()).unwrap_or(number)
-}
-
-fn section(number: &str) -> &str {
-    number.split('-').next().unwrap_or_default()
-}
-
-/// A test that names contract lines.
-struct Test {
-    path: String,
-    /// The position of the comment.
-    line: usize,
-    name: String,
-    numbers: BTreeSet<String>,
-}
-
-/// Returns the tests that name contract lines, and the problems of comments that belong to no test.
-fn tests(files: &[File]) -> (Vec<Test>, Vec<String>) {
-    let (mut tests, mut strays) = (Vec::new(), Vec::new());
-    for file in files {
-        let lines = source::lines(&file.text);
-        for (index, line) in lines.iter().enumerate() {
-            let Some(numbers) = line.comment.strip_prefix(MARK) else { continue };
-            let (path, line) = (file.path.clone(), index + 1);
-            match lines.get(index + 1..).ok_or("").and_then(test_below) {
-                Ok(name) => {
-                    let numbers = numbers.split(',').map(|number| number.trim().to_owned()).collect();
-                    tests.push(Test { path, line, name, numbers });
-                }
-                Err(problem) => {
-                    strays.push(format!("{path}:{line}: {problem}; put this comment above one that runs"))
-                }
-            }
-        }
-    }
-    (tests, strays)
-}
-
-/// Returns the name of the test that starts on these lines, after only attributes and comments, including a test
-/// attribute.
-fn test_below(lines: &[Line]) -> Result<String, &'static str> {
-    let (mut is_test, mut within_attribute) = (false, false);
-    for line in lines {
-        let code = line.code.trim();
-        if code.starts_with("#[ignore") {
-            return Err("the test below is ignored, so it proves nothing");
-        }
-        if line.is_attribute() || within_attribute {
-            is_test |= source::is_test_attribute(code);
-            within_attribute = !code.ends_with(']');
-        } else if !line.is_only_comment() {
-            let signature = code.trim_start_matches("pub ").trim_start_matches("async ");
-            let name = signature.strip_prefix("fn ").and_then(|rest| rest.split(['(', '<']).next());
-            return name.filter(|_| is_test).map(str::to_owned).ok_or("no test follows directly");
-        }
-    }
-    Err("no test follows")
 }
 
 fn check(contract: &Contract, tests: &[Test]) -> Vec<String> {
@@ -341,6 +227,7 @@ mod tests {
             ("- B-01 three", "- A-01 three", ":5: A-01 is also on line 3"),
             ("- B-01 three", "- B-01A three", ":5: expected"),
             ("- B-01 three", "- B-01ab three", ":5: expected"),
+            ("- B-01 three", "- [B-01 three", ":5: expected"),
             ("- B-01 three", "- A-01a three", ":5: A-01a is a part of A-01"),
         ] {
             let problems = problems_of(&PROMISES.replace(from, to), BOTH);
