@@ -73,22 +73,31 @@ pub(crate) fn rust() -> Result<Vec<File>, String> {
     for folder in ["crates", "xtask", "benches", "e2e"] {
         let folder = root().join(folder);
         if folder.exists() {
-            walk(&folder, &mut files)?;
+            walk(&folder, "rs", &mut files)?;
         }
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-fn walk(folder: &Path, files: &mut Vec<File>) -> Result<(), String> {
+/// All Markdown files of the workspace, sorted by path.
+pub(crate) fn markdown() -> Result<Vec<File>, String> {
+    let mut files = Vec::new();
+    walk(&root(), "md", &mut files)?;
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+/// Reads all files with this extension below a folder, except those of cargo and git.
+fn walk(folder: &Path, extension: &str, files: &mut Vec<File>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.is_dir() {
-            if !path.ends_with("target") {
-                walk(&path, files)?;
+            if !path.ends_with("target") && !path.ends_with(".git") {
+                walk(&path, extension, files)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|found| found == extension) {
             let text = fs::read_to_string(&path).map_err(failed)?;
             let path = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
             files.push(File { path, text });

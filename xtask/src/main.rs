@@ -16,6 +16,7 @@ mod rules;
 mod source;
 mod tidy;
 mod trees;
+mod words;
 
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),
-    /// Check the structure: layers, the map, import cycles, file sizes, lints, banned calls
+    /// Check the structure: layers, the map, import cycles, file sizes, lints, banned calls, words
     Tidy,
     /// List the lines of the contract with the tests that prove them
     Contract(contract::Args),

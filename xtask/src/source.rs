@@ -1,4 +1,4 @@
-//! Splits Rust source into code and comments, so that a rule about one is not affected by the other.
+//! Splits Rust source into code, comments and string literals, so that a rule about one is not affected by the others.
 
 /// One line of a Rust file.
 #[derive(Default, Debug, PartialEq)]
@@ -7,6 +7,8 @@ pub(crate) struct Line {
     pub(crate) code: String,
     /// The comment, including its slashes.
     pub(crate) comment: String,
+    /// The contents of string literals, with a space for each escape and a quote at the end of each literal.
+    pub(crate) text: String,
     /// Whether the line belongs to a test-only item.
     pub(crate) in_test: bool,
 }
@@ -32,7 +34,7 @@ enum Within {
     Text(Option<usize>),
 }
 
-/// Splits a file into lines of code and comments.
+/// Splits a file into lines of code, comments and string literals.
 pub(crate) fn lines(text: &str) -> Vec<Line> {
     let chars: Vec<char> = text.chars().collect();
     let ahead = |index: usize, what: &str| chars.get(index..).is_some_and(|rest| starts_with(rest, what));
@@ -59,12 +61,18 @@ pub(crate) fn lines(text: &str) -> Vec<Line> {
                 }
             }
             // Skips the escaped character, unless the backslash continues the string on the next line.
-            Within::Text(None) if char == '\\' => position += usize::from(!ahead(position, "\n")),
+            Within::Text(None) if char == '\\' => {
+                position += usize::from(!ahead(position, "\n"));
+                line.text.push(' ');
+            }
             Within::Text(hashes) => {
                 if char == '"' && ahead(position, &"#".repeat(hashes.unwrap_or(0))) {
                     position += hashes.unwrap_or(0);
                     line.code.push('"');
+                    line.text.push('"');
                     within = Within::Code;
+                } else {
+                    line.text.push(char);
                 }
             }
             Within::Code if char == '/' && (ahead(position, "/") || ahead(position, "*")) => {
@@ -183,6 +191,14 @@ mod tests {
         assert_eq!(line.comment, "// why // not");
         assert!(!line.is_only_comment() && lines("    /// doc")[0].is_only_comment());
         assert_eq!(lines("/* a */ b")[0].comment, "/* a *");
+    }
+
+    #[test]
+    fn string_literals_are_texts() {
+        let text = |text: &str| lines(text).into_iter().map(|line| line.text + "|").collect::<String>();
+        assert_eq!(text("a(\"b c\", \"d\") // \"e\""), "b c\"d\"|");
+        assert_eq!(text("\"a\\nb \\\n c\"; 'x'"), "a b  | c\"|");
+        assert_eq!(text("r#\"a \"b\" c\"# + \"\""), "a \"b\" c\"\"|");
     }
 
     #[test]

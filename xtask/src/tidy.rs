@@ -1,5 +1,5 @@
 //! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, the house
-//! rules, and dependencies that are pre-releases.
+//! rules, the words, and dependencies that are pre-releases.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,10 @@ use cargo_metadata::{Metadata, MetadataCommand};
 use crate::contract::fail;
 use crate::files::{self, File};
 use crate::map::{Crate, MAP, Map};
-use crate::{cycles, rules, trees};
+use crate::{cycles, rules, trees, words};
+
+/// The file with the lists of words, which is not checked for them.
+const WORDS: &str = "xtask/src/words.rs";
 
 /// Runs all checks on the repository.
 pub(crate) fn run() -> Result<(), String> {
@@ -36,6 +39,8 @@ fn problems() -> Result<Vec<String>, String> {
         let is_library = libraries.iter().any(|folder| file.path.starts_with(folder.as_str()));
         problems.extend(rules::problems(file, is_library));
     }
+    let files = files.into_iter().chain(files::markdown()?);
+    problems.extend(files.filter(|file| file.path != WORDS).flat_map(|file| words::problems(&file)));
     Ok(problems)
 }
 
