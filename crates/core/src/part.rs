@@ -51,7 +51,7 @@ impl From<u32> for PartId {
 /// Each state of an object belongs to at most one part, determined by the state alone. A list of one part therefore
 /// replaces only the objects of this part, and a deletion from one part does not remove a state that another part has
 /// delivered since. A key may move between parts, for example when an object stops matching one selector and starts
-/// matching another. The state with the newer resource version wins, regardless of which source delivers first, so
+/// matching another. The state with the newer resource version wins, whichever source delivers it first, so
 /// versions must be comparable across such parts, as they are on a single server.
 ///
 /// These methods are accessors, like those of [`Object`](crate::Object): they are called under locks, so they must be

@@ -141,7 +141,7 @@ fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<P
             (Some(_), _) => store.snapshot(),
         }
     };
-    Ok(cut_page(store, snapshot, start, limit, params))
+    Ok(page_of(store, snapshot, start, limit, params))
 }
 
 fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot, Status> {
@@ -150,7 +150,7 @@ fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot
         .ok_or_else(|| Status::expired("The resourceVersion for the provided list is too old."))
 }
 
-fn cut_page(
+fn page_of(
     store: &crate::storage::ResourceStore,
     snapshot: Snapshot,
     start: Option<Key>,

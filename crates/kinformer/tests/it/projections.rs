@@ -363,7 +363,7 @@ async fn metadata_list_does_not_sync_whole_objects() {
         let factory = builder(&server).queue(queue);
         let factory = factory.reflector(move |options| options.watch_list(mode)).build();
         let metadata = factory.metadata::<ConfigMap>();
-        // Blocks the list of metadata, most of which is queued, until the next list has arrived.
+        // Blocks the list of metadata (most of it is queued) until the next list has arrived.
         let (release, released) = std::sync::mpsc::channel::<()>();
         let handler = metadata.handler().buffer(Buffer::BackPressure(1));
         handler.for_each(move |_| _ = released.recv()).unwrap();

@@ -9,8 +9,8 @@ use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
 use std::sync::Arc;
 
-/// A source of two objects, one of which cannot be decoded, whose watch breaks once and expires once; with two
-/// handlers of one name.
+/// A source of two objects. One cannot be decoded. Its watch breaks once and expires once. Two handlers have the same
+/// name.
 async fn eventful() -> (Running, FakeSource<Item>) {
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));

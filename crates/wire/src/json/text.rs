@@ -349,7 +349,7 @@ mod tests {
         skip(&mut rest).is_ok() && space(&mut rest).is_none()
     }
 
-    /// Pieces of JSON, some of which form a value.
+    /// Pieces of JSON. Some combinations form a value.
     const PIECES: [&str; 30] = [
         "{",
         "}",
