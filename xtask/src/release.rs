@@ -32,7 +32,7 @@ impl Plan {
         if dry_run {
             Self { section: "Unreleased".into(), profile: ("dev", "debug") }
         } else {
-            Self { section: version.into(), profile: ("release", "release") }
+            Self { section: version.into(), profile: ("dist", "dist") }
         }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
     fn dry_runs_use_unreleased_notes_and_dev_builds() {
         let (dry, real) = (Plan::new("0.1.0", true), Plan::new("0.1.0", false));
         assert_eq!((dry.section.as_str(), dry.profile.0), ("Unreleased", "dev"));
-        assert_eq!((real.section.as_str(), real.profile.0), ("0.1.0", "release"));
+        assert_eq!((real.section.as_str(), real.profile.0), ("0.1.0", "dist"));
     }
 
     /// All packages are published after the draft release is created and before it is made public.
