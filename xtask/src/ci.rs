@@ -52,7 +52,8 @@ const STEPS: [Step; 18] = [
     ("model checking", model_checking),
     ("examples", examples),
     ("end to end", end_to_end),
-    ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run"])),
+    // Unoptimized, because that shares the dependencies with the tests.
+    ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run", "--profile", "dev"])),
     ("nothing compiled for each kind", || kinds::symbols().map(passed)),
     ("dependencies", dependencies),
     ("packages, and a release as a dry run", || release::dry_run().map(passed)),
