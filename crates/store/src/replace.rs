@@ -21,7 +21,7 @@ struct List<T> {
     part: PartId,
     /// By position; `None` if the object is left out.
     objects: Vec<Option<Arc<T>>>,
-    /// By position: first the hash of the key, then the slot of the stored object, or `NEW`.
+    /// By position: first the hash of the key; once planned, the slot of the stored object, or `NO_SLOT`.
     numbers: Vec<u32>,
     undelivered: Vec<ObjectKey>,
     /// Whether every missing object is deleted.
@@ -30,19 +30,21 @@ struct List<T> {
     left_over: Vec<Arc<T>>,
     values: Evaluated,
     /// Number of index functions called for each object.
-    functions: usize,
-    /// Errors of objects that are left out.
+    function_count: usize,
+    /// Errors of objects that are left out. The position after the last object means a stored object that cannot be
+    /// deleted.
     problems: Vec<(usize, Error)>,
     /// Errors of objects that are stored but missing from an index.
     unindexed: Vec<(usize, Error)>,
 }
 
-/// Marks a new object: no slot has this number.
-const NEW: u32 = u32::MAX;
+/// The number of an object without a slot: one that is new or not stored.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The modifications to make, determined without changing anything.
 struct Plan<T> {
-    /// The key hashes of the new objects, by position.
+    /// The key hashes of the new objects, in the order of the list. An object is new if it is not left out and has
+    /// `NO_SLOT`.
     new_hashes: Vec<u32>,
     /// The slots and key hashes of the deleted objects, with their tombstones.
     deleted: Vec<(u32, u32, Tombstone<Arc<T>>)>,
@@ -53,16 +55,20 @@ impl<T: Object> Indexer<T> {
     /// store that is [divided into parts](crate::IndexerBuilder::parts), only objects of the list's part are removed.
     ///
     /// Objects that the list names as undelivered are kept unchanged, as are all missing objects if the list is not
-    /// [complete](Replacement::is_complete). If a key is repeated, the last object is used and the earlier ones are
-    /// reported. A state older than one already delivered by another part is left out without an error. An object with
-    /// a failed transform keeps its stored state; one without a valid key is only reported.
+    /// [complete](Replacement::is_complete). If a key is repeated, the last object without an error is used
+    /// and the others are reported. A state older than one already delivered by another part is left out without an
+    /// error. An object whose transform or accessor fails keeps its stored state. If not even its key can be read,
+    /// nothing is deleted, because the object may be any of the missing ones. An object without a valid key, or of no
+    /// part, is left out.
+    ///
+    /// Returns the errors of individual objects, by their position in the list.
     ///
     /// The new state is built aside while readers use the old one. It shares all unchanged nodes with the old state and
     /// is published in O(1). Building takes about 25 bytes per object and 20 more per index, in addition to the list
     /// and the two states.
     ///
     /// # Errors
-    /// There are more than 2^32 - 2 objects. Nothing has changed.
+    /// The stored and the new objects together need more than 2^32 - 2 slots. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, crate::Error> {
         let version = VersionUpdate::of_list(&replacement);
         let versions = VersionUpdates::of(replacement.part, version);
@@ -71,7 +77,7 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Replaces the objects and applies these version updates. Changes of deleted objects come first, then those of the
-    /// list, in its order.
+    /// list, in its order. Returns the errors of individual objects and the revision.
     pub(crate) fn replace_with(
         &self,
         replacement: Replacement<T>,
@@ -90,7 +96,7 @@ impl<T: Object> Indexer<T> {
             is_complete,
             left_over: Vec::new(),
             values: Evaluated::for_list(self.hasher.clone()),
-            functions: 0,
+            function_count: 0,
             problems: Vec::new(),
             unindexed: Vec::new(),
         };
@@ -100,7 +106,8 @@ impl<T: Object> Indexer<T> {
             list.evaluate(self, &functions);
             let mut writer = self.writer.lock();
             let before = self.shared.roots.read().clone();
-            if before.functions.all.len() != list.functions {
+            // Functions are only ever added, so their number shows whether all of them were called.
+            if before.functions.all.len() != list.function_count {
                 functions = before.functions.clone();
                 continue;
             }
@@ -118,14 +125,15 @@ impl<T: Object> Indexer<T> {
             let (versions, revision) = (after.versions.clone(), after.revision);
             let replaced = mem::replace(&mut *self.shared.roots.write(), Arc::new(after));
             self.release(writer, sparse);
-            // Objects held only by the old state have been moved to the caller, or are dropped there one by one.
+            // The objects of the old state are in `changes` or `displaced`, so only nodes are dropped here.
             drop((before, replaced));
             self.shared.waiters.published(&versions);
             displaced.into_iter().for_each(discard);
-            return Ok((list.into_report(), revision));
+            return Ok((list.into_errors(), revision));
         }
     }
 
+    /// Transforms and hashes the objects, and checks their keys and parts.
     fn transform_list(&self, list: &mut List<T>) {
         for (position, entry) in list.objects.iter_mut().enumerate() {
             let Some(object) = entry.take() else { continue };
@@ -143,7 +151,7 @@ impl<T: Object> Indexer<T> {
                     hash
                 }
                 Err(error) => {
-                    left_out(
+                    record_left_out(
                         position,
                         error,
                         &mut list.undelivered,
@@ -158,7 +166,7 @@ impl<T: Object> Indexer<T> {
 }
 
 /// Records that an object of the list is not stored.
-fn left_out(
+fn record_left_out(
     position: usize,
     error: Error,
     undelivered: &mut Vec<ObjectKey>,
@@ -166,7 +174,7 @@ fn left_out(
     problems: &mut Vec<(usize, Error)>,
 ) {
     match &error {
-        // The transform moved the object to another part.
+        // The key is known, so the stored state is kept.
         Error::OtherPart { key: Some(key), part: Some(_) }
         | Error::Transform { key, .. }
         | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
@@ -177,7 +185,7 @@ fn left_out(
 }
 
 /// The destination of a listed object.
-enum Place {
+enum Destination {
     /// Its current slot.
     Slot(u32),
     New,
@@ -189,36 +197,37 @@ enum Place {
 
 impl<T: Object> List<T> {
     /// Determines the destination of an object. Calls key accessors; changes nothing.
-    fn place(
+    fn destination(
         &self,
         object: &T,
         hash: u32,
         (before, parts): (&Roots<T>, &Parts<T>),
         listed: &Bits,
         new: &Points,
-    ) -> Place {
+    ) -> Destination {
         let key = object.key();
         match before.find(hash, key) {
-            Some(slot) if listed.has(slot) => Place::Repeated,
+            Some(slot) if listed.has(slot) => Destination::Repeated,
             Some(slot) if before.object(slot).is_some_and(|stored| is_late(parts, object, stored)) => {
-                Place::Late(slot)
+                Destination::Late(slot)
             }
-            Some(slot) => Place::Slot(slot),
+            Some(slot) => Destination::Slot(slot),
             None => {
                 let same = |other: u32| {
                     let other = self.objects.get(other as usize);
                     other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == key))
                 };
-                if new.find(hash, same).is_some() { Place::Repeated } else { Place::New }
+                if new.find(hash, same).is_some() { Destination::Repeated } else { Destination::New }
             }
         }
     }
 
-    /// Calls all index functions. Repeated if functions were added meanwhile, which is rare.
+    /// Calls all index functions for all objects, without a lock. Called again if functions were added meanwhile, which
+    /// is rare.
     fn evaluate(&mut self, indexer: &Indexer<T>, functions: &Functions<T>) {
         self.unindexed.clear();
         self.values = Evaluated::for_list(indexer.hasher.clone());
-        self.functions = functions.all.len();
+        self.function_count = functions.all.len();
         let Self { objects, values, unindexed, .. } = self;
         for (position, object) in objects.iter().enumerate() {
             match object {
@@ -241,29 +250,29 @@ impl<T: Object> List<T> {
         for position in (0..self.objects.len()).rev() {
             let object = self.objects.get(position).and_then(Option::as_ref);
             let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
-            let place = try_accessors(|| self.place(object, hash, (before, parts), &listed, &new));
+            let place = try_accessors(|| self.destination(object, hash, (before, parts), &listed, &new));
             let number = match place {
-                Ok(Place::Slot(slot)) => {
+                Ok(Destination::Slot(slot)) => {
                     listed.set(slot);
                     slot
                 }
-                Ok(Place::New) => {
+                Ok(Destination::New) => {
                     new.insert(hash, position as u32);
                     new_hashes.push(hash);
-                    NEW
+                    NO_SLOT
                 }
-                Ok(Place::Repeated) => {
+                Ok(Destination::Repeated) => {
                     duplicates.push(position);
-                    NEW
+                    NO_SLOT
                 }
-                Ok(Place::Late(slot)) => {
+                Ok(Destination::Late(slot)) => {
                     listed.set(slot);
                     late.push(position);
-                    NEW
+                    NO_SLOT
                 }
                 Err(source) => {
                     unplaced.push((position, source));
-                    NEW
+                    NO_SLOT
                 }
             };
             if let Some(to) = self.numbers.get_mut(position) {
@@ -291,7 +300,7 @@ impl<T: Object> List<T> {
             unindexed.retain(|(other, _)| *other != position);
             // Keeps the object alive, to be dropped without the lock.
             left_over.push(object.clone());
-            left_out(position, panicked(object, source), undelivered, is_complete, problems);
+            record_left_out(position, panicked(object, source), undelivered, is_complete, problems);
         }
         for key in undelivered.iter() {
             let key = key.as_key();
@@ -307,8 +316,8 @@ impl<T: Object> List<T> {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
                 let result = try_accessors(|| {
-                    let listed = parts.contains(self.part, object);
-                    listed
+                    let in_part = parts.contains(self.part, object);
+                    in_part
                         .then(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())))
                 });
                 match result {
@@ -325,7 +334,7 @@ impl<T: Object> List<T> {
                     Ok(Some((hash, Err(_)))) => {
                         deleted.push((slot, hash, Tombstone::FinalState(object.clone())))
                     }
-                    // The object cannot be found by key any more, so it stays.
+                    // Without a key, its entry in the point table cannot be removed, so the object stays.
                     Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
                 }
             }
@@ -352,7 +361,7 @@ impl<T: Object> List<T> {
             let (Some(object), Some(number)) = (entry.take(), self.numbers.get(position)) else { continue };
             let new = Delta::Replaced(object.clone());
             let (slot, old) = match *number {
-                NEW => {
+                NO_SLOT => {
                     let hash = hashes.next().unwrap_or_default();
                     // The plan has checked that there is room.
                     let Ok(slot) = edit.insert(hash, object) else { continue };
@@ -365,23 +374,24 @@ impl<T: Object> List<T> {
                 slot => (slot, edit.roots.slots.get_mut(slot).replace(object)),
             };
             changed(new, old);
-            edit.set_values(0..self.functions, slot, &self.values, position * self.functions);
+            edit.set_values(0..self.function_count, slot, &self.values, position * self.function_count);
         }
-        // Only now, so that no slot changes from one key to another within one replace.
+        // Only later writes reuse the slots, so that no slot changes from one key to another within one replace.
         edit.writer.free.extend(freed);
         displaced
     }
 
-    fn into_report(self) -> PartialErrors {
-        let left_out = self.problems.into_iter().map(|problem| (true, problem));
-        let mut problems: Vec<_> =
-            left_out.chain(self.unindexed.into_iter().map(|problem| (false, problem))).collect();
-        problems.sort_by_key(|(_, (position, _))| *position);
+    fn into_errors(self) -> PartialErrors {
+        let left_out = self.problems.into_iter().map(|(position, error)| (position, error, true));
+        let unindexed = self.unindexed.into_iter().map(|(position, error)| (position, error, false));
+        let mut all: Vec<_> = left_out.chain(unindexed).collect();
+        all.sort_by_key(|(position, ..)| *position);
         let mut errors = PartialErrors::default();
-        for (left_out, (position, error)) in problems {
-            match left_out {
-                true => errors.push(position, error),
-                false => errors.push_applied(position, error),
+        for (position, error, left_out) in all {
+            if left_out {
+                errors.push(position, error);
+            } else {
+                errors.push_applied(position, error);
             }
         }
         self.left_over.into_iter().for_each(discard);

@@ -1,7 +1,8 @@
-//! The informer of Kubernetes objects of any kind.
+//! The informer of Kubernetes objects, one type for all kinds.
 //!
-//! Nothing here is generic, so store, queue, processor and informer are compiled once, in this crate. Behind the trait,
-//! a program compiles neither their methods nor their drop code.
+//! [`Engine`] is the interface between the typed handles ([`Informer`](crate::Informer), listers, snapshots) and the
+//! informer behind them. It has no type parameter, so store, queue, processor and informer are compiled once, in this
+//! crate, and not again for each kind in the user's program.
 
 pub(crate) mod arrival;
 pub(crate) mod handlers;
@@ -25,25 +26,31 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex};
 use crate::engine::state::{Objects, State};
 
-/// An informer with any type of objects.
+/// What the factory needs of an informer, whatever its type of objects: implemented by [`Engine`]s and by the informers
+/// of [`informer_with`](crate::SharedInformerFactory::informer_with).
 pub(crate) trait Managed: Any + Send + Sync {
     fn name(&self) -> &str;
     fn phase(&self) -> Phase;
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
+    /// Ends an informer that was never run.
     fn discard(&self);
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
-    /// As [`Self::wait_for_sync`], for all views of the informer.
+    /// As [`Self::wait_for_sync`], for whole objects too if the informer fetches them.
     fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
         self.wait_for_sync(deadline)
     }
 }
 
-/// The boundary between this crate and a program: see the module documentation.
+/// A type-erased informer of Kubernetes objects. A view of whole objects and a view of metadata are two engines of one
+/// informer.
 pub(crate) trait Engine: Managed + fmt::Debug {
+    /// The scope as text, for metrics and errors: its namespaces and selectors.
     fn scope(&self) -> &str;
-    /// Returns a view of the whole objects of the same informer, which fetches them from now on.
+    /// Returns the view of whole objects. From now on the informer fetches whole objects.
     fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine>;
+    /// Adds a handler.
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
+    /// Adds a handler that is a stream of events.
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error>;
@@ -59,10 +66,13 @@ pub(crate) trait Engine: Managed + fmt::Debug {
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>>;
+    /// Waits until the informer has ended.
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn parts(&self) -> &[Part];
     fn metrics(&self) -> InformerMetrics;
+    /// Decodes objects to this type on arrival, unless another type was set before.
     fn decode_on_arrival(&self, to: DecodeAs);
+    /// The number of objects that could not be decoded on arrival.
     fn undecoded(&self) -> u64;
     #[cfg(feature = "prometheus")]
     fn add_to(

@@ -47,7 +47,7 @@ struct Coalesced<T> {
     last: LastEvent<T>,
 }
 
-/// At most one entry for each key, in the order of the oldest undelivered event of each key.
+/// The state that the handler's task and the task that reads the log share.
 struct Newest<T> {
     pending: Mutex<Pending<T>>,
     /// The number of undelivered keys, readable without the lock.
@@ -60,15 +60,19 @@ struct Newest<T> {
     name: Arc<str>,
 }
 
+/// At most one entry for each key, in the order of the oldest undelivered event of each key.
 struct Pending<T> {
+    /// By place.
     entries: BTreeMap<u64, Entry<T>>,
+    /// The place of the entry of each key.
     places: HashMap<ObjectKey, u64, RandomState>,
+    /// The place of the next new entry.
     next: u64,
-    /// The place after the last entry of the initial list, from the time at which the list has been read until it has
-    /// been processed.
+    /// The place after the last entry of the initial list. Set when the end of the list is read from the log, unset
+    /// when it is delivered.
     initial_end: Option<u64>,
     closed: bool,
-    /// Whether further events are dropped at once.
+    /// Set when the handler is removed: further events are dropped at once.
     released: bool,
 }
 
@@ -204,13 +208,14 @@ impl<T: Object> Newest<T> {
         }
     }
 
-    /// Marks all current entries as part of the initial list.
+    /// Records the end of the initial list: it is delivered after the current entries.
     fn end_initial_list(&self) {
         let mut pending = self.pending.lock();
         let end = pending.next;
         pending.initial_end = Some(end);
     }
 
+    /// Merges an event into the entry of its key.
     fn fold(&self, logged: &LoggedEvent<T>, since: Moment) {
         let Ok(Ok(key)) = try_accessors(|| ObjectKey::try_from(logged.event.key())) else {
             tracing::error!(handler = %self.name, "event has no valid key; skipping event");
@@ -228,7 +233,7 @@ impl<T: Object> Newest<T> {
         let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
             Some(entry) => {
                 let newest = match (newest, &entry.newest) {
-                    // An undelivered addition stays part of the initial list, or outside of it.
+                    // An undelivered addition keeps its `in_initial_list`.
                     (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
                         State::Present { object, in_initial_list }
                     }

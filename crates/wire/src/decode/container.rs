@@ -66,7 +66,7 @@ impl<'a, 'de> Container<'a, 'de> {
         self.ended(built)
     }
 
-    /// Checks that no entries are left. Takes the result by value so that a large one is not moved.
+    /// Checks that no entries are left. Inlined, so that a large result is not copied.
     #[inline]
     fn ended<T>(&mut self, built: Result<T, Fault>) -> Result<T, Fault> {
         if built.is_ok() {
@@ -142,7 +142,8 @@ impl<'de> SeqAccess<'de> for Container<'_, 'de> {
         }
     }
 
-    /// Exact if the number is known, so that a list is allocated once and without slack.
+    /// The number of entries, if it is known and within the memory limit, so that a list is allocated once and without
+    /// unused capacity.
     #[inline]
     fn size_hint(&self) -> Option<usize> {
         self.count()
