@@ -4,6 +4,7 @@
 
 pub mod fake_source;
 pub mod reentrant;
+pub mod spans;
 pub mod store_suite;
 
 pub use fake_source::{FakeSource, Item, RecordingSink, ScriptedSource};

@@ -28,8 +28,10 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tracing::{Event, Subscriber};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context as LayerContext, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 
 /// How long the checks may take before they count as blocked.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -129,16 +131,30 @@ fn is_checker() -> bool {
     thread::current().name() == Some(THREAD)
 }
 
-/// A subscriber layer that [runs the checks](run_checks) in every log call of kinformer.
+/// A subscriber layer that [runs the checks](run_checks) in every log call of kinformer, and when its spans are created
+/// and closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOnLog;
 
-impl<S: Subscriber> Layer<S> for CheckOnLog {
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for CheckOnLog {
     fn on_event(&self, event: &Event<'_>, _: LayerContext<'_, S>) {
-        let metadata = event.metadata();
-        if metadata.target().starts_with("kinformer") {
-            run_checks(metadata.name());
+        run_checks_of(event.metadata());
+    }
+
+    fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: LayerContext<'_, S>) {
+        run_checks_of(span.metadata());
+    }
+
+    fn on_close(&self, id: Id, context: LayerContext<'_, S>) {
+        if let Some(metadata) = context.metadata(&id) {
+            run_checks_of(metadata);
         }
+    }
+}
+
+fn run_checks_of(metadata: &Metadata<'static>) {
+    if metadata.target().starts_with("kinformer") {
+        run_checks(metadata.name());
     }
 }
 
