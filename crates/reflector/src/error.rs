@@ -1,5 +1,6 @@
 //! The errors of sources and of the reflector, and their classification.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -305,6 +306,38 @@ impl SourceError {
             Self::Status(status) => Some(status),
             _ => None,
         }
+    }
+
+    /// Returns a name of the error for spans and metrics: the status code, such as `403`, or the variant, such as
+    /// `connection_refused`. There are few different names, as OpenTelemetry requires of `error.type`.
+    pub fn error_type(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Status(status) if status.code > 0 => return Cow::Owned(status.code.to_string()),
+            Self::Status(_) => "status",
+            Self::ConnectionRefused { .. } => "connection_refused",
+            Self::Transport { .. } => "transport",
+            Self::Timeout { .. } => "timeout",
+            Self::Decode { .. } => "decode",
+            Self::Other { .. } => "other",
+            Self::Undecodable(_) => "undecodable",
+            Self::Unexpected { .. } => "unexpected",
+            Self::BrokenEvent { .. } => "broken_event",
+            Self::IncompleteList { .. } => "incomplete_list",
+            Self::WrongList { .. } => "wrong_list",
+            Self::MissingVersion { .. } => "missing_version",
+            Self::ContentType { .. } => "content_type",
+            Self::PagesDiffer { .. } => "pages_differ",
+            Self::EndlessList { .. } => "endless_list",
+            Self::VeryShortWatch { .. } => "very_short_watch",
+            Self::VersionsWentBack { .. } => "versions_went_back",
+            Self::WatchStalled { .. } => "watch_stalled",
+            Self::WatchListIncomplete { .. } => "watch_list_incomplete",
+            Self::WatchListStalled { .. } => "watch_list_stalled",
+            Self::Sink { .. } => "sink",
+            Self::Panic { .. } => "panic",
+            Self::Inconsistent { .. } => "inconsistent",
+            Self::NotSynced { .. } => "not_synced",
+        })
     }
 
     /// Returns the server's `Retry-After`.

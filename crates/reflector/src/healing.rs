@@ -39,7 +39,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.relist_at = None;
         self.shared.counters.unreadable_items.store(0, Ordering::Relaxed);
         if self.shared.set_degraded(None) {
-            tracing::info!(reflector = %self.shared.name, "list is complete again");
+            tracing::info!("list is complete again");
         }
     }
 

@@ -112,6 +112,7 @@ mod probe;
 mod probe_budget;
 mod reflector;
 mod request_limit;
+mod spans;
 mod state;
 mod stream;
 mod unreadable;

@@ -11,6 +11,7 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, Object, PartialErrors, Replacement, ResourceVersion, Sink};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::backoff::{RunningBackoff, after, lengthened};
 use crate::consistency;
@@ -20,6 +21,7 @@ use crate::options::ConsistencyCheck;
 use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::probe::{Probing, went_back};
 use crate::request_limit::RequestWindow;
+use crate::spans::{self, ListKind};
 use crate::state::{Shared, count};
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unreadable::{broken, take_unreadable};
@@ -76,6 +78,8 @@ pub(crate) struct Machine<T: Object, S> {
     pub(crate) broken_at: Option<ResourceVersion>,
     /// The time of the next list, if the last one was incomplete.
     pub(crate) relist_at: Option<Instant>,
+    /// The span of the current list or watch.
+    pub(crate) span: Span,
 }
 
 pub(crate) enum Step<T: Object> {
@@ -154,6 +158,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             is_restart: false,
             broken_at: None,
             relist_at: None,
+            span: Span::none(),
         }
     }
 
@@ -177,6 +182,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 Ok(Err(reason)) => return reason,
                 Err(panic) => self.fail(panicked("reflector", panic), Recovery::Relist),
             };
+            self.span = Span::none();
         }
     }
 
@@ -187,9 +193,30 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Step::Watch(None) => self.admit(NextRequest::Watch).await?,
             Step::Watch(Some(_)) | Step::BackOff { .. } => {}
         }
+        let step = match step {
+            Step::Sync if !self.may_watch_list() => Step::List,
+            step => step,
+        };
+        self.span = self.span_of(&step);
+        let span = self.span.clone();
+        self.perform(step).instrument(span).await
+    }
+
+    /// Creates the span of a step; none for a delay.
+    fn span_of(&self, step: &Step<T>) -> Span {
+        let reflector = &*self.shared.name;
         match step {
-            Step::Sync if self.may_watch_list() => self.watch_list().await,
-            Step::Sync | Step::List => self.list(Purpose::Sync).await,
+            Step::Sync => spans::list(reflector, ListKind::WatchList, self.synced),
+            Step::List | Step::Heal => spans::list(reflector, ListKind::List, self.synced),
+            Step::Watch(_) => spans::watch(reflector, &self.version),
+            Step::BackOff { .. } => Span::none(),
+        }
+    }
+
+    async fn perform(&mut self, step: Step<T>) -> Result<Step<T>, StopReason> {
+        match step {
+            Step::Sync => self.watch_list().await,
+            Step::List => self.list(Purpose::Sync).await,
             Step::Heal => self.list(Purpose::Heal).await,
             Step::Watch(open) => self.watch(open).await,
             Step::BackOff { delay, next } => {
@@ -341,6 +368,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         self.wait_for_room().await?;
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
+        let objects = list.objects.len();
         drop(self.shared.take_relist_request());
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
@@ -357,6 +385,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         }
         count(&self.shared.counters.replaces);
+        spans::listed(&self.span, objects, &version);
         self.version = version.clone();
         self.version_unavailable = false;
         self.probing.listed();
@@ -551,7 +580,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     fn refuse_watch_list(&mut self) {
         self.watch_list_suspect = false;
-        tracing::info!(reflector = %self.shared.name, "server does not support watch-lists; using lists from now on");
+        tracing::info!("server does not support watch-lists; using lists from now on");
         if let Some(support) = self.source.watch_list_support() {
             WatchListSupport::refuse(support);
         }
@@ -699,7 +728,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) fn recovered(&mut self) {
         self.fruitless = 0;
         if self.failures >= WARN_FROM {
-            tracing::info!(reflector = %self.shared.name, failures = self.failures, "recovered");
+            tracing::info!(failures = self.failures, "recovered");
         }
         self.failures = 0;
         self.shared.counters.consecutive_failures.store(0, Ordering::Relaxed);
@@ -708,6 +737,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Counts, logs and delivers the error that ended a list or watch.
     pub(crate) fn report(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
         let error = error.into();
+        spans::failed(&self.span, &error);
         count(&self.shared.counters.failures);
         if matches!(*error, SourceError::VersionsWentBack { .. }) {
             count(&self.shared.counters.versions_went_back);

@@ -11,6 +11,7 @@ use crate::backoff::lengthened;
 use crate::contained::contained;
 use crate::machine::{FOREVER, FRUITLESS_TRIES, Machine, SinkOutcome, Step};
 use crate::probe::{Probe, ProbeEvent, Probing, went_back};
+use crate::spans;
 use crate::state::count;
 use crate::stream::{GuardedStream, Next, OpenWatch, Waker};
 use crate::unreadable::broken;
@@ -107,7 +108,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let end = match open {
             Ok(open) => {
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
-                self.forward(open, &mut progress).await?
+                let end = self.forward(open, &mut progress).await;
+                spans::watched(&self.span, progress.events);
+                end?
             }
             Err(SourceError::WatchStalled { .. }) if self.relist_is_due() => End::RelistDue,
             Err(error) => End::Failed(error),
