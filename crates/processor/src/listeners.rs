@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::{Instrument as _, Span};
 
 use crate::bell::{Bell, Sleeper};
 use crate::error::Error;
@@ -52,6 +53,8 @@ struct Running {
     runtime: Handle,
     handlers: TaskTracker,
     pump: TaskTracker,
+    /// The span in which the processor runs. Shared, because the clone of a span calls the subscriber.
+    span: Arc<Span>,
 }
 
 /// The tasks to start, and the tokens that make a concurrent end wait for them.
@@ -62,10 +65,13 @@ struct PendingStart {
 }
 
 impl Running {
-    /// Starts the task of a handler. Must not be called under the lock of the members: a runtime that is shutting down
-    /// drops the task here, and the handler with it.
+    /// Starts the task of a handler in a span of its own. Must not be called under the lock of the members: a runtime
+    /// that is shutting down drops the task here, and the handler with it.
     fn spawn(&self, listener: &Listener, task: Task) {
-        listener.set_abort_handle(self.handlers.spawn_on(task, &self.runtime).abort_handle());
+        let span =
+            tracing::info_span!(parent: &*self.span, "handler", kinformer.handler.name = &*listener.name);
+        listener
+            .set_abort_handle(self.handlers.spawn_on(task.instrument(span), &self.runtime).abort_handle());
     }
 
     /// Starts the pump as a task, so that handlers are woken even if the future of the processor is rarely polled.
@@ -182,8 +188,12 @@ impl Listeners {
 
     /// Runs the handlers until the token is cancelled.
     pub(crate) async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
-        let running =
-            Running { runtime: Handle::current(), handlers: TaskTracker::new(), pump: TaskTracker::new() };
+        let running = Running {
+            runtime: Handle::current(),
+            handlers: TaskTracker::new(),
+            pump: TaskTracker::new(),
+            span: Arc::new(Span::current()),
+        };
         let (tasks, pump) = self
             .members
             .start(|members| {
@@ -224,7 +234,11 @@ impl Listeners {
 
     /// Ends all handlers.
     pub(crate) fn stop(&self) -> Vec<Arc<Listener>> {
-        self.end_members(self.members.stop())
+        let members = self.members.stop();
+        // Dropped without the lock: the drop of its span calls the subscriber.
+        let running = self.running.lock().take();
+        drop(running);
+        self.end_members(members)
     }
 
     fn end_members(&self, members: Vec<Arc<Listener>>) -> Vec<Arc<Listener>> {

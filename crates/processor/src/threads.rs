@@ -16,6 +16,7 @@ use kinformer_core::internal::contain;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use crate::contained::drop_handler;
 use crate::listener::Listener;
@@ -173,13 +174,13 @@ pub(crate) async fn run<R: Send + 'static>(
 ) -> Option<R> {
     let (sender, mut returned) = oneshot::channel();
     let clock = clock::hold_if_paused();
-    let (own, context) = (listener.clone(), runtime.clone());
+    let (own, context, span) = (listener.clone(), runtime.clone(), Span::current());
     listener.waits_for_thread.store(true, Ordering::Relaxed);
     let job = move |on: &mut Turn<'_>| {
         let _context = context.enter();
         let _own = own_code::enter(&own);
         own.waits_for_thread.store(false, Ordering::Relaxed);
-        let result = turn(on);
+        let result = span.in_scope(|| turn(on));
         if let Err(result) = sender.send(result) {
             drop(result);
         }
