@@ -25,6 +25,8 @@ use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::{GroupVersionKind, Resource};
 use serde::de::DeserializeOwned;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use crate::answer::{self, failure};
 use crate::decode::Named;
@@ -307,8 +309,32 @@ impl<K> KubeListerWatcher<K> {
         }
         let request =
             request.body(Body::empty()).map_err(|error| SourceError::Other { source: Box::new(error) })?;
-        let answer = tokio::time::timeout(self.idle, self.client.send(request)).await;
-        answer.map_err(|_| SourceError::Timeout { after: self.idle })?.map_err(failure)
+        let span = tracing::debug_span!(
+            "request",
+            http.request.method = request.method().as_str(),
+            url.path = request.uri().path(),
+            url.query = request.uri().query(),
+            k8s.namespace.name = self.namespace.as_deref(),
+            http.response.status_code = Empty,
+            error.type = Empty,
+        );
+        let answer =
+            tokio::time::timeout(self.idle, self.client.send(request)).instrument(span.clone()).await;
+        let answer = match answer {
+            Ok(answer) => answer.map_err(failure),
+            Err(_) => Err(SourceError::Timeout { after: self.idle }),
+        };
+        match &answer {
+            Ok(answer) => {
+                let status = answer.status();
+                span.record("http.response.status_code", status.as_u16());
+                if status.is_client_error() || status.is_server_error() {
+                    span.record("error.type", status.as_str());
+                }
+            }
+            Err(error) => _ = span.record("error.type", &*error.error_type()),
+        }
+        answer
     }
 
     /// Returns the decoder for the objects of a response.

@@ -1,6 +1,7 @@
 //! Requests: paths, redirects, encodings.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::PATIENCE;
 use crate::common::answers::{Answer, Scripted, answer, empty_list};
@@ -10,6 +11,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
+use kinformer_testing::spans::SpanRecorder;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use kube_core::discovery::ApiResource;
@@ -17,6 +19,7 @@ use kube_core::{DynamicObject, GroupVersionKind};
 use parking_lot::Mutex;
 use tower::Layer;
 use tower_http::decompression::DecompressionLayer;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 const JSON: &str = "content-type: application/json\r\n";
 
@@ -274,4 +277,38 @@ async fn unrequested_content_encoding_is_an_error() {
     let error = list(&source).await.unwrap_err();
     assert!(error.is_expired(), "{error}");
     assert!(seen.lock().iter().flatten().all(|accepted| accepted == "identity"), "{seen:?}");
+}
+
+/// Each request is a span with the fields of OpenTelemetry's conventions for HTTP.
+// contract: L-36a, L-36b
+#[tokio::test]
+async fn request_is_a_span() {
+    let recorder = SpanRecorder::default();
+    let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
+    let ok = AtomicBool::new(true);
+    let server = Scripted::http(move |_| match ok.swap(false, Ordering::Relaxed) {
+        true => empty_list(),
+        false => answer("403 Forbidden", JSON, "{}"),
+    })
+    .await;
+    let config = server.config("http");
+    let source = maps(client(config).unwrap()).namespace("kitchen").labels("app=x");
+    list(&source).await.unwrap();
+    list(&source).await.unwrap_err();
+    drop(server);
+    list(&source).await.unwrap_err();
+
+    let page = include_str!("../../../../docs/observability.md");
+    let spans: Vec<_> = recorder.spans().into_iter().filter(|span| span.name == "request").collect();
+    assert!(spans.iter().all(|span| span.is_closed && page.contains(&span.row())), "{spans:#?}");
+    let field = |name: &str| -> Vec<_> {
+        spans.iter().map(|span| span.fields.get(name).cloned().unwrap_or_default()).collect()
+    };
+    assert_eq!(field("http.request.method"), ["GET"; 3]);
+    assert_eq!(field("url.path"), ["/api/v1/namespaces/kitchen/configmaps"; 3]);
+    assert_eq!(field("url.query")[0], "labelSelector=app%3Dx");
+    assert_eq!(field("k8s.namespace.name"), ["kitchen"; 3]);
+    assert_eq!(field("http.response.status_code"), ["200", "403", ""]);
+    assert_eq!(field("error.type")[..2], ["", "403"]);
+    assert!(["connection_refused", "transport"].contains(&&*field("error.type")[2]), "{spans:#?}");
 }
