@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use crate::Error;
 use crate::apply::Apply;
@@ -199,7 +200,15 @@ impl<T: Object> SharedIndexInformer<T> {
         };
         inner.was_run.store(true, Ordering::Relaxed);
         let _stop = StopOnDrop(inner);
+        self.run_controller(controller, cancel).instrument(inner.span()).await
+    }
 
+    async fn run_controller(
+        &self,
+        controller: Controller<T, Apply<T>>,
+        cancel: CancellationToken,
+    ) -> Result<(), Error> {
+        let inner = &self.inner;
         // The processor starts before the reflector, so that the shortest resync period is known by then.
         let stop_handlers = CancellationToken::new();
         // Fused, because it ends early if the processor was run before.
@@ -214,7 +223,7 @@ impl<T: Object> SharedIndexInformer<T> {
                 ended = &mut handlers, if handlers_ended.is_none() => handlers_ended = Some(ended),
             }
         };
-        tracing::debug!(informer = %inner.name, ?reason, "informer stopping");
+        tracing::debug!(?reason, "informer stopping");
         let ended = match reason {
             StopReason::Dropped => {
                 Err(Error::ReflectorEnded { informer: inner.name.clone(), last_error: inner.last_error() })
@@ -439,6 +448,17 @@ impl<T: Object> SharedIndexInformer<T> {
 }
 
 impl<T: Object> Inner<T> {
+    /// Creates the span of a run. docs/observability.md lists its fields.
+    fn span(&self) -> Span {
+        tracing::info_span!(
+            "informer",
+            kinformer.informer.name = &*self.name,
+            kinformer.informer.resource = &*self.resource,
+            kinformer.informer.scope = Some(&*self.scope).filter(|scope| !scope.is_empty()),
+            k8s.cluster.name = Some(&*self.cluster).filter(|cluster| !cluster.is_empty()),
+        )
+    }
+
     pub(crate) fn metrics(&self) -> InformerMetrics {
         let snapshot = self.indexer.snapshot();
         InformerMetrics {
