@@ -1,6 +1,7 @@
-// Generates the protobuf tables of kinformer-wire from Kubernetes' Go types, and samples to test them.
+// Prints the protobuf messages of Kubernetes' Go types, from which cargo xtask codegen generates the tables of
+// kinformer-wire and kinformer-apiserver, and samples to test them.
 //
-//	protobuf-tables tables            prints the kinds and messages, as input of cargo xtask codegen
+//	protobuf-tables tables            prints the kinds and messages
 //	protobuf-tables samples N SEED    writes N random objects of each kind, in protobuf and in JSON
 //	protobuf-tables streams SEED      writes lists, watches and a Status, as a server sends them
 //

@@ -34,7 +34,7 @@ struct Args {
 enum Task {
     /// Run all checks that a change must pass, like `.ci/run`
     Ci(ci::Args),
-    /// Generate the facade's accessors from the sources of k8s-openapi, and the protobuf tables from Go types
+    /// Generate the code in `src/generated/`: accessors from the sources of k8s-openapi, protobuf tables from Go types
     Codegen(codegen::Args),
     /// Run the suite on a real kube-apiserver and etcd, built from source on this machine
     E2e(e2e::Args),

@@ -83,12 +83,13 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-pub mod accessors;
 mod async_handler;
 mod engine;
 mod entry;
 mod error;
 mod factory;
+mod generated;
+pub mod generic;
 mod handler;
 mod index_by_field;
 mod informer;
@@ -108,6 +109,7 @@ mod target;
 pub use self::{
     error::Error,
     factory::SharedInformerFactory,
+    generated::accessors,
     handler::{EventStream, HandlerBuilder},
     informer::{Informer, InformerLease},
     lister::{Lister, NamespaceLister},
@@ -142,9 +144,3 @@ pub use kinformer_shared_informer::{
     SharedIndexInformer, SharedIndexInformerBuilder, Sources,
 };
 pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
-
-/// Types of [custom informers](SharedInformerFactory::informer_with), whose objects are not packed.
-pub mod generic {
-    pub use kinformer_processor::{EventStream, HandlerBuilder};
-    pub use kinformer_store::{Reader, Snapshot};
-}

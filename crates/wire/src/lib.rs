@@ -87,6 +87,7 @@ mod dropped;
 mod encoding;
 mod error;
 mod field_path;
+mod generated;
 mod json;
 mod limits;
 mod list;

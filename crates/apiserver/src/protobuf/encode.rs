@@ -83,7 +83,7 @@ fn single(out: &mut Vec<u8>, field_number: u32, field: &FieldType, value: &Value
             }
         }
         (Base::Bool, Value::Bool(flag)) => number(out, field_number, u64::from(*flag)),
-        (Base::Int | Base::Uint, Value::Number(value)) => {
+        (Base::Int, Value::Number(value)) => {
             // Go accepts 3.0 as an integer too.
             let integer = || value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64);
             let value = value.as_u64().or_else(|| value.as_i64().or_else(integer).map(i64::cast_unsigned));

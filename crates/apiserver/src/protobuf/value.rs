@@ -88,14 +88,9 @@ fn single(kind: &FieldType, field: Field<'_>, depth: usize) -> Result<Value, Mal
         Base::Bytes => STANDARD.encode(field.bytes()?).into(),
         Base::Bool => (field.varint()? != 0).into(),
         Base::Int => field.signed()?.into(),
-        Base::Uint => field.varint()?.into(),
         Base::Double => field.double()?.into(),
         Base::Time => time(field.bytes()?, "%Y-%m-%dT%H:%M:%SZ")?,
         Base::MicroTime => time(field.bytes()?, "%Y-%m-%dT%H:%M:%S.%6fZ")?,
-        Base::Duration => {
-            let parts = numbers(field.bytes()?)?;
-            go_duration(parts.0).into()
-        }
         Base::Quantity => {
             first(field.bytes()?)?.map_or(Ok("0".into()), |field| field.text().map(Value::from))?
         }
@@ -210,44 +205,4 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, Malformed> {
         }
     }
     Ok(if is_text { text.into() } else { number.into() })
-}
-
-/// `1h2m3.5s`. Follows Go (`time.Duration.String`) for durations of a second and more.
-fn go_duration(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let total = nanoseconds.unsigned_abs();
-    let (seconds, fraction) = (total / 1_000_000_000, total % 1_000_000_000);
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let fraction = if fraction == 0 {
-        String::new()
-    } else {
-        format!(".{fraction:09}").trim_end_matches('0').to_owned()
-    };
-    let hours = if hours > 0 {
-        format!("{hours}h{minutes}m")
-    } else if minutes > 0 {
-        format!("{minutes}m")
-    } else {
-        String::new()
-    };
-    format!("{sign}{hours}{seconds}{fraction}s")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_formatted_as_by_go() {
-        let second = 1_000_000_000;
-        for (nanoseconds, text) in [
-            (0, "0s"),
-            (90 * second, "1m30s"),
-            (3600 * second, "1h0m0s"),
-            (1_500_000_000, "1.5s"),
-            (-second, "-1s"),
-        ] {
-            assert_eq!(go_duration(nanoseconds), text);
-        }
-    }
 }

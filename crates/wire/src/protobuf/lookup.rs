@@ -1,7 +1,7 @@
 //! Look-ups in the tables.
 
 use super::schema::{Field, Name, Schema};
-use super::tables::{FIELDS, KINDS, MESSAGES, NAMES};
+use crate::generated::tables::{FIELDS, KINDS, MESSAGES, NAMES};
 
 impl Name {
     #[inline]

@@ -25,7 +25,7 @@ pub(crate) struct Shape {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Card {
+pub(crate) enum Card {
     One,
     Repeated,
     /// A map with string keys.
@@ -34,7 +34,7 @@ pub(super) enum Card {
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Text,
     Bytes,
     Bool,
@@ -63,7 +63,7 @@ pub(super) enum Kind {
 
 /// The difference between protobuf and JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     Plain,
     /// Protobuf writes a zero, and JSON omits it.
     OmitZero,
@@ -72,13 +72,13 @@ pub(super) enum Rule {
 }
 
 impl Shape {
-    pub(super) const fn new(card: Card, kind: Kind, message: u16) -> Self {
+    pub(crate) const fn new(card: Card, kind: Kind, message: u16) -> Self {
         Self { message, kind, card }
     }
 }
 
 impl Field {
-    pub(super) const fn new(number: u8, shape: Shape, rule: Rule, name: u16, name_length: u8) -> Self {
+    pub(crate) const fn new(number: u8, shape: Shape, rule: Rule, name: u16, name_length: u8) -> Self {
         Self { name: Name(name, name_length), number, shape, rule }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) struct TypeFields {
 }
 
 impl Schema {
-    pub(super) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
+    pub(crate) const fn new(api_version: &'static str, kind: &'static str, message: u16) -> Self {
         Self { api_version, kind, message, types: TypeFields { api_version: true, kind: true } }
     }
 
