@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     for program in [&CONTROL_PLANE, &CLIENT_GO] {
         command.env(program.variable, program.built()?);
     }
-    command.args(["run", "--profile", "dist", "--package", "e2e", "--bin", "bench-peers", "--"]);
+    command.args(["run", "--profile", "dist", "--package", "bench-peers", "--"]);
     command.args([args.pods, args.runs, args.rate].map(|number| number.to_string()));
     let phases = if args.only.is_empty() { Phase::value_variants() } else { &args.only };
     command.args(phases.iter().map(|phase| phase.name()));
