@@ -6,8 +6,8 @@ use std::{iter, mem};
 
 use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
-    BoxError, Change, Delta, Deltas, Error, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts,
-    Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
+    BoxError, Change, Delta, Deltas, Error, KeyError, KeyRef, Object, ObjectKey, PartId, PartialErrors,
+    Parts, Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
 };
 use smallvec::SmallVec;
 
@@ -326,10 +326,10 @@ impl<T: Object> Indexer<T> {
     /// Calls the user code of a delta. Returns `None` for a delta without effect on a store.
     fn prepare(&self, position: usize, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
         let (delta, (hash, reached)) = match delta {
-            Delta::Added(object) => self.prepare_put(object, Delta::Added)?,
-            Delta::Updated(object) => self.prepare_put(object, Delta::Updated)?,
-            Delta::Replaced(object) => self.prepare_put(object, Delta::Replaced)?,
-            Delta::Deleted(tombstone) => self.prepare_remove(tombstone)?,
+            Delta::Added(object) => self.prepare_object(object, Delta::Added)?,
+            Delta::Updated(object) => self.prepare_object(object, Delta::Updated)?,
+            Delta::Replaced(object) => self.prepare_object(object, Delta::Replaced)?,
+            Delta::Deleted(tombstone) => self.prepare_deletion(tombstone)?,
             Delta::Bookmark { part, ref resource_version } => {
                 let reached = (Some(part), resource_version.clone());
                 (delta, (0, reached))
@@ -341,17 +341,19 @@ impl<T: Object> Indexer<T> {
         Ok(Some(Entry { position, delta, hash, reached, errors, outcome }))
     }
 
+    /// Transforms an object and calls its accessors. Returns its delta.
     #[inline]
-    fn prepare_put(
+    fn prepare_object(
         &self,
         object: Arc<T>,
         delta: impl FnOnce(Arc<T>) -> Delta<T>,
     ) -> Result<(Delta<T>, (u32, Reached)), Error> {
-        let (object, result) = self.prepared_put(object)?;
+        let (object, result) = self.transform_and_read(object)?;
         Ok((delta(object), result))
     }
 
-    fn prepared_put(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
+    /// Transforms an object and calls its accessors.
+    fn transform_and_read(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
         let object = match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
@@ -364,15 +366,13 @@ impl<T: Object> Indexer<T> {
         match result {
             Ok(Ok((_, (None, _)))) => Err(in_no_part(object)),
             Ok(Ok(result)) => Ok((object, result)),
-            Ok(Err(error)) => {
-                discard(object);
-                Err(Error::Key(error))
-            }
+            Ok(Err(error)) => Err(invalid_key(object, error)),
             Err(source) => Err(panicked(object, source)),
         }
     }
 
-    fn prepare_remove(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
+    /// Calls the accessors of a deletion. Returns its delta.
+    fn prepare_deletion(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
         let result = try_accessors(|| {
             tombstone.key().check()?;
             let reached = match &tombstone {
@@ -400,10 +400,7 @@ impl<T: Object> Indexer<T> {
             Some(transform) => transform.apply_in(&self.shared.parts, object),
             None => match try_accessors(|| object.key().check()) {
                 Ok(Ok(())) => Ok(object),
-                Ok(Err(error)) => {
-                    discard(object);
-                    Err(error.into())
-                }
+                Ok(Err(error)) => Err(invalid_key(object, error)),
                 Err(source) => Err(panicked(object, source)),
             },
         }
@@ -541,6 +538,12 @@ pub(crate) fn in_no_part<T: Object>(object: Arc<T>) -> Error {
     let key = readable_key(|| object.key());
     discard(object);
     Error::OtherPart { key, part: None }
+}
+
+/// Drops an object with an invalid key and returns the error.
+fn invalid_key<T>(object: Arc<T>, error: KeyError) -> Error {
+    discard(object);
+    Error::Key(error)
 }
 
 /// Drops an object with a panicking accessor and returns the error.
