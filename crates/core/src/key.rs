@@ -114,8 +114,9 @@ impl PartialEq for KeyRef<'_> {
 impl Hash for KeyRef<'_> {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The lengths come before the bytes, so that the bytes can be split in only one way. One number costs less than a
-        // terminator after each part.
+        // The lengths come before the bytes, so that the bytes can be split in only one way, if each part is shorter than
+        // 64 KiB; the hashes of keys with a longer part may collide. One number costs less than a terminator after each
+        // part.
         let length = |part: &str| part.len() as u64;
         state.write_u64(
             length(self.cluster).rotate_left(48) ^ length(self.namespace).rotate_left(32) ^ length(self.name),
