@@ -179,7 +179,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Sets a function that changes the parameters of every list and watch before it is sent, such as its selectors.
-    /// The function must not block.
+    /// The function must not block. A second call replaces the function of the first.
     pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.options.tweak = Some(Arc::new(tweak));
         self
