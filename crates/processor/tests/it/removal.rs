@@ -3,29 +3,45 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, gate, no_task_left, start, within};
+use crate::common::{Gate, Pod, Recorder, Running, added, gate, no_task_left, start, within};
 use futures::FutureExt as _;
 use kinformer_processor::{
     Buffer, Error, Event, EventHandler, HandlerBuilder, Registration, SharedProcessor,
 };
 use tokio::runtime::Handle;
 
+/// A processor whose only handler is blocked in the callback of its first event, with a second event queued.
+struct Blocked {
+    processor: SharedProcessor<Pod>,
+    registration: Registration,
+    recorder: Recorder,
+    gate: Gate,
+    running: Running,
+}
+
+impl Blocked {
+    async fn new() -> Self {
+        let processor = SharedProcessor::new("test");
+        let recorder = Recorder::new();
+        let (gate, mut wait) = gate();
+        let note = recorder.clone();
+        let handler = move |event: &Event<Arc<Pod>>| {
+            note.note(event);
+            wait();
+        };
+        let registration = processor.add_handler(handler).unwrap();
+        let running = start(&processor);
+        processor.publish([added("a", 1), added("b", 1)]);
+        gate.reached().await;
+        Self { processor, registration, recorder, gate, running }
+    }
+}
+
 /// A removal waits for the running callback, and no event is delivered after it.
 // contract: P-08a, P-08b, P-08d, P-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn removal_waits_for_running_callback() {
-    let processor = SharedProcessor::new("test");
-    let recorder = Recorder::new();
-    let (gate, mut wait) = gate();
-    let note = recorder.clone();
-    let handler = move |event: &Event<Arc<Pod>>| {
-        note.note(event);
-        wait();
-    };
-    let registration = processor.add_handler(handler).unwrap();
-    let running = start(&processor);
-    processor.publish([added("a", 1), added("b", 1)]);
-    gate.reached().await;
+    let Blocked { processor, registration, recorder, gate, running } = Blocked::new().await;
 
     let mut removal = Box::pin(registration.remove());
     assert!(removal.as_mut().now_or_never().is_none(), "the callback is still running");
@@ -49,18 +65,7 @@ async fn removal_waits_for_running_callback() {
 // contract: P-08b, P-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn remove_handler_dropped_after_poll_removes() {
-    let processor = SharedProcessor::new("test");
-    let recorder = Recorder::new();
-    let (gate, mut wait) = gate();
-    let note = recorder.clone();
-    let handler = move |event: &Event<Arc<Pod>>| {
-        note.note(event);
-        wait();
-    };
-    let registration = processor.add_handler(handler).unwrap();
-    let running = start(&processor);
-    processor.publish([added("a", 1), added("b", 1)]);
-    gate.reached().await;
+    let Blocked { processor, registration, recorder, gate, running } = Blocked::new().await;
 
     drop(processor.remove_handler(&registration));
     assert!(!registration.is_removed(), "never polled");
