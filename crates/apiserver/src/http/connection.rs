@@ -62,7 +62,7 @@ where
 /// Accepts connections until shutdown. Closes and reopens the socket as faults demand.
 pub(crate) async fn serve(listening: Listening) {
     let Listening { context, listener, address, tls, tasks } = listening;
-    let mut listener_state = context.faults.listener();
+    let mut listener_state = context.faults.listener().requested();
     let mut listener = Some(listener);
     loop {
         let wanted = *listener_state.borrow_and_update();
@@ -77,7 +77,7 @@ pub(crate) async fn serve(listening: Listening) {
             },
             ListenerState::Open => {}
         }
-        context.faults.set_actual_listener(wanted);
+        context.faults.listener().set_actual(wanted);
         tokio::select! {
             () = context.shutdown.cancelled() => return,
             changed = listener_state.changed() => if changed.is_err() { return },

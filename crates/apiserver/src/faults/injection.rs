@@ -1,0 +1,139 @@
+//! The handle that injects faults into a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::fault::{Fault, Kind};
+use super::listener::{Listener, ListenerState};
+use super::verb::Verb;
+
+/// Identifies an injected fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FaultId(u64);
+
+#[derive(Debug)]
+struct Inner {
+    rules: Mutex<Vec<(FaultId, Fault)>>,
+    /// The number of rules, which watches read without taking the lock.
+    armed: AtomicUsize,
+    next: AtomicU64,
+    fired: AtomicU64,
+    listener: Listener,
+    changed: watch::Sender<u64>,
+}
+
+/// A handle for injecting faults into a server. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Faults(Arc<Inner>);
+
+impl Faults {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Inner {
+            rules: Mutex::new(Vec::new()),
+            armed: AtomicUsize::new(0),
+            next: AtomicU64::new(1),
+            fired: AtomicU64::new(0),
+            listener: Listener::new(),
+            changed: watch::Sender::new(0),
+        }))
+    }
+
+    /// Injects a fault. It also applies to open watches, immediately.
+    pub fn inject(&self, fault: Fault) -> FaultId {
+        let id = FaultId(self.0.next.fetch_add(1, Ordering::Relaxed));
+        if fault.times != Some(0) {
+            let mut rules = self.0.rules.lock();
+            rules.push((id, fault));
+            self.0.armed.store(rules.len(), Ordering::Release);
+        }
+        self.0.changed.send_modify(|count| *count = count.wrapping_add(1));
+        id
+    }
+
+    /// Removes a fault. Does nothing if it has been removed already or has fired for the last time.
+    pub fn remove(&self, id: FaultId) {
+        let mut rules = self.0.rules.lock();
+        rules.retain(|(other, _)| *other != id);
+        self.0.armed.store(rules.len(), Ordering::Release);
+    }
+
+    /// Removes all faults and accepts connections again.
+    pub fn clear(&self) {
+        let mut rules = self.0.rules.lock();
+        rules.clear();
+        self.0.armed.store(0, Ordering::Release);
+        drop(rules);
+        self.0.listener.request(ListenerState::Open);
+    }
+
+    /// Returns how often faults have fired.
+    pub fn fired(&self) -> u64 {
+        self.0.fired.load(Ordering::Acquire)
+    }
+
+    /// Closes the listening socket, so that the operating system refuses new connections. Open connections are not
+    /// affected. Completes when the socket is closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the socket is closed nevertheless.
+    pub async fn refuse_connections(&self) {
+        self.0.listener.set(ListenerState::Closed).await;
+    }
+
+    /// Listens again on the same port. Completes when the socket is open.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the socket is opened nevertheless.
+    pub async fn accept_connections(&self) {
+        self.0.listener.set(ListenerState::Open).await;
+    }
+
+    pub(crate) fn listener(&self) -> &Listener {
+        &self.0.listener
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    /// Fires a fault that matches the filter, if there is one.
+    pub(super) fn take(
+        &self,
+        verb: Verb,
+        resource: &str,
+        events: u64,
+        wanted: impl Fn(Kind) -> bool,
+    ) -> Option<Kind> {
+        if !self.are_armed() {
+            return None;
+        }
+        let mut rules = self.0.rules.lock();
+        let index = rules.iter().position(|(_, fault)| {
+            wanted(fault.kind) && fault.after_events <= events && fault.applies_to(verb, resource)
+        })?;
+        let (_, fault) = rules.get_mut(index)?;
+        let kind = fault.kind;
+        if let Some(times) = &mut fault.times {
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                drop(rules.remove(index));
+                self.0.armed.store(rules.len(), Ordering::Release);
+            }
+        }
+        self.0.fired.fetch_add(1, Ordering::AcqRel);
+        Some(kind)
+    }
+
+    /// Whether any fault is injected.
+    pub(super) fn are_armed(&self) -> bool {
+        self.0.armed.load(Ordering::Acquire) > 0
+    }
+
+    /// Counts a fault of a request's own header.
+    pub(super) fn count(&self) {
+        self.0.fired.fetch_add(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,14 @@
+//! Fault injection.
+
+mod fault;
+mod injection;
+mod listener;
+mod request;
+mod verb;
+
+pub use fault::Fault;
+pub(crate) use fault::Kind;
+pub use injection::{FaultId, Faults};
+pub(crate) use listener::ListenerState;
+pub(crate) use request::RequestFaults;
+pub use verb::Verb;
