@@ -9,7 +9,7 @@ use crate::selectors::Selection;
 use crate::status::{Cause, Status};
 use crate::storage::{Change, Outcome, Stored};
 
-use super::{Api, DryRun, Object, metadata, update};
+use super::{Api, DryRun, Object, metadata, rewrite};
 
 /// The supported part of `DeleteOptions`. Grace periods and propagation policies are accepted and ignored: there are
 /// no kubelets, and dependents are not collected.
@@ -158,7 +158,7 @@ impl Api {
         metadata.insert("deletionTimestamp".into(), self.clock.rfc3339().into());
         metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
         if resource.kind.has_generation {
-            update::bump_generation(object);
+            rewrite::bump_generation(object);
         }
         if resource.kind.is("", "namespaces")
             && let Some(Value::Object(status)) = object.get_mut("status")

@@ -7,6 +7,7 @@ mod metadata;
 mod namespace_rules;
 mod namespaces;
 mod pods;
+mod rewrite;
 mod scale;
 mod update;
 mod view;

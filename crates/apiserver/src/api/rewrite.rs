@@ -1,0 +1,173 @@
+//! The state of an object after an update or a patch.
+
+use serde_json::Value;
+
+use crate::registry::Kind;
+use crate::status::{Cause, Status};
+
+use super::{Object, Origin, Part, Write, metadata};
+
+/// Whether a write must name the version that it replaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versioned {
+    /// An update, which replaces the object.
+    Update,
+    /// A patch, which is applied to the current object.
+    Patch,
+}
+
+/// Metadata that only the server changes.
+const OWNED: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+    "namespace",
+];
+
+/// Metadata that the server does not store.
+const NOT_STORED: [&str; 2] = ["managedFields", "selfLink"];
+
+/// A write to an existing object.
+pub(super) struct Rewrite<'a> {
+    pub(super) kind: &'a Kind,
+    pub(super) name: &'a str,
+    /// The current object.
+    pub(super) before: &'a Object,
+    pub(super) write: Write,
+    pub(super) versioned: Versioned,
+}
+
+impl Rewrite<'_> {
+    /// Returns the result of writing `object`.
+    ///
+    /// # Errors
+    /// 409 for a stale version or another uid; 422 for an invalid object.
+    pub(super) fn next_state(&self, object: Object) -> Result<Object, Status> {
+        self.check_version(&object)?;
+        self.check_uid(&object)?;
+        let mut object = self.with_selected_part(object);
+        self.keep_owned_metadata(&mut object);
+        self.check_finalizers(&object)?;
+        self.check_labels(&object)?;
+        if self.kind.is("", "secrets") {
+            super::create::encode_strings(&mut object);
+        }
+        if self.kind.has_generation && metadata::spec_differs(self.before, &object) {
+            bump_generation(&mut object);
+        }
+        Ok(object)
+    }
+
+    fn check_version(&self, object: &Object) -> Result<(), Status> {
+        let must_be_given =
+            self.kind.custom && self.versioned == Versioned::Update && self.write.origin == Origin::Client;
+        let why = match metadata::text(object, "resourceVersion") {
+            "" | "0" if must_be_given => "Invalid value: 0x0: must be specified for an update".to_owned(),
+            "" | "0" => return Ok(()),
+            given if given == metadata::text(self.before, "resourceVersion") => return Ok(()),
+            given if given.parse::<u64>().is_err() => format!("Invalid value: {given:?}: must be a number"),
+            _ => return Err(Status::modified(self.kind.resource_subject(), self.name)),
+        };
+        Err(self.invalid(Cause::invalid("metadata.resourceVersion", why)))
+    }
+
+    fn check_uid(&self, object: &Object) -> Result<(), Status> {
+        let (given, uid) = (metadata::text(object, "uid"), metadata::text(self.before, "uid"));
+        if given.is_empty() || given == uid {
+            return Ok(());
+        }
+        Err(match self.versioned {
+            Versioned::Patch => {
+                let why = format!("Invalid value: {given:?}: field is immutable");
+                self.invalid(Cause::invalid("metadata.uid", why))
+            }
+            Versioned::Update => {
+                let why =
+                    format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+                Status::conflict(self.kind.resource_subject(), self.name, &why)
+            }
+        })
+    }
+
+    /// Takes from `object` only the part that the write can change.
+    fn with_selected_part(&self, mut object: Object) -> Object {
+        let only = |field| {
+            let mut updated = self.before.clone();
+            copy_field(&mut updated, &object, field);
+            updated
+        };
+        match self.write.part {
+            Part::Object => {
+                if self.kind.has_status && self.write.origin == Origin::Client {
+                    copy_field(&mut object, self.before, "status");
+                }
+                object
+            }
+            Part::Status => only("status"),
+            Part::Finalize => only("spec"),
+        }
+    }
+
+    fn keep_owned_metadata(&self, object: &mut Object) {
+        let old = self.before.get("metadata");
+        let new = metadata::of(object);
+        for field in NOT_STORED {
+            new.remove(field);
+        }
+        for field in OWNED {
+            match old.and_then(|old| old.get(field)) {
+                Some(value) => new.insert(field.into(), value.clone()),
+                None => new.remove(field),
+            };
+        }
+    }
+
+    fn check_finalizers(&self, object: &Object) -> Result<(), Status> {
+        if !metadata::is_terminating(self.before) {
+            return Ok(());
+        }
+        let had = metadata::finalizers(self.before);
+        let new: Vec<&str> =
+            metadata::finalizers(object).into_iter().filter(|finalizer| !had.contains(finalizer)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{\"{}\"}}",
+            new.join("\", \"")
+        );
+        Err(self.invalid(Cause::forbidden("metadata.finalizers", why)))
+    }
+
+    fn check_labels(&self, object: &Object) -> Result<(), Status> {
+        if self.write.origin != Origin::Client {
+            return Ok(());
+        }
+        let faults = metadata::label_faults(object);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(self.kind.kind_subject(), self.name, faults))
+    }
+
+    fn invalid(&self, cause: Cause) -> Status {
+        Status::invalid(self.kind.kind_subject(), self.name, vec![cause])
+    }
+}
+
+pub(super) fn bump_generation(object: &mut Object) {
+    let metadata = metadata::of(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    metadata.insert("generation".into(), generation.saturating_add(1).into());
+}
+
+/// Copies a field from another state, or removes it if the other state has none.
+fn copy_field(object: &mut Object, from: &Object, field: &str) {
+    match from.get(field) {
+        Some(value) => object.insert(field.into(), value.clone()),
+        None => object.remove(field),
+    };
+}
