@@ -1,6 +1,6 @@
 //! The cost of an informer from source to handler, for each queue: one event, many events, and a first list of
 //! 100,000 objects. The baseline is a plain loop: one list and one watch into one map, with one callback.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "a bench is a program without users")]
 
 use std::collections::HashMap;
 use std::hint::black_box;

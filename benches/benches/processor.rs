@@ -4,7 +4,7 @@
 //!
 //! `publish` measures only the publisher, on the thread of the handlers, so that they sleep and take no CPU time from
 //! it. `delivered` measures until the last handler has received the last event, with handlers on their own threads.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::print_stdout, reason = "a bench is a program without users")]
 
 use std::alloc::System;
 use std::hint::black_box;

@@ -1,6 +1,12 @@
 //! Decodes a pod, as created by a controller and updated by a kubelet, from protobuf and from JSON: one, and in a
 //! list of 500.
-#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a bench is a program without users"
+)]
 
 use std::hint::black_box;
 

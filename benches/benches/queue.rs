@@ -1,5 +1,5 @@
 //! The cost of pushing and popping: one key, many keys, in batches; against a lock around a deque.
-#![allow(missing_docs)]
+#![allow(missing_docs, reason = "a bench is a program without users")]
 
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
 //! The cost of the operations of a store, against a lock around hash maps.
-#![allow(missing_docs, clippy::indexing_slicing)]
+#![allow(missing_docs, clippy::indexing_slicing, reason = "a bench is a program without users")]
 
 use std::future::Future as _;
 use std::hint::black_box;

@@ -2,7 +2,7 @@
 //! the store and for a lock around hash maps, in the same run.
 //!
 //! Missed targets are printed and fail nothing, since times on a busy machine prove nothing.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::print_stdout, reason = "a bench is a program without users")]
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! The memory of a store beside the objects themselves, in bytes per object, measured by counting every allocation.
 //! Fails above the targets: 70 bytes with one index, 90 with four.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::print_stdout, reason = "a bench is a program without users")]
 
 use std::alloc::System;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Decoding: a page of 500 pods, one line of a watch, and a list of 10,000 pods end to end over loopback from the
 //! embedded server.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a bench is a program without users")]
 
 use std::hint::black_box;
 

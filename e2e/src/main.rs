@@ -1,4 +1,5 @@
 //! Runs a control plane until Ctrl-C: `cargo xtask e2e up`.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
 use e2e::{ControlPlane, Options};
 

@@ -12,11 +12,6 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Whether the file is source code of a library or program, and not a test, example or bench.
-    pub(crate) fn is_source(&self) -> bool {
-        self.path.contains("/src/") && !self.path.starts_with("benches/")
-    }
-
     /// Whether the file is generated.
     pub(crate) fn is_generated(&self) -> bool {
         self.text.starts_with("// @generated")

@@ -1,4 +1,5 @@
 //! The tasks of the project: `cargo xtask --help`.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
 mod bench_peers;
 mod ci;
@@ -42,7 +43,7 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),
-    /// Check the structure: layers, the map, import cycles, file sizes, lints, banned calls, words
+    /// Check the structure: layers, the map, import cycles, file sizes, lints, words
     Tidy,
     /// List the lines of the contract with the tests that prove them
     Contract(contract::Args),

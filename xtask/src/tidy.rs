@@ -1,13 +1,11 @@
 //! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, the house
 //! rules, the words, and dependencies that are pre-releases.
 
-use std::collections::BTreeSet;
-
 use cargo_metadata::semver::Version;
 use cargo_metadata::{Metadata, MetadataCommand};
 
 use crate::contract::fail;
-use crate::files::{self, File};
+use crate::files;
 use crate::map::{Crate, MAP, Map};
 use crate::{cycles, rules, trees, words};
 
@@ -27,7 +25,6 @@ fn problems() -> Result<Vec<String>, String> {
     let metadata =
         MetadataCommand::new().manifest_path(manifest).exec().map_err(|error| error.to_string())?;
     let files = files::rust()?;
-    let libraries = libraries(&files);
     let mut problems = Map::parse(&files::read(MAP)?).problems(&Crate::of(&metadata));
     problems.extend(trees::problems()?);
     problems.extend(manifests(&metadata)?);
@@ -35,21 +32,10 @@ fn problems() -> Result<Vec<String>, String> {
         metadata.packages.iter().map(|package| (package.name.as_str(), &package.version)),
     ));
     problems.extend(cycles::problems(&files));
-    for file in &files {
-        let is_library = libraries.iter().any(|folder| file.path.starts_with(folder.as_str()));
-        problems.extend(rules::problems(file, is_library));
-    }
+    problems.extend(files.iter().flat_map(rules::problems));
     let files = files.into_iter().chain(files::markdown()?);
     problems.extend(files.filter(|file| file.path != WORDS).flat_map(|file| words::problems(&file)));
     Ok(problems)
-}
-
-/// The folders of crates that others can depend on.
-fn libraries(files: &[File]) -> BTreeSet<String> {
-    let library = |file: &File| {
-        file.path.starts_with("crates/").then(|| file.path.strip_suffix("src/lib.rs"))?.map(str::to_owned)
-    };
-    files.iter().filter_map(library).collect()
 }
 
 /// Reports dependencies that are pre-releases: versions with a suffix, or below 0.1.
@@ -96,13 +82,6 @@ mod tests {
     #[test]
     fn the_repository_is_tidy() {
         assert_eq!(problems().unwrap(), [""; 0]);
-    }
-
-    #[test]
-    fn libraries_are_folders_of_crates_with_a_lib() {
-        let file = |path: &str| File { path: path.into(), text: String::new() };
-        let files = [file("crates/a/src/lib.rs"), file("crates/b/src/main.rs"), file("xtask/src/lib.rs")];
-        assert_eq!(libraries(&files), BTreeSet::from(["crates/a/".to_owned()]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A DeltaFIFO of a custom type, without Kubernetes. The program ends by itself.
 //!
 //! `cargo run -p kinformer-delta-fifo --example delta_fifo`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

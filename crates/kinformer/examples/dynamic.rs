@@ -1,7 +1,7 @@
 //! Informers of a custom resource without a Rust type, and of metadata only. The program ends by itself.
 //!
 //! `cargo run -p kinformer --example dynamic`
-
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,6 +1,7 @@
 //! An informer of pods with a handler and a lister: the program in the README. It ends by itself.
 //!
 //! `cargo run -p kinformer --example factory`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 use kinformer::SharedInformerFactory;

@@ -2,6 +2,7 @@
 //! program ends by itself.
 //!
 //! `cargo run -p kinformer --example with_kube`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::prelude::*;

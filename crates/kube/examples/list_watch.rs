@@ -1,6 +1,7 @@
 //! A list followed by a watch, without a reflector. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example list_watch`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;
 

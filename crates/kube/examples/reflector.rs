@@ -1,6 +1,7 @@
 //! A reflector that keeps a store equal to a cluster. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example reflector`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;
 

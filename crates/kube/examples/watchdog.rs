@@ -2,6 +2,7 @@
 //! store and prints each change. The program ends by itself.
 //!
 //! `cargo run -p kinformer-kube --example watchdog`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;
 

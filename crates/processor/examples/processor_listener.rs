@@ -1,6 +1,7 @@
 //! Custom events, delivered to three kinds of handlers, without Kubernetes. The program ends by itself.
 //!
 //! `cargo run -p kinformer-processor --example processor_listener`
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Allocations per event. A test binary of its own, because it counts the allocations of the process.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by a panic")]
 
 use std::alloc::System;
 use std::sync::Arc;

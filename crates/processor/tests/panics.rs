@@ -1,5 +1,11 @@
 //! User code that panics: the log names the handler, and no other handler is affected.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    reason = "a test fails by a panic"
+)]
 
 #[allow(dead_code, unreachable_pub, reason = "the other test binary uses the rest")]
 #[path = "it/common/mod.rs"]

@@ -2,6 +2,7 @@
 //!
 //! One handler receives every change, another only changes of ports. An index finds settings by their service. The
 //! program ends by itself.
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

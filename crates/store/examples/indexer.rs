@@ -1,4 +1,5 @@
 //! Indexes a custom type by namespace and by a label. The program ends by itself.
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};

@@ -1,6 +1,6 @@
 //! Memory of a store that was much larger. A test binary of its own, because it counts the allocations of the process;
 //! its tests run one at a time.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by a panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "the other test binary uses the rest")]
 #[path = "it/common/mod.rs"]

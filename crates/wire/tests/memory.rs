@@ -1,5 +1,11 @@
 //! The memory use of decoding: at most 64 times the bytes plus 1 MiB, or a typed error.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    reason = "a test fails by a panic"
+)]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
 #[path = "it/common/mod.rs"]

@@ -1,6 +1,7 @@
 //! Measures kinformer, client-go and kube-runtime on the same pods in one run: `cargo xtask bench-peers`.
 //!
 //! Each peer is a process of its own. Peers take turns, so that other load on the machine affects all of them.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
 mod environment;
 mod failure;

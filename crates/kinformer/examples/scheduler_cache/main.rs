@@ -5,6 +5,7 @@
 //!
 //! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches a real cluster, changes nothing there, and ends
 //! when N pods are bound, with a last line in JSON.
+#![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 mod cache;

@@ -1,6 +1,6 @@
 //! The cluster of the examples: the one of `$KUBECONFIG`, else an API server in this process with some objects.
 
-#![allow(unreachable_pub)]
+#![allow(clippy::print_stderr, clippy::print_stdout, unreachable_pub, reason = "a part of example programs")]
 
 use std::error::Error;
 

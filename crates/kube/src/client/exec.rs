@@ -190,7 +190,6 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
 }
 
 #[cfg(all(test, unix))]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -30,7 +30,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    #[cfg_attr(not(feature = "rustls-tls"), allow(unused_variables))]
+    #[cfg_attr(not(feature = "rustls-tls"), allow(unused_variables, reason = "only for TLS"))]
     pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
         #[cfg(feature = "rustls-tls")]
         if config.proxy_url.is_none() {
