@@ -3,7 +3,9 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::{codegen, contract, e2e, files, kinds, packages, release, tidy};
+use cargo_metadata::Package;
+
+use crate::{codegen, contract, e2e, files, kinds, minimal_versions, packages, release, semver, tidy};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,6 +24,9 @@ const KUBERNETES: (&str, &str) = ("K8S_OPENAPI_ENABLED_VERSION", NEWEST_KUBERNET
 const NEWEST_KUBERNETES: &str = "1.37";
 const OLDEST_KUBERNETES: &str = "1.33";
 
+/// The compiler of docs.rs, and of options of cargo that are not stable.
+const NIGHTLY: &str = "nightly";
+
 /// The library whose public items depend on the Kubernetes version.
 const FACADE: &str = "kinformer";
 
@@ -36,7 +41,7 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// Fast steps and steps that often fail come first.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 21] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
@@ -57,7 +62,10 @@ const STEPS: [Step; 18] = [
     ("nothing compiled for each kind", || kinds::symbols().map(passed)),
     ("dependencies", dependencies),
     ("packages, and a release as a dry run", || release::dry_run().map(passed)),
+    ("documentation as on docs.rs", documented_by_nightly),
     ("oldest Rust", oldest_rust),
+    ("lowest versions of dependencies", lowest_versions),
+    ("public API", public_api),
 ];
 
 fn passed((): ()) -> Done {
@@ -166,16 +174,37 @@ fn each_alone() -> Result<Done, String> {
 
 /// Documents each published library as docs.rs does, but with the stable compiler.
 fn each_documented() -> Result<Done, String> {
-    for package in
-        packages::published()?.iter().filter(|package| package.targets.iter().any(|target| target.is_lib()))
-    {
-        let mut args = vec!["doc".to_owned(), "--quiet".into(), "--no-deps".into()];
-        args.extend(["--package".into(), package.name.to_string()]);
-        args.extend(docs_rs(&package.metadata));
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        cargo_with(&args, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    let libraries = packages::published()?;
+    for package in libraries.iter().filter(|package| package.targets.iter().any(|target| target.is_lib())) {
+        let line = document(package);
+        cargo_with(&words(&line), &[("RUSTDOCFLAGS", "-D warnings")])?;
     }
     Ok(Done::Passed)
+}
+
+/// Documents the libraries that have features with the compiler and the flag of docs.rs, under which items name their
+/// features.
+fn documented_by_nightly() -> Result<Done, String> {
+    let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
+    let target = files::root().join("target/docs-rs").display().to_string();
+    let env = [("RUSTDOCFLAGS", "--cfg docsrs -D warnings"), ("CARGO_TARGET_DIR", target.as_str())];
+    for package in packages::published()?.iter().filter(|package| !package.features.is_empty()) {
+        let line = document(package);
+        command("rustup", &[&["run", &nightly, "cargo"], words(&line).as_slice()].concat(), &env)?;
+    }
+    Ok(Done::Passed)
+}
+
+/// The arguments of cargo that document a package.
+fn document(package: &Package) -> Vec<String> {
+    let mut arguments =
+        ["doc", "--quiet", "--no-deps", "--package", &package.name].map(str::to_owned).to_vec();
+    arguments.extend(docs_rs(&package.metadata));
+    arguments
+}
+
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
 }
 
 /// The arguments that docs.rs takes from `[package.metadata.docs.rs]`.
@@ -288,18 +317,46 @@ fn oldest_rust() -> Result<Done, String> {
     let promised = metadata.workspace_packages().iter().find_map(|package| package.rust_version.clone());
     let promised = promised.ok_or("Cargo.toml: there is no rust-version")?;
     let version = format!("{}.{}", promised.major, promised.minor);
-    let installed = files::command("rustup").args(["toolchain", "list"]).output();
-    let installed = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    match toolchain(&installed.unwrap_or_default(), &version) {
+    match toolchain(&version) {
         None => Ok(Done::Skipped(format!("no {version} toolchain"))),
         Some(name) => {
-            command("rustup", &["run", name, "cargo", "check", "--workspace", "--lib"], &[KUBERNETES])
+            command("rustup", &["run", &name, "cargo", "check", "--workspace", "--lib"], &[KUBERNETES])
         }
     }
 }
 
-/// Returns the installed toolchain of a version, from lines such as `1.89-x86_64-unknown-linux-gnu (active)`.
-fn toolchain<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
+/// Checks the published crates with the lowest versions of their dependencies.
+fn lowest_versions() -> Result<Done, String> {
+    match toolchain(NIGHTLY) {
+        None => Ok(no_nightly()),
+        Some(nightly) => minimal_versions::check(&nightly, KUBERNETES).map(passed),
+    }
+}
+
+/// Compares the public API with that of the last release.
+fn public_api() -> Result<Done, String> {
+    if let Some(missing) = semver::missing() {
+        return Ok(Done::Skipped(missing));
+    }
+    semver::try_tool()?;
+    match semver::last_release()? {
+        Ok(tag) => semver::compare(&tag, KUBERNETES).map(passed),
+        Err(reason) => Ok(Done::Skipped(reason)),
+    }
+}
+
+fn no_nightly() -> Done {
+    Done::Skipped(format!("no {NIGHTLY} toolchain: rustup toolchain install {NIGHTLY}"))
+}
+
+/// Returns the installed toolchain of a version or channel.
+fn toolchain(version: &str) -> Option<String> {
+    let installed = files::output("rustup", &["toolchain", "list"]).unwrap_or_default();
+    toolchain_in(&installed, version).map(str::to_owned)
+}
+
+/// Returns the toolchain of a version, from lines such as `1.89-x86_64-unknown-linux-gnu (active)`.
+fn toolchain_in<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
     let names = installed.lines().filter_map(|line| line.split_whitespace().next());
     names.into_iter().find(|name| {
         name.strip_prefix(version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
@@ -405,8 +462,9 @@ mod tests {
     #[test]
     fn only_the_promised_toolchain_is_used() {
         let installed = "stable-x86_64 (active, default)\n1.890-x\n1.89.0-x86_64 (override)\n";
-        assert_eq!(toolchain(installed, "1.89"), Some("1.89.0-x86_64"));
-        assert_eq!(toolchain("1.89-x86_64\n", "1.89"), Some("1.89-x86_64"));
-        assert_eq!(toolchain("stable\n1.9-x\n", "1.89"), None);
+        assert_eq!(toolchain_in(installed, "1.89"), Some("1.89.0-x86_64"));
+        assert_eq!(toolchain_in("1.89-x86_64\n", "1.89"), Some("1.89-x86_64"));
+        assert_eq!(toolchain_in("stable\n1.9-x\n", "1.89"), None);
+        assert_eq!(toolchain_in("stable-x\nnightly-x\n", NIGHTLY), Some("nightly-x"));
     }
 }

@@ -62,6 +62,18 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
 }
 
+/// Returns what a command prints on standard output; an exit code other than 0 is an error.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let line = || format!("{program} {}", arguments.join(" "));
+    let output = command(program).args(arguments).output();
+    let output = output.map_err(|error| format!("{}: {error}", line()))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
 /// All Rust files of the workspace, sorted by path.
 pub(crate) fn rust() -> Result<Vec<File>, String> {
     let mut files = Vec::new();

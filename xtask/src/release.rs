@@ -44,8 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let plan = Plan::new(&version, args.dry_run);
     if !args.dry_run {
         let obstacles = obstacles(
-            &output("git", &["status", "--porcelain"])?,
-            &output("git", &["tag", "--points-at", "HEAD"])?,
+            &files::output("git", &["status", "--porcelain"])?,
+            &files::output("git", &["tag", "--points-at", "HEAD"])?,
             &version,
         );
         crate::contract::fail(obstacles)?;
@@ -135,7 +135,7 @@ fn archive(version: &str, plan: &Plan) -> Result<String, String> {
         "--profile",
         profile,
     ]))?;
-    let name = format!("kinformer-{version}-{}", host(&output("rustc", &["-vV"])?)?);
+    let name = format!("kinformer-{version}-{}", host(&files::output("rustc", &["-vV"])?)?);
     let contents = files::root().join(ASSETS).join(&name);
     fs::create_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
     let target = files::root().join("target").join(folder);
@@ -153,7 +153,7 @@ fn archive(version: &str, plan: &Plan) -> Result<String, String> {
     // It starts from the archive, and is of this version.
     fs::remove_dir_all(&contents).map_err(|error| format!("{}: {error}", contents.display()))?;
     files::run(files::command("tar").args(["-xzf", &archive, "-C", ASSETS]))?;
-    let shown = output(&contents.join("kinformer").display().to_string(), &["--version"])?;
+    let shown = files::output(&contents.join("kinformer").display().to_string(), &["--version"])?;
     if shown.trim() == format!("kinformer {version}") {
         Ok(archive)
     } else {
@@ -180,17 +180,6 @@ fn publishing(packages: &[Package], version: &str, archive: &str) -> Vec<Vec<Str
     [draft.as_slice(), &publish, &show]
         .map(|command| command.iter().map(|word| (*word).to_owned()).collect())
         .into()
-}
-
-fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let line = || format!("{program} {}", arguments.join(" "));
-    let output = files::command(program).args(arguments).output();
-    let output = output.map_err(|error| format!("{}: {error}", line()))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr)))
-    }
 }
 
 #[cfg(test)]

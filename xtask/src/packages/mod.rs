@@ -218,6 +218,16 @@ mod tests {
         }
     }
 
+    /// Without it, items on docs.rs do not name the feature that they need.
+    #[test]
+    fn documentation_marks_features() {
+        for package in published().unwrap().iter().filter(|package| !package.features.is_empty()) {
+            let library = package.targets.iter().find(|target| target.is_lib()).unwrap();
+            let text = fs::read_to_string(&library.src_path).unwrap();
+            assert!(text.contains("#![cfg_attr(docsrs, feature(doc_cfg))]"), "{}", library.src_path);
+        }
+    }
+
     #[test]
     fn incomplete_manifests_are_reported() {
         let mut package = published().unwrap().into_iter().find(|p| p.name.as_str() == "kinformer").unwrap();

@@ -1,0 +1,94 @@
+//! Builds the published crates with the lowest versions that their manifests accept.
+
+use std::fs;
+use std::path::Path;
+
+use crate::files::{self, run, write};
+use crate::packages;
+
+/// The folder of the copies, a workspace of its own.
+const FOLDER: &str = "target/minimal-versions";
+
+/// Checks the published crates with all features. `nightly` is a toolchain, which only selects the versions.
+///
+/// Only direct dependencies have their lowest version: the lower bounds of others are not ours. Development
+/// dependencies are left out, because users do not have them.
+pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<(), String> {
+    let folder = files::root().join(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
+    }
+    let mut members = Vec::new();
+    for package in packages::published()? {
+        let from = package.manifest_path.parent().ok_or_else(|| format!("{}: no folder", package.name))?;
+        let path = from.strip_prefix(files::root()).map_err(|error| format!("{from}: {error}"))?;
+        copy(&from.as_std_path().join("src"), &folder.join(path).join("src"))?;
+        let manifest = without_dev_dependencies(&files::read(&format!("{path}/Cargo.toml"))?);
+        write(&folder.join(path).join("Cargo.toml"), &manifest)?;
+        members.push(path.to_string());
+    }
+    write(&folder.join("Cargo.toml"), &with_members(&files::read("Cargo.toml")?, &members))?;
+
+    let mut update = files::command("rustup");
+    update.args(["run", nightly, "cargo", "update", "--quiet", "-Z", "direct-minimal-versions"]);
+    run(update.current_dir(&folder))?;
+    let mut check = files::command("cargo");
+    check.args(["check", "--quiet", "--workspace", "--all-features", "--target-dir"]);
+    check.arg(files::root().join("target")).env(env.0, env.1);
+    run(check.current_dir(&folder))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", from.display());
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a manifest without its tables of development dependencies.
+fn without_dev_dependencies(manifest: &str) -> String {
+    let mut is_dev = false;
+    let lines = manifest.lines().filter(|line| {
+        if line.starts_with('[') {
+            is_dev = line.contains("dev-dependencies");
+        }
+        !is_dev
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the manifest of the workspace with other members.
+fn with_members(manifest: &str, members: &[String]) -> String {
+    let lines = manifest.lines().filter(|line| !line.starts_with("default-members = "));
+    let line = |line: &str| {
+        if line.starts_with("members = ") { format!("members = {members:?}\n") } else { format!("{line}\n") }
+    };
+    lines.map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn development_dependencies_are_left_out() {
+        let manifest = "[dependencies]\na = \"1\"\n\n[dev-dependencies]\nb = \"1\"\n\n\
+                        [target.'cfg(loom)'.dev-dependencies]\nc = \"1\"\n\n[lints]\nworkspace = true\n";
+        let expected = "[dependencies]\na = \"1\"\n\n[lints]\nworkspace = true\n";
+        assert_eq!(without_dev_dependencies(manifest), expected);
+    }
+
+    #[test]
+    fn only_published_crates_are_members() {
+        let manifest = "[workspace]\nmembers = [\"crates/*\", \"xtask\"]\ndefault-members = [\"crates/*\"]\n";
+        assert_eq!(with_members(manifest, &["crates/a".into()]), "[workspace]\nmembers = [\"crates/a\"]\n");
+    }
+}
