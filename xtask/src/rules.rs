@@ -11,7 +11,7 @@ pub(crate) fn problems(file: &File) -> Vec<String> {
     let mut problems = Vec::new();
     let mut problem = |number: usize, what: String| problems.push(format!("{}:{number}: {what}", file.path));
     if file.is_generated() {
-        if file.is_source() && !file.path.contains("/src/generated/") {
+        if file.path.contains("/src/") && !file.path.contains("/src/generated/") {
             problem(
                 1,
                 "generated code outside src/generated; change the path in `cargo xtask codegen`".into(),
