@@ -280,7 +280,7 @@ async fn unrequested_content_encoding_is_an_error() {
 }
 
 /// Each request is a span with the fields of OpenTelemetry's conventions for HTTP.
-// contract: L-36a, L-36b
+// contract: L-37a, L-37b
 #[tokio::test]
 async fn request_is_a_span() {
     let recorder = SpanRecorder::default();
