@@ -6,7 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, DeltaType, KeyProblem, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Tombstone,
+    ByNamespace, Delta, DeltaType, KeyProblem, KeyRef, Keyed, Object, ObjectKey, PartId, Partition,
+    ResourceVersion, Tombstone,
 };
 use proptest::prelude::*;
 
@@ -248,6 +249,58 @@ fn every_deletion_has_key_and_name() {
         assert_eq!(delta.delta_type(), DeltaType::Deleted);
         assert_eq!(delta.key().unwrap().to_string(), "default/web");
     }
+}
+
+/// A pod belongs to the part with the number of its UID; its key does not determine the part.
+struct ByUid;
+
+impl Partition<Pod> for ByUid {
+    fn parts(&self) -> u32 {
+        2
+    }
+
+    fn part_of(&self, pod: &Pod) -> Option<PartId> {
+        pod.uid.parse().ok().map(PartId::new)
+    }
+}
+
+/// The part of a deletion is that of its state or key. Without either, the tombstone names it.
+// contract: O-04b
+#[test]
+fn deletion_without_part_names_it() {
+    let unknown = |state| Tombstone::final_state_unknown("default/web".parse().unwrap(), state);
+    let pod = Arc::new(Pod { name: "web", uid: "1" });
+    let parts = kinformer_core::Parts::new(ByUid);
+    assert_eq!(parts.of_deletion(&Tombstone::FinalState(pod.clone())), Some(1.into()));
+    assert_eq!(parts.of_deletion(&unknown(Some(pod.clone()))), Some(1.into()));
+    assert_eq!(parts.of_deletion(&unknown(None)), None);
+    assert_eq!(parts.of_deletion(&unknown(None).from_part(PartId::new(1))), Some(1.into()));
+    assert_eq!(parts.of_deletion(&unknown(None).from_part(PartId::new(2))), None, "there is no such part");
+    // The name of the part is kept with the deletion.
+    let named = unknown(None).from_part(PartId::new(1)).map(|pod: Arc<Pod>| pod);
+    assert_eq!(parts.of_deletion(&named), Some(1.into()));
+    let by_key = kinformer_core::Parts::<Pod>::new(ByNamespace::new(["other", "default"]));
+    assert_eq!(by_key.of_deletion(&unknown(None)), Some(1.into()));
+}
+
+/// Each state has at most one part, and equal states have equal parts.
+// contract: O-24a
+#[test]
+fn state_belongs_to_at_most_one_part() {
+    let parts = kinformer_core::Parts::new(ByUid);
+    let parts_of = |uid| {
+        let pod = Pod { name: "web", uid };
+        let of: Vec<_> = parts.ids().filter(|part| parts.contains(*part, &pod)).collect();
+        assert_eq!(parts.of(&pod), of.first().copied());
+        assert_eq!(parts.of(&pod.clone()), parts.of(&pod));
+        of
+    };
+    assert_eq!(parts_of("0"), [0.into()]);
+    assert_eq!(parts_of("1"), [1.into()]);
+    // A part that does not exist, and none.
+    assert_eq!((parts_of("2"), parts_of("x")), (vec![], vec![]));
+    let one = kinformer_core::Parts::<Pod>::one();
+    assert_eq!(one.of(&Pod { name: "web", uid: "x" }), Some(PartId::ONLY));
 }
 
 // contract: O-21a
