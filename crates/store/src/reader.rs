@@ -151,7 +151,8 @@ impl<T: Object> Reader<T> {
     /// Any number of tasks can wait; each is woken once, when its version has been reached.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter.
+    /// Dropping the future removes its waiter, so the store holds nothing for it. A later call returns at once if the
+    /// store still has the version: a list may have set it back since.
     ///
     /// # Errors
     /// * [`Error::Stopped`]: the store was [stopped](crate::Indexer::stop) before it reached the version.
@@ -186,7 +187,7 @@ impl<T: Object> Reader<T> {
     /// Like [`Self::wait_for`], with a deadline. Needs a tokio timer.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter.
+    /// As for [`Self::wait_for`].
     ///
     /// # Errors
     /// As [`Self::wait_for`], or [`Error::DeadlineExceeded`].

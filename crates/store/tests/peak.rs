@@ -189,3 +189,39 @@ fn resizing_does_not_affect_readers() {
         }
     }
 }
+
+/// A write that compacts allocates in proportion to the objects. No other write does, and there is at most one such
+/// write in as many writes.
+// contract: S-19b
+#[test]
+fn few_writes_compact() {
+    const LARGE: usize = 40_000;
+    let _turn = TURN.lock();
+    let indexer = Indexer::<Pod>::new();
+    let objects = (0..LARGE).map(|number| nth(number, number).arc()).collect();
+    indexer.replace(Replacement::new(objects, 1u64)).unwrap().into_result().unwrap();
+    // Each phase ends just beyond the point at which the store is compacted, and then adds and deletes one object.
+    let mut writes_since_compaction = LARGE;
+    let mut compactions = 0;
+    let mut write = |write: &dyn Fn()| {
+        let slots = 8 * indexer.len();
+        let region = Region::new(ALLOCATOR);
+        write();
+        let allocated = region.change().bytes_allocated;
+        writes_since_compaction += 1;
+        if allocated > slots {
+            assert!(allocated < 64 * slots, "{allocated} bytes for {} objects", slots / 8);
+            assert!(writes_since_compaction > slots / 8, "{writes_since_compaction} writes, {slots}");
+            writes_since_compaction = 0;
+            compactions += 1;
+        }
+    };
+    for number in 5_000..LARGE {
+        write(&|| drop(indexer.delete_by_key(nth(number, number).key())));
+    }
+    for _ in 0..2_000 {
+        write(&|| drop(indexer.add(nth(5_000, 0)).unwrap()));
+        write(&|| drop(indexer.delete_by_key(nth(5_000, 0).key())));
+    }
+    assert_eq!(compactions, 1);
+}

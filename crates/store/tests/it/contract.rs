@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Waker};
 
 use crate::common::{EXPECTED, Pod, hide_expected_panics, key, keys, pod, sorted};
 use kinformer_core::{
@@ -406,6 +407,42 @@ fn snapshot_is_complete_and_immutable() {
     assert!(indexer.is_empty());
 }
 
+/// A stored object that counts how often its key is read.
+struct Counted {
+    name: String,
+    keys_read: Arc<AtomicUsize>,
+}
+
+impl Object for Counted {
+    fn key(&self) -> KeyRef<'_> {
+        self.keys_read.fetch_add(1, Ordering::Relaxed);
+        KeyRef::named(&self.name)
+    }
+}
+
+/// The comparison of two snapshots reads the objects of the writes in between, however many objects there are.
+// contract: F-18b
+#[test]
+fn comparison_reads_written_objects_only() {
+    let keys_read = Arc::<AtomicUsize>::default();
+    let object = |n: usize| Arc::new(Counted { name: format!("p{n}"), keys_read: keys_read.clone() });
+    for objects in [1_000, 30_000] {
+        let indexer = Indexer::<Counted>::new();
+        for n in 0..objects {
+            indexer.add(object(n)).unwrap().into_result().unwrap();
+        }
+        let before = indexer.snapshot();
+        for n in [0, objects / 2, objects - 1] {
+            indexer.update(object(n)).unwrap().into_result().unwrap();
+        }
+        let after = indexer.snapshot();
+        keys_read.store(0, Ordering::Relaxed);
+        assert_eq!(after.changes_since(&before).count(), 3);
+        let read = keys_read.load(Ordering::Relaxed);
+        assert!(read <= 500, "{read} keys of {objects} objects");
+    }
+}
+
 // contract: S-10
 #[test]
 fn changes_since_returns_all_differences() {
@@ -489,6 +526,25 @@ async fn yielding_iteration_lets_others_run() {
     });
     tokio::join!(iteration, others);
     assert_eq!((visited, turns_at_end), (5000, 2));
+}
+
+/// A dropped iteration has visited full batches, and visits no more.
+// contract: S-28
+#[test]
+fn dropped_iteration_has_visited_full_batches() {
+    let indexer = Indexer::<Pod>::new();
+    let list = (0..5000).map(|n| pod(&format!("a/p{n}")).arc()).collect();
+    indexer.replace(Replacement::new(list, 1u64)).unwrap().into_result().unwrap();
+    let snapshot = indexer.snapshot();
+    for polls in 0..3 {
+        let mut visited = 0;
+        let mut iteration = Box::pin(snapshot.for_each_yielding(|_| visited += 1));
+        for _ in 0..polls {
+            assert!(iteration.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(iteration);
+        assert_eq!(visited, polls * 2048);
+    }
 }
 
 // contract: S-16a, S-16b, S-16c

@@ -186,6 +186,19 @@ fn incomparable_versions_have_no_lowest() {
     assert!(indexer.resource_versions().of(PartId::new(9)).is_unset());
 }
 
+/// An object that moves to another part is then in that part only.
+// contract: O-24a
+#[test]
+fn moved_object_is_in_one_part() {
+    let indexer = indexer();
+    indexer.replace(list(A, &[item("a", A, 1)], 1)).unwrap().into_result().unwrap();
+    indexer.update(item("a", B, 2)).unwrap().into_result().unwrap();
+    indexer.replace(list(A, &[], 3)).unwrap().into_result().unwrap();
+    assert_eq!(names(&indexer), ["a1@2"], "a list of its former part does not remove it");
+    indexer.replace(list(B, &[], 4)).unwrap().into_result().unwrap();
+    assert!(indexer.is_empty());
+}
+
 /// An object of a part that does not exist is left out and reported by position. No memory is allocated for the part.
 // contract: O-24b, O-24e
 #[test]
