@@ -219,7 +219,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Waits until there is room or the queue is closed. Another producer may use the room first.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter: no room is reserved for it.
+    /// Nothing is lost: the wait reserves no room, and a later call checks again.
     pub async fn ready(&self) {
         self.shared.ready().await;
     }
@@ -335,7 +335,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter.
+    /// Nothing is lost: the wait only observes the queue, and a later call returns at once if it has synced.
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue was closed before it could sync.

@@ -224,7 +224,7 @@ impl<T: Object> Fifo<T> {
     /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter.
+    /// Nothing is lost: the wait only observes the queue, and a later call returns at once if it has synced.
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue was closed before it could sync.

@@ -40,7 +40,7 @@ pub trait Queue<T: Object>: Sink<T> {
     /// Waits until [`Self::has_synced`] returns `true`. Any number of tasks may wait.
     ///
     /// # Cancel safety
-    /// Dropping the future only removes the waiter.
+    /// Nothing is lost: the wait only observes the queue, and a later call returns at once if it has synced.
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue was closed before it could sync.

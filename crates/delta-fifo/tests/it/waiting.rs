@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::common::{Consumer, Pod, WriteOne, list, pod, texts};
 use kinformer_core::{Error as SinkError, KeyRef, Object, Transform};
-use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Popped, Queue, RealFifo};
+use kinformer_delta_fifo::{Bound, DeltaFifo, Error, Fifo, Heap, Popped, Queue, RealFifo};
 use parking_lot::Mutex;
 
 fn all_queues(bound: Bound) -> [Arc<dyn Queue<Pod>>; 3] {
@@ -120,6 +120,8 @@ fn metrics_show_the_backlog() {
     assert_eq!(queue.metrics().in_flight, 0);
 }
 
+/// A pop that was woken and is then dropped takes nothing: another pop gets the delta.
+// contract: Q-25a
 #[tokio::test]
 async fn cancelled_pop_takes_nothing() {
     for queue in all_queues(Bound::default()) {
@@ -132,6 +134,60 @@ async fn cancelled_pop_takes_nothing() {
         drop(cancelled);
         assert_eq!(names(&other.await.unwrap()), ["a"]);
     }
+}
+
+/// A pop of a queue of whole objects that is dropped takes nothing.
+// contract: Q-25a
+#[tokio::test]
+async fn cancelled_pop_leaves_its_object() {
+    let (fifo, heap) = (Fifo::<Pod>::new(), Heap::new(|pod: &Pod| pod.value));
+    let (mut of_fifo, mut of_heap) = (Box::pin(fifo.pop()), Box::pin(heap.pop()));
+    assert!(poll(&mut of_fifo).is_pending() && poll(&mut of_heap).is_pending());
+    fifo.add(pod("a", 1)).unwrap().into_result().unwrap();
+    heap.add(pod("a", 1)).unwrap();
+    drop((of_fifo, of_heap));
+    assert_eq!((fifo.len(), heap.len()), (1, 1));
+    assert_eq!((fifo.pop().await.unwrap().value, heap.pop().await.unwrap().value), (1, 1));
+}
+
+/// Deltas that are dropped after their pop count as processed: they are not queued again.
+// contract: Q-25b
+#[tokio::test]
+async fn dropped_deltas_are_not_popped_again() {
+    for queue in all_queues(Bound::default()) {
+        queue.replace(list(&[("a", 1)])).unwrap().into_result().unwrap();
+        let popped = queue.pop_batch(1).await.unwrap();
+        assert!(!queue.has_synced());
+        drop(popped);
+        assert!(queue.has_synced());
+        assert_eq!((queue.metrics().in_flight, queue.depth()), (0, 0));
+        assert!(poll(&mut queue.pop_batch(1)).is_pending());
+    }
+}
+
+/// A dropped wait for room reserves none: it takes nothing from other waits. A dropped wait for the sync only leaves.
+// contract: Q-25c
+#[tokio::test]
+async fn dropped_waits_reserve_nothing() {
+    for queue in all_queues(Bound::Deltas(1)) {
+        queue.replace(list(&[("a", 1)])).unwrap().into_result().unwrap();
+        let (mut dropped, mut other) = (queue.ready(), queue.ready());
+        let (mut dropped_sync, mut synced) = (queue.synced(), queue.synced());
+        assert!(poll(&mut dropped).is_pending() && poll(&mut other).is_pending());
+        assert!(poll(&mut dropped_sync).is_pending() && poll(&mut synced).is_pending());
+        drop(queue.try_pop_batch(1).unwrap());
+        // All are woken.
+        drop((dropped, dropped_sync));
+        other.await;
+        synced.await.unwrap();
+        add(&*queue, "b");
+        assert!(!queue.is_ready());
+    }
+    let fifo = Fifo::<Pod>::new();
+    fifo.replace(list(&[("a", 1)])).unwrap().into_result().unwrap();
+    assert!(poll(&mut Box::pin(fifo.synced())).is_pending());
+    fifo.try_pop().unwrap();
+    fifo.synced().await.unwrap();
 }
 
 // contract: Q-06d
