@@ -232,11 +232,34 @@ fn real_objects() {
     assert!(all::<CustomResourceDefinition>("a definition of 1 MB", &json, &bytes));
 }
 
+/// Returns the bytes that a packed object retains.
+fn retained(decoder: &ObjectDecoder, bytes: &[u8]) -> isize {
+    let region = Region::new(ALLOCATOR);
+    let packed = Packed::<Pod>::from_wire(bytes, decoder).unwrap();
+    let change = region.change();
+    drop(packed);
+    change.bytes_allocated as isize - change.bytes_deallocated as isize
+}
+
+/// Dropped fields take memory for their names, and none if the object has none of them.
+fn names_of_dropped_fields() {
+    const NAME: &str = "a-name-of-some-length";
+    let object = |name: &str| json_of(&format!(r#"{{"{name}":1}}"#));
+    let (plain, dropping) = (ObjectDecoder::json(), ObjectDecoder::json());
+    let dropping = dropping.drop_fields([FieldPath::new(&["spec", NAME])]);
+    let other = object(&NAME.replace("name", "lane"));
+    assert_eq!(retained(&plain, &other), retained(&dropping, &other));
+    let without = retained(&plain, &json_of("{}"));
+    let dropped = retained(&dropping, &object(NAME)) - without;
+    assert!((1..=4 * NAME.len() as isize).contains(&dropped), "{dropped}");
+}
+
 // The only test here, because allocations are counted for the whole program.
 /// Decoding allocates at most 64 times the size of the object plus 1 MiB, or is a typed error.
-// contract: L-26a, L-26b, L-11d
+// contract: L-26a, L-26b, L-11d, L-28c
 #[test]
 fn decoding_stays_within_the_memory_limit() {
+    names_of_dropped_fields();
     real_objects();
     for count in [1, 1_000, 10_000] {
         let decode = hostile_pods(count);

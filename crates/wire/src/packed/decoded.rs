@@ -83,3 +83,49 @@ impl<K: fmt::Debug> fmt::Debug for Decoded<K> {
         K::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{DecodeAs, FromWire, ObjectDecoder, PackedObject};
+
+    static OBJECT: OnceLock<PackedObject> = OnceLock::new();
+
+    /// Reads the kept value from another thread while this type is decoded.
+    struct ReadsKept;
+
+    impl<'de> Deserialize<'de> for ReadsKept {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let (send, receive) = channel();
+            std::thread::spawn(move || {
+                let value = OBJECT.get().unwrap().decode_as::<Value>().unwrap();
+                send.send(value["kind"].clone()).unwrap();
+            });
+            assert_eq!(receive.recv_timeout(Duration::from_secs(60)).unwrap(), "Pod");
+            serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
+        }
+    }
+
+    /// A read of the kept value only borrows it: it has one owner, and a decoding of another type does not block it.
+    // contract: L-34b
+    #[test]
+    fn kept_value_is_read_without_lock_or_count() {
+        let json = br#"{"kind":"Pod","metadata":{"name":"a"}}"#;
+        let object = OBJECT.get_or_init(|| PackedObject::from_wire(json, &ObjectDecoder::json()).unwrap());
+        object.keep_decoded(DecodeAs::of::<Value>()).unwrap();
+        let [first, second] = [(); 2].map(|()| object.decode_as::<Value>().unwrap());
+        let (Read::Kept { shared, .. }, Read::Kept { value, .. }) = (&first.0, &second.0) else {
+            panic!("not borrowed")
+        };
+        assert_eq!((Arc::strong_count(shared), Arc::weak_count(shared)), (1, 0));
+        assert_eq!(value["kind"], "Pod");
+        assert!(object.decode_as::<ReadsKept>().is_ok());
+    }
+}

@@ -190,6 +190,28 @@ fn transform_drops_fields_of_single_objects() {
     }
 }
 
+/// A path does not lead into a list, neither by the names of fields nor by a position.
+// contract: L-14d
+#[test]
+fn paths_do_not_lead_into_lists() {
+    let eager: Pod = serde_json::from_slice(&pod().1).unwrap();
+    assert!(!eager.spec.as_ref().unwrap().containers.is_empty());
+    for path in [
+        &["spec", "containers", "name"][..],
+        &["spec", "containers", "0"],
+        &["spec", "containers", "0", "name"],
+        &["spec", "containers", "[0]"],
+        &["spec", "containers", "*", "name"],
+    ] {
+        let path = FieldPath::new(path);
+        for packed in packed::<Pod>() {
+            assert_eq!(packed.field::<Value>(&path).ok().flatten(), None, "{path}");
+            let same = packed.without_fields(&[&path]).unwrap();
+            assert_eq!((same.dropped_fields(), &*same.decode().unwrap()), (vec![], &eager), "{path}");
+        }
+    }
+}
+
 /// An object from which a field cannot be dropped is an error: the field is never stored.
 // contract: L-14e
 #[test]
