@@ -61,3 +61,28 @@ impl ProbeBudget {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// A dropped wait consumes nothing of the budget, and the next one takes its place.
+    // contract: R-22d
+    #[tokio::test(start_paused = true)]
+    async fn dropped_admission_consumes_nothing() {
+        let budget = ProbeBudget::new();
+        for _ in 0..BURST {
+            budget.admission().now_or_never().unwrap();
+        }
+        let mut first = Box::pin(budget.admission());
+        let mut second = Box::pin(budget.admission());
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        drop(first);
+        let before = Instant::now();
+        second.await;
+        budget.admission().await;
+        assert_eq!(before.elapsed().as_millis() / INTERVAL.as_millis(), 2);
+    }
+}

@@ -84,9 +84,10 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     ///
     /// # Cancel safety
     /// Dropping the future ends the reflector: the request in progress is dropped, the watch is closed, and the handles
-    /// report [`StopReason::Dropped`]. The sink keeps every delta that it was given before. The pages of an unfinished
-    /// list and the initial events of an unfinished watch-list are lost; a received event of a watch is not, because no
-    /// await lies between its receipt and the sink.
+    /// report [`StopReason::Dropped`]. The sink keeps every delta that it was given before. Lost are the pages of an
+    /// unfinished list, the initial events of an unfinished watch-list, and a complete list that waits for room in the
+    /// sink or for the consistency check. An event of a watch is given to the sink as it is received, without an await in
+    /// between; only an event that the sink has refused for lack of room is lost.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { source, sink, exchange, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();

@@ -343,6 +343,26 @@ async fn watches_ended_together_reopen_at_random_times() {
     assert!(pauses[19] - pauses[0] > SECOND / 20, "not random: {pauses:?}");
 }
 
+/// Reflectors with default options that fail at the same time retry at different times.
+// contract: R-20c
+#[tokio::test(start_paused = true)]
+async fn default_delays_are_random() {
+    let mut delays = Vec::new();
+    for _ in 0..20 {
+        let source = script().list(list(7, &[])).watch_error(refused()).watch_error(refused());
+        let source = source.watch(WatchScript::new().hang());
+        let run = start_with(source, ReflectorOptions::new());
+        run.finished().await;
+        delays.push(run.delays());
+        run.stop().await;
+    }
+    for failure in 0..2 {
+        let mut of_failure: Vec<_> = delays.iter().map(|delays| delays[failure]).collect();
+        of_failure.sort_unstable();
+        assert!(of_failure[19] - of_failure[0] > of_failure[0] / 10, "not random: {of_failure:?}");
+    }
+}
+
 // contract: R-01c
 #[tokio::test(start_paused = true)]
 async fn clock_jump_during_a_delay_causes_one_request() {

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt, stream};
 use kinformer_core::{Deltas, Error, ObjectKey, PartialErrors, ResourceVersion, Sink};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions, ReflectorState, SourceError,
-    StopReason, WatchEvent, WatchOptions, WatchStream,
+    StopReason, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
@@ -98,6 +98,69 @@ async fn dropped_waits_lose_nothing() {
     cancel.cancel();
     assert_eq!(running.await.unwrap(), StopReason::Cancelled);
     assert_eq!(handle.stopped().now_or_never(), Some(StopReason::Cancelled));
+}
+
+/// The sink keeps what it was given before the run is dropped, including the events of an open watch.
+// contract: R-22a
+#[tokio::test(start_paused = true)]
+async fn dropped_run_keeps_deltas_of_the_sink() {
+    let watch = WatchScript::new().added(Item::new("b", 8)).added(Item::new("c", 9)).hang();
+    let run = start(listed().watch(watch));
+    run.finished().await;
+    run.task.abort();
+    assert_eq!(run.handle.stopped().await, StopReason::Dropped);
+    assert_eq!(run.sink.texts(), ["replace a@1 @7", "add b@8", "add c@9"]);
+}
+
+/// Without a complete list, a dropped run has given nothing to the sink: pages and initial events are lost.
+// contract: R-22b
+#[tokio::test(start_paused = true)]
+async fn dropped_run_loses_unfinished_lists() {
+    let pages = script().list(list(7, &[("a", 1)]).continue_token("more")).hang();
+    let support = WatchListSupport::new();
+    let events = WatchScript::new().added(Item::new("a", 1)).added(Item::new("b", 2)).hang();
+    let initial_events = script().with_watch_list(support).watch(events);
+    for source in [pages, initial_events] {
+        let run = start(source);
+        run.finished().await;
+        run.task.abort();
+        assert_eq!(run.handle.stopped().await, StopReason::Dropped);
+        assert_eq!(run.sink.texts(), [""; 0]);
+        assert_eq!(run.source.open_watches(), 0);
+        assert!(run.handle.wait_for_sync().await.is_err());
+    }
+}
+
+/// A complete list that waits for room in the sink is lost as well.
+// contract: R-22b
+#[tokio::test(start_paused = true)]
+async fn dropped_run_loses_list_without_room() {
+    let (source, sink) = (Arc::new(listed()), Arc::new(RecordingSink::new()));
+    sink.set_room(0);
+    let reflector = Reflector::new("test", source.clone(), sink.clone());
+    let handle = reflector.handle();
+    let running = tokio::spawn(reflector.run(CancellationToken::new()));
+    source.finished().await;
+    settle().await;
+    assert!(!handle.is_synced());
+    running.abort();
+    assert_eq!(handle.stopped().await, StopReason::Dropped);
+    sink.set_room(9);
+    assert_eq!(sink.texts(), [""; 0]);
+}
+
+/// A call of `state_where` sees the current state and later ones, not those between two calls.
+// contract: R-22c
+#[tokio::test(start_paused = true)]
+async fn states_between_two_waits_are_missed() {
+    let run = start_with(listed().watch_error(refused()).watch(hang()), steady());
+    let backing_off = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { .. });
+    assert!(run.handle.state_where(backing_off).now_or_never().is_none());
+    run.finished().await;
+    run.handle.state_where(|state| matches!(state, ReflectorState::Watching { .. })).await;
+    assert!(run.handle.state_where(backing_off).now_or_never().is_none(), "it has passed");
+    assert_eq!(run.recoveries().len(), 1);
+    run.stop().await;
 }
 
 /// The timer checks for due resyncs, then resyncs. The watch stays open.

@@ -167,6 +167,29 @@ async fn refused_connection_and_429_are_always_retried() {
     run.stop().await;
 }
 
+/// A watch whose answer has an unknown content type is followed by a list after a delay.
+// contract: L-16b, L-16c
+#[tokio::test(start_paused = true)]
+async fn unknown_content_type_delays_the_relist() {
+    let page = SourceError::ContentType {
+        resource: "items".into(),
+        content_type: "text/html".into(),
+        start: "<html>".into(),
+    };
+    let source = listed_then(page).list(list(8, &[])).watch(WatchScript::new().hang());
+    let run = start_with(source, steady());
+    run.finished().await;
+    assert_eq!((run.recoveries(), run.delays()), (vec![Recovery::Relist], vec![SECOND]));
+    let calls = run.source.calls();
+    assert_eq!(calls[2].0 - calls[1].0, SECOND);
+    assert!(calls[2].1.text().starts_with("list"), "{:?}", run.source.texts());
+    run.stop().await;
+}
+
+fn listed_then(error: SourceError) -> ScriptedSource<Item> {
+    script().list(list(7, &[])).watch_error(error)
+}
+
 // contract: R-03, R-20d, R-20e
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honored() {
