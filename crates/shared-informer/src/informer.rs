@@ -182,9 +182,9 @@ impl<T: Object> SharedIndexInformer<T> {
     /// callback futures that take longer are dropped at their await points.
     ///
     /// # Cancel safety
-    /// Dropping the future stops the informer and its tasks at once, without a grace period: the request in progress is
-    /// dropped, callback futures are dropped at their await points, and queued deltas and undelivered events are lost.
-    /// The store keeps its state. The informer cannot run again.
+    /// Dropping the future before its first poll has no effect. Later it stops the informer and its tasks at once, without
+    /// a grace period: the request in progress is dropped, callback futures are dropped at their await points, and queued
+    /// deltas and undelivered events are lost. The store keeps its state. The informer cannot run again.
     ///
     /// # Errors
     /// [`Error::Running`] or [`Error::Stopped`] at once, because an informer runs once. [`Error::ReflectorEnded`] if a
@@ -379,8 +379,8 @@ impl<T: Object> SharedIndexInformer<T> {
     /// compare: see [`Reader::wait_for`].
     ///
     /// # Cancel safety
-    /// Nothing is lost: dropping the future removes the wait, and a later call returns at once if the version is
-    /// reached.
+    /// Dropping the future removes its wait. A later call returns at once if the store still has the version: a list may
+    /// have set it back since.
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -395,7 +395,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// [`Error::VersionNotReached`] as [`Self::wait_for`], and if the deadline passes first.
     ///
     /// # Cancel safety
-    /// As for [`Self::wait_for`]: nothing is lost.
+    /// As for [`Self::wait_for`].
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,

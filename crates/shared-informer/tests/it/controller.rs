@@ -140,3 +140,47 @@ async fn dropped_controller_closes_queue_and_watch() {
     crate::common::wait_for_task_count(before).await;
     assert_eq!(source.open_watches(), 0);
 }
+
+/// If the controller is cancelled or dropped in the process function, its future is dropped at the await point. The
+/// rest of its batch is not processed, and queued deltas are lost.
+// contract: I-27a
+#[tokio::test(start_paused = true)]
+async fn dropped_process_future_ends_its_batch() {
+    for cancels in [false, true] {
+        let (source, queue) = (FakeSource::new(), queue());
+        let (deltas, mut got) = mpsc::channel(16);
+        let process = move |mut popped: Popped<Item>| {
+            let deltas = deltas.clone();
+            async move {
+                for delta in popped.take().to_vec() {
+                    deltas.send(vec![delta]).await.unwrap();
+                    tokio::time::sleep(crate::common::HOUR).await;
+                }
+            }
+        };
+        let controller = Controller::new("items", source.clone(), queue.clone(), process);
+        let cancel = CancellationToken::new();
+        let mut running = Box::pin(controller.run(cancel.clone()));
+        tokio::select! {
+            _ = &mut running => panic!("the controller ended by itself"),
+            first = got.recv() => assert!(matches!(&first.unwrap()[..], [Delta::ReplacedAll(_)])),
+        }
+        // A batch whose first delta is being processed, and one in the queue.
+        source.apply(Item::of("a", 0, 1));
+        source.apply(Item::of("b", 0, 1));
+        tokio::select! {
+            _ = &mut running => panic!("the controller ended by itself"),
+            first = got.recv() => assert!(matches!(&first.unwrap()[..], [Delta::Added(item)] if &*item.name == "a")),
+        }
+        source.apply(Item::of("c", 0, 1));
+        if cancels {
+            cancel.cancel();
+            assert_eq!(running.await, StopReason::Cancelled);
+        } else {
+            drop(running);
+        }
+        assert!(got.recv().await.is_none(), "the process function and its future were dropped");
+        assert!(queue.is_closed());
+        assert_eq!(source.open_watches(), 0);
+    }
+}

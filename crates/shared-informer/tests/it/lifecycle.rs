@@ -163,6 +163,25 @@ async fn errors_name_the_informer_and_the_cause() {
     assert_eq!(refused.each_ref().map(cause), ["no more handlers"; 3]);
 }
 
+/// The error of a registration converts into the error of the informer.
+// contract: I-19c
+#[tokio::test(start_paused = true)]
+async fn registration_error_converts() {
+    async fn synced(informer: &SharedIndexInformer<Item>, stops: bool) -> Result<(), Error> {
+        let registration = informer.handler().name("late").add(|_: &Event<Arc<Item>>| {})?;
+        if stops {
+            informer.discard();
+            registration.synced().await?;
+        }
+        registration.synced_until(Instant::now()).await?;
+        Ok(())
+    }
+    for stops in [false, true] {
+        let error = synced(&informer(&FakeSource::new()), stops).await.unwrap_err();
+        assert!(matches!(error, Error::Handler(_)) && error.to_string().contains("\"late\""), "{error}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn unpolled_run_does_not_start_the_informer() {
     let informer = informer(&FakeSource::new());
@@ -203,6 +222,67 @@ async fn dropped_run_stops_the_informer() {
         registration.remove().await;
         assert_eq!(source.open_watches(), 0);
     }
+}
+
+/// The store of an informer whose run was dropped keeps its state. Undelivered events are lost.
+// contract: I-27b
+#[tokio::test(start_paused = true)]
+async fn dropped_run_keeps_the_store() {
+    let source = FakeSource::new();
+    source.apply(Item::of("kettle", 0, 1));
+    let informer = informer(&source);
+    let (in_callback, mut started) = tokio::sync::mpsc::channel(1);
+    let handler = move |_: Event<Arc<Item>>| {
+        let in_callback = in_callback.clone();
+        async move {
+            in_callback.send(()).await.unwrap();
+            tokio::time::sleep(HOUR).await;
+        }
+    };
+    let registration = informer.handler().add_async(handler).unwrap();
+    let running = informer.spawn(CancellationToken::new());
+    started.recv().await.unwrap();
+    source.apply(Item::of("kettle", 0, 2));
+    let newest = source.decodable().values().next().unwrap().version;
+    informer.wait_for(PartId::ONLY, &newest.into()).await.unwrap();
+    let before = Instant::now();
+    running.abort();
+    informer.stopped().await;
+    assert!(started.recv().await.is_none(), "the callback was dropped, and none follows");
+    assert_eq!((before.elapsed(), registration.metrics().delivered), (Duration::ZERO, 0));
+    assert_eq!(informer.get(KeyRef::named("kettle")).unwrap().value, 2);
+}
+
+/// The first poll of `remove_handler` removes the handler. If the future is dropped then, only the wait for the running
+/// callback ends.
+// contract: I-27c
+#[tokio::test(start_paused = true)]
+async fn dropped_remove_handler_has_removed() {
+    let source = FakeSource::new();
+    let informer = informer(&source);
+    let (in_callback, mut started) = tokio::sync::mpsc::channel(1);
+    let (release, released) = tokio::sync::watch::channel(false);
+    let handler = move |_: Event<Arc<Item>>| {
+        let (in_callback, mut released) = (in_callback.clone(), released.clone());
+        async move {
+            in_callback.send("started").await.unwrap();
+            released.wait_for(|released| *released).await.unwrap();
+            in_callback.send("returned").await.unwrap();
+        }
+    };
+    let registration = informer.handler().add_async(handler).unwrap();
+    let running = Running::start(informer.clone()).await;
+    source.apply(Item::of("kettle", 0, 1));
+    assert_eq!(started.recv().await, Some("started"));
+    drop(informer.remove_handler(&registration));
+    assert!(!registration.is_removed(), "never polled");
+    assert!(informer.remove_handler(&registration).now_or_never().is_none());
+    assert!(registration.is_removed());
+    source.apply(Item::of("pot", 0, 1));
+    release.send_replace(true);
+    assert_eq!(started.recv().await, Some("returned"));
+    assert_eq!(started.recv().await, None, "no event follows");
+    running.stop().await.unwrap();
 }
 
 // contract: I-05d
