@@ -155,7 +155,7 @@ impl Builder {
     /// Starts the server. It accepts connections when this function returns.
     ///
     /// # Cancel safety
-    /// If the future is dropped before it completes, the server is shut down and nothing is left running.
+    /// The future never waits: its first poll starts the server and completes. Without a poll, nothing was started.
     ///
     /// # Errors
     /// [`Error::NotLoopback`], [`Error::Listen`], [`Error::Token`], [`Error::Tls`].

@@ -243,7 +243,7 @@ impl ApiServer {
     /// a second for others.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the shutdown continues in the background.
+    /// Dropping the future only ends the wait, also before its first poll: the tasks still end.
     pub async fn shutdown(self) {
         self.context.shutdown.cancel();
         self.tasks.close();

@@ -78,7 +78,7 @@ impl Faults {
     /// affected. Completes when the socket is closed.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the socket is closed nevertheless.
+    /// The first poll requests the close. Dropping the future then only ends the wait.
     pub async fn refuse_connections(&self) {
         self.0.listener.set(ListenerState::Closed).await;
     }
@@ -86,7 +86,7 @@ impl Faults {
     /// Listens again on the same port. Completes when the socket is open.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the socket is opened nevertheless.
+    /// The first poll requests the socket. Dropping the future then only ends the wait.
     pub async fn accept_connections(&self) {
         self.0.listener.set(ListenerState::Open).await;
     }

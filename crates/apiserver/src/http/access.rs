@@ -180,3 +180,31 @@ fn check_page<B>(request: &Request<B>, host: Option<&Authority>, local_end: Loca
 fn denied(message: String) -> Status {
     Status::new(403, "Forbidden", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // contract: E-09b
+    #[test]
+    fn address_of_the_connection_is_accepted() {
+        let access = Access { token: None, hosts: Vec::new() };
+        let local_end = |address: &str| LocalEnd { address: address.parse().ok(), tls: false };
+        let check = |host: &str, local_end| {
+            let request = Request::get("/api").header(header::HOST, host).body(()).unwrap();
+            access.check(&request, local_end).is_ok()
+        };
+        for (local, ours, another) in [
+            ("192.0.2.7:443", "192.0.2.7", "192.0.2.8"),
+            ("[2001:db8::7]:443", "[2001:db8::7]", "[2001:db8::8]"),
+            // An IPv4 client of a socket that also accepts IPv6.
+            ("[::ffff:192.0.2.7]:443", "192.0.2.7", "192.0.2.8"),
+        ] {
+            for port in ["", ":443", ":1"] {
+                assert!(check(&format!("{ours}{port}"), local_end(local)), "{ours}{port} at {local}");
+                assert!(!check(&format!("{another}{port}"), local_end(local)), "{another}{port} at {local}");
+            }
+        }
+        assert!(!check("192.0.2.7", local_end("")), "the address is not known");
+    }
+}

@@ -75,3 +75,30 @@ impl Watcher {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::{Change, Key, Versions};
+
+    /// A wait that is dropped has read nothing: the next one reads the events from the same cursor.
+    // contract: E-12a
+    #[test]
+    fn dropped_wait_consumes_no_event() {
+        let store = Arc::new(ResourceStore::new(Arc::new(Versions::starting_at(1)), Vec::new(), 100));
+        let mut watcher = Watcher::new(store.clone(), 1);
+        let mut events = Vec::new();
+        let mut wait = Box::pin(watcher.next(&mut events));
+        assert!((&mut wait).now_or_never().is_none());
+        let object = json!({"metadata": {"name": "a"}}).as_object().unwrap().clone();
+        store.write(&Key::raw("a"), |_| Ok(Change::Put(object))).map_err(drop).unwrap();
+        // Woken, and dropped before the next poll.
+        drop(wait);
+        assert_eq!((watcher.cursor(), events.len()), (1, 0));
+        assert!(matches!(watcher.next(&mut events).now_or_never(), Some(Next::Events)));
+        assert_eq!((watcher.cursor(), events.len()), (2, 1));
+    }
+}

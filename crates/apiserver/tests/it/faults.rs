@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Client, WatchEnd, config_map, names, pair, server};
+use futures::FutureExt as _;
 use http::Method;
 use kinformer_apiserver::{ApiServer, Fault, Verb};
 use serde_json::json;
@@ -89,6 +90,29 @@ async fn refused_requests_and_connections() {
     assert!(error.is_connect(), "{error}");
     faults.accept_connections().await;
     fresh.get(MAPS).await.ok();
+}
+
+/// The first poll requests the change of the socket, which happens also if the future is dropped then.
+// contract: E-12d
+#[tokio::test]
+async fn dropped_change_of_the_socket_happens() {
+    let (server, _) = with_maps(1).await;
+    let faults = server.faults();
+    let until = async |accepts: bool| {
+        let connects = async || tokio::net::TcpStream::connect(server.address()).await.is_ok();
+        let changed = async {
+            while connects().await != accepts {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), changed).await.unwrap();
+    };
+    drop(faults.refuse_connections());
+    until(true).await;
+    assert!(faults.refuse_connections().now_or_never().is_none());
+    until(false).await;
+    assert!(faults.accept_connections().now_or_never().is_none());
+    until(true).await;
 }
 
 // contract: E-06b

@@ -386,3 +386,14 @@ async fn all_kinds_can_be_created_and_listed() {
     }
     assert!(made > 50, "{made}");
 }
+
+// contract: E-05e
+#[tokio::test]
+async fn first_version_is_the_time_in_microseconds() {
+    let now = || u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap();
+    let before = now();
+    let server = server().await;
+    let first = server.version();
+    let after = now();
+    assert!((before..=after + 10_000).contains(&first), "{first} is not in {before}..={after}");
+}

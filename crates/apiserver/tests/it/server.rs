@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{Client, PATIENCE, config_map, server};
+use futures::FutureExt as _;
 use http::Method;
 use kinformer_apiserver::{ApiServer, Error, Fault, NamespaceLifecycle, Verb};
 use kube_client::api::{Api, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
@@ -169,4 +170,40 @@ fn handles_are_send_and_sync() {
     shared::<kinformer_apiserver::Faults>();
     shared::<kinformer_apiserver::ServerMetrics>();
     shared::<Error>();
+}
+
+/// The first poll of a start binds the socket and completes. Without it, nothing was started.
+// contract: E-12b
+#[tokio::test]
+async fn start_completes_in_one_poll() {
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    drop(ApiServer::builder().start());
+    assert_eq!(alive(), before);
+    let server = ApiServer::builder().start().now_or_never().unwrap().unwrap();
+    Client::new(&server).get(MAPS).await.ok();
+    server.shutdown().await;
+}
+
+/// A shutdown whose future is dropped continues.
+// contract: E-12c
+#[tokio::test]
+async fn dropped_shutdown_continues() {
+    for polls in [false, true] {
+        let server = server().await;
+        let client = Client::new(&server);
+        let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", server.version())).await;
+        let address = server.address();
+        let mut shutdown = Box::pin(server.shutdown());
+        assert!(!polls || (&mut shutdown).now_or_never().is_none());
+        drop(shutdown);
+        let ended = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap();
+        assert!(ended.is_err());
+        let refuses = async {
+            while tokio::net::TcpStream::connect(address).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, refuses).await.unwrap();
+    }
 }
