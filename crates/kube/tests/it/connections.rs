@@ -194,6 +194,50 @@ async fn later_watch_reuses_open_connection() {
     server.shutdown().await;
 }
 
+/// A peer that is gone without closing the connection does not answer a ping. Its watches end with an error.
+// contract: L-12d
+#[tokio::test]
+async fn unanswered_ping_ends_the_watches() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let inside = server.address();
+    let (gone, is_gone) = watch::channel(false);
+    let proxy = Proxy::new(move |_, mut outer| {
+        let mut gone = is_gone.clone();
+        async move {
+            let mut inner = TcpStream::connect(inside).await.unwrap();
+            tokio::select! {
+                _ = copy_bidirectional(&mut outer, &mut inner) => {}
+                _ = gone.changed() => {}
+            }
+            // Both connections stay open.
+            std::future::pending().await
+        }
+    })
+    .await;
+    let mut watches = watches(&server, proxy.client(&server), 2).await;
+    gone.send_replace(true);
+    let_others_run().await;
+    let ended = async {
+        for watch in &mut watches {
+            while watch.next().await.is_some_and(|event| event.is_ok()) {}
+        }
+    };
+    let time_passes = async {
+        loop {
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(5)).await;
+            tokio::time::resume();
+            let_others_run().await;
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = time_passes => {}
+    }
+    assert_eq!(proxy.opened(), 1);
+    server.shutdown().await;
+}
+
 /// If the first request cannot connect, the next one connects.
 #[tokio::test(flavor = "multi_thread")]
 async fn next_request_connects_after_failure() {
@@ -211,6 +255,7 @@ async fn next_request_connects_after_failure() {
 }
 
 /// If the first request is dropped while it connects, the next one connects.
+// contract: L-36
 #[tokio::test(flavor = "multi_thread")]
 async fn next_request_connects_after_cancellation() {
     let server = ApiServer::builder().tls().start().await.unwrap();

@@ -10,7 +10,7 @@ use crate::common::answers::{
 use crate::common::{PATIENCE, follow, options};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
+use kinformer_kube::{Error, KubeListerWatcher, client, client_http1, sends_credentials};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchOptions};
 use kube_client::{Client, Config};
 use parking_lot::Mutex;
@@ -580,6 +580,25 @@ fn all_credentials(plugin: &Plugin, config: &Config) -> Vec<Config> {
             config.headers.push(("authorization".parse().unwrap(), "Bearer secret".parse().unwrap()))
         }),
     ]
+}
+
+/// Without TLS, credentials are not sent through a proxy, also if the server is a loopback address.
+// contract: L-21b
+#[test]
+fn plain_http_credentials_use_no_proxy() {
+    for (url, direct, through_proxy) in [
+        ("http://127.0.0.1:8001", true, false),
+        ("http://localhost:8001", true, false),
+        ("https://127.0.0.1:8001", true, true),
+        ("https://192.0.2.7", true, true),
+    ] {
+        let mut config = Config::new(url.parse().unwrap());
+        assert_eq!(sends_credentials(&config), direct, "{url}");
+        for proxy in ["http://127.0.0.1:3128", "https://proxy.example"] {
+            config.proxy_url = Some(proxy.parse().unwrap());
+            assert_eq!(sends_credentials(&config), through_proxy, "{url} through {proxy}");
+        }
+    }
 }
 
 /// Without TLS, credentials are sent to loopback addresses only.

@@ -17,6 +17,8 @@ use kube_client::{Client, Config};
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind};
 use parking_lot::Mutex;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
 use tower::Layer;
 use tower_http::decompression::DecompressionLayer;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -70,6 +72,67 @@ async fn invalid_path_segments_are_refused_locally() {
         }
     }
     assert!(server.requests().is_empty(), "{:?}", server.requests());
+}
+
+/// A dropped list, watch or discovery ends its request: the connection is closed.
+// contract: L-36
+#[tokio::test]
+async fn dropped_requests_are_ended() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let kind = GroupVersionKind::gvk("g.example", "v1", "K");
+    for what in ["list", "watch", "newest version", "discovery"] {
+        let client = client(Config::new(url.parse().unwrap())).unwrap();
+        let maps = maps(client.clone());
+        let kind = kind.clone();
+        let request = async move {
+            match what {
+                "list" => drop(maps.list(ListOptions::at_version("")).await),
+                "watch" => drop(maps.watch(WatchOptions::from("5", PATIENCE)).await),
+                "discovery" => drop(KubeListerWatcher::<DynamicObject>::discover(client, &kind).await),
+                _ => drop(maps.newest_version().await),
+            }
+        };
+        let mut request = Box::pin(request);
+        let mut received = [0; 4096];
+        let accepted = async {
+            let (mut connection, _) = silent.accept().await.unwrap();
+            assert!(connection.read(&mut received).await.unwrap() > 0);
+            connection
+        };
+        let mut connection = tokio::select! {
+            () = &mut request => panic!("{what}: there is no answer"),
+            connection = tokio::time::timeout(PATIENCE, accepted) => connection.unwrap(),
+        };
+        drop(request);
+        let end = async { while connection.read(&mut received).await.is_ok_and(|length| length > 0) {} };
+        tokio::time::timeout(PATIENCE, end).await.unwrap_or_else(|_| panic!("{what}: still open"));
+    }
+}
+
+/// An empty version or resource is refused without a request. The empty group is the core group.
+// contract: L-22c
+#[tokio::test]
+async fn empty_names_are_refused_locally() {
+    let server = Scripted::http(|_| empty_list()).await;
+    let client = client(server.config("http")).unwrap();
+    let source = |group: &str, version: &str, plural: &str| {
+        let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "K"));
+        resource.plural = plural.to_owned();
+        KubeListerWatcher::<DynamicObject>::dynamic(client.clone(), resource)
+    };
+    for (what, source) in [("version", source("g.example", "", "ks")), ("resource", source("", "v1", ""))] {
+        let error = own_error(list(&source).await);
+        assert!(error.contains(what) && error.contains("is empty"), "{error}");
+        assert!(source.watch(WatchOptions::from("5", PATIENCE)).await.is_err());
+    }
+    let kind = GroupVersionKind::gvk("g.example", "", "K");
+    let found = KubeListerWatcher::<DynamicObject>::discover(client.clone(), &kind).await;
+    assert!(matches!(found, Err(Error::PathSegment { what: "version", .. })), "{found:?}");
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
+    // The answer is not a list of this kind; the request was sent.
+    let _ = list(&source("", "v1", "ks")).await;
+    assert_eq!(server.requests().len(), 1);
 }
 
 /// Names, selectors and parameters are percent-encoded, so none of them changes another part of the URL.
