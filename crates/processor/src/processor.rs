@@ -242,8 +242,9 @@ impl<T: Object> SharedProcessor<T> {
     /// this returns; only a thread blocked in a callback cannot be ended.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the processor and its tasks at once, without a grace period: callback futures are
-    /// dropped at their await points, and undelivered events are lost.
+    /// Dropping the future before its first poll has no effect. Later it ends the processor and its tasks at once, without
+    /// a grace period: callback futures are dropped at their await points, and undelivered events are lost. A blocking
+    /// callback that is running continues on its thread, where its handler is dropped when it returns.
     ///
     /// # Errors
     /// [`Error::Running`] or [`Error::Stopped`] at once, because a processor runs once. [`Error::Stuck`] at the end if

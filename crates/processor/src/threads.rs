@@ -392,3 +392,48 @@ impl Pool {
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(body).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// When as many threads as allowed are stuck, a turn that waits is reported once, and no thread starts.
+    // contract: P-15f
+    #[test]
+    fn maximum_is_reported_once() {
+        let state = State { threads: MAXIMUM, stuck: MAXIMUM, monitored: true, ..State::default() };
+        let pool: &'static Pool = Box::leak(Box::new(Pool {
+            base: AtomicUsize::new(1),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            check: Condvar::new(),
+        }));
+        let lines = Arc::<Mutex<Vec<u8>>>::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || Lines(writer.clone())).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for _ in 0..3 {
+                pool.submit(Box::new(|_| {}));
+            }
+        });
+        let (logged, state) = (String::from_utf8(lines.lock().clone()).unwrap(), pool.state.lock());
+        assert_eq!((state.threads, state.waiting.len()), (MAXIMUM, 3));
+        assert_eq!(logged.lines().count(), 1, "{logged}");
+        assert!(logged.contains("all handler threads are stuck") && logged.contains("4096"), "{logged}");
+    }
+}

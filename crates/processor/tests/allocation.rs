@@ -164,6 +164,35 @@ fn publisher() -> usize {
     allocated(&region)
 }
 
+/// Whether a handler with back-pressure was added beside the others.
+#[derive(Clone, Copy, Debug)]
+enum BackPressure {
+    None,
+    Present,
+    Left,
+}
+
+/// The number of allocations of the publisher, and of the references to the object, with this number of handlers.
+fn publisher_beside(handlers: usize, back_pressure: BackPressure) -> (usize, usize) {
+    let processor = SharedProcessor::<Pod>::new("test");
+    for number in 0..handlers {
+        let buffer = if number % 2 == 0 { Buffer::EveryEvent } else { Buffer::Coalesced };
+        processor.handler().buffer(buffer).inline().for_each(|_| ()).unwrap();
+    }
+    if !matches!(back_pressure, BackPressure::None) {
+        let buffer = Buffer::BackPressure(2 * EVENTS);
+        let registration = processor.handler().buffer(buffer).inline().for_each(|_| ()).unwrap();
+        if matches!(back_pressure, BackPressure::Left) {
+            drop(registration.remove());
+        }
+    }
+    let pod = Arc::new(Pod);
+    let mut changes: Vec<_> = (0..EVENTS).map(|_| Change::added(pod.clone())).collect();
+    let region = Region::new(ALLOCATOR);
+    changes.drain(..).for_each(|added| processor.publish([added]));
+    (allocated(&region), Arc::strong_count(&pod))
+}
+
 /// Each event is published after the previous one was delivered, so that the handler sleeps in between. The first
 /// events allocate memory that later ones reuse.
 async fn single_events_of_handler(add: Add) -> usize {
@@ -223,6 +252,10 @@ async fn check() {
         assert_eq!(allocated, 0, "stream, {buffer:?}: in {EVENTS} events");
     }
     let publisher = least(|| std::future::ready(publisher())).await;
+    for back_pressure in [BackPressure::None, BackPressure::Present, BackPressure::Left] {
+        let beside = |handlers| (0..5).map(move |_| publisher_beside(handlers, back_pressure)).min();
+        assert_eq!(beside(1000), beside(2), "{back_pressure:?}");
+    }
     for (kind, add) in KINDS.into_iter().filter(|(kind, _)| *kind != "blocking") {
         let allocated = least(|| single_events_of_handler(add)).await;
         assert_eq!(allocated, publisher, "{kind}: in {EVENTS} single events");
@@ -232,7 +265,7 @@ async fn check() {
 }
 
 // The only test of this binary, because allocations are counted for the whole program.
-// contract: P-22a, P-22b
+// contract: P-22a, P-22b, P-10h
 #[test]
 fn delivery_allocates_nothing_per_event() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::{Pod, Recorder, added, deleted, describe, gate, pod, start, updated, within};
 use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
-use kinformer_core::{Change, Tombstone};
+use kinformer_core::{Change, KeyRef, Object, Tombstone};
 use kinformer_processor::{
     Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
     Updated,
@@ -431,5 +431,38 @@ async fn undelivered_events_are_dropped_on_stop() {
         );
         assert!(within(stream.next()).await.is_none(), "{buffer:?}");
         assert!(processor.handler_metrics().is_empty(), "no handler is left");
+    }
+}
+
+/// An object with a UID.
+struct WithUid(&'static str);
+
+impl Object for WithUid {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named("reborn")
+    }
+
+    fn uid(&self) -> Option<&str> {
+        Some(self.0)
+    }
+}
+
+/// An update from one object to another one of the same name shows both UIDs.
+// contract: O-02c
+#[tokio::test]
+async fn handler_reads_both_uids() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
+        let processor = SharedProcessor::new("test");
+        let (uids, mut received) = mpsc::channel(1);
+        let handler = move |event: &Event<Arc<WithUid>>| {
+            let Event::Updated(Updated { old, new, .. }) = event else { panic!("not an update") };
+            uids.try_send([old, new].map(|object| object.uid().map(str::to_owned))).unwrap();
+        };
+        processor.handler().buffer(buffer).inline().add(handler).unwrap();
+        let running = start(&processor);
+        processor.publish([Change::updated(Arc::new(WithUid("1")), Arc::new(WithUid("2")))]);
+        let uids = within(received.recv()).await.unwrap();
+        assert_eq!(uids, [Some("1".to_owned()), Some("2".to_owned())], "{buffer:?}");
+        running.stop().await.unwrap();
     }
 }

@@ -147,6 +147,70 @@ async fn dropped_run_leaves_no_task_and_no_wait() {
     assert!(matches!(processor.run(CancellationToken::new()).await, Err(Error::Stopped { .. })));
 }
 
+/// A dropped run drops callback futures at their await points, without a grace period. Their events do not count as
+/// delivered, and undelivered events are lost.
+// contract: P-24a
+#[tokio::test(start_paused = true)]
+async fn dropped_run_drops_callbacks_and_events() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(9)] {
+        let processor = SharedProcessor::builder("test").grace(Duration::from_secs(3)).build();
+        let held = Arc::new(());
+        let (in_callback, returned) = (held.clone(), Arc::new(AtomicUsize::new(0)));
+        let counter = returned.clone();
+        let handler = move |_: Event<Arc<Pod>>| {
+            let (held, counter) = (in_callback.clone(), counter.clone());
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                counter.fetch_add(1, Ordering::Relaxed);
+                drop(held);
+            }
+        };
+        let registration = processor.handler().buffer(buffer).add_async(handler).unwrap();
+        let running = start(&processor);
+        processor.publish([added("a", 1), added("b", 1)]);
+        within(async {
+            while Arc::strong_count(&held) < 3 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        let began = tokio::time::Instant::now();
+        running.task.abort();
+        no_task_left().await;
+        assert_eq!(began.elapsed(), Duration::ZERO, "no grace period");
+        assert_eq!(Arc::strong_count(&held), 1, "the callback and its handler were dropped");
+        assert_eq!(returned.load(Ordering::Relaxed), 0);
+        assert_eq!(registration.metrics().delivered, 0);
+    }
+}
+
+/// A dropped wait of a registration or for room loses nothing: a later one checks again.
+// contract: P-24b
+#[tokio::test(start_paused = true)]
+async fn dropped_waits_lose_nothing() {
+    let processor = SharedProcessor::new("test");
+    let (recorder, started) = (Recorder::new(), tokio::time::Instant::now());
+    let handler = processor.handler().buffer(Buffer::BackPressure(1)).inline();
+    let registration = handler.add(recorder.handler()).unwrap();
+    processor.publish([added("a", 1)]);
+    processor.publish_synced();
+    let soon = started + Duration::from_secs(1);
+    assert!(registration.synced().now_or_never().is_none());
+    assert!(registration.synced_until(soon).now_or_never().is_none());
+    assert!(processor.ready().now_or_never().is_none());
+    let (dropped, other) = (processor.ready(), processor.ready());
+    let (mut dropped, mut other) = (Box::pin(dropped), Box::pin(other));
+    assert!(dropped.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
+    let running = start(&processor);
+    assert_eq!(recorder.received(1).await, ["+a1"]);
+    drop(dropped);
+    within(other).await;
+    assert!(processor.is_ready(), "a wait reserves no room");
+    within(registration.synced()).await.unwrap();
+    within(registration.synced_until(soon)).await.unwrap();
+    running.stop().await.unwrap();
+}
+
 // contract: P-16a
 #[tokio::test]
 async fn processor_runs_once() {
