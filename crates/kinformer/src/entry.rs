@@ -178,7 +178,7 @@ impl Entry {
     /// Waits until the informer has synced.
     ///
     /// # Cancel safety
-    /// Dropping the future has no effect on the informer.
+    /// Nothing is lost: the wait only observes the informer, and a later call has the same outcome.
     ///
     /// # Errors
     /// [`Error::NotStarted`] at once if the informer is not started, and when the task of its run is dropped before it

@@ -265,8 +265,8 @@ impl<K> Informer<K> {
     /// through the factory; see [`SharedIndexInformer::run`](crate::SharedIndexInformer::run).
     ///
     /// # Cancel safety
-    /// Dropping the future stops the informer at once: its requests and the tasks of its handlers end, undelivered
-    /// events are lost, and it cannot run again.
+    /// Dropping the future before its first poll has no effect. Later it stops the informer at once: its requests and the
+    /// tasks of its handlers end, undelivered events are lost, and it cannot run again. The store keeps its state.
     ///
     /// # Errors
     /// [`Error::Running`] or [`Error::Stopped`] at once, since an informer runs only once. [`Error::ReflectorEnded`] if
@@ -288,7 +288,7 @@ impl<K> Informer<K> {
     /// Waits until the informer has stopped.
     ///
     /// # Cancel safety
-    /// Dropping the future has no effect on the informer.
+    /// Nothing is lost: the wait only observes the informer, and a later call returns at once after its end.
     pub async fn stopped(&self) {
         self.engine().stopped().await;
     }
@@ -301,7 +301,7 @@ impl<K> Informer<K> {
     /// Waits until all objects of the first list have been stored. Any number of callers may wait.
     ///
     /// # Cancel safety
-    /// Dropping the future has no effect on the informer.
+    /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     ///
     /// # Errors
     /// [`Error::NotSynced`] if the informer stopped before, with its last error.
@@ -324,7 +324,8 @@ impl<K> Informer<K> {
     /// Waits until the store reflects at least this version, for example the version that a write returned.
     ///
     /// # Cancel safety
-    /// Dropping the future has no effect on the informer.
+    /// Dropping the future removes its wait. A later call returns at once if the store still has the version: a list may
+    /// have set it back since.
     ///
     /// # Errors
     /// [`Error::VersionNotReached`] if the informer stopped before, or if the versions cannot be compared; at once if

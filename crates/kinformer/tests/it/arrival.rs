@@ -109,6 +109,72 @@ async fn panicking_decoder_is_reported_without_loss() {
     server.shutdown().await;
 }
 
+/// The log of this thread: the message and the fields of each event, one a line.
+#[derive(Clone, Default)]
+struct LogLines(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for LogLines {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut line = Line(format!("{} ", event.metadata().level()));
+        event.record(&mut line);
+        self.0.lock().push(line.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// An object that does not decode on arrival is logged, and handlers receive it.
+// contract: F-14e, F-14g
+#[tokio::test]
+async fn undecodable_object_is_logged_and_delivered() {
+    let log = LogLines::default();
+    let _logs = tracing::subscriber::set_default(log.clone());
+    let server = server().await;
+    for (name, value) in [("a", "1"), ("b", "panic")] {
+        server.create(config_map("default", name, value)).unwrap();
+    }
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps().cast::<Panicking>();
+    maps.decode_on_arrival();
+    let mut events = maps.stream().unwrap();
+    synced(&factory).await;
+    let mut delivered = Vec::new();
+    for _ in 0..2 {
+        let Some(Event::Added(Added { object, .. })) = events.next().await else { panic!("not added") };
+        delivered.push((object.key().name().to_owned(), object.is_decoded()));
+    }
+    delivered.sort();
+    assert_eq!(delivered, [("a".to_owned(), true), ("b".to_owned(), false)]);
+    let logged = log.0.lock().clone();
+    let logged: Vec<_> = logged.iter().filter(|line| line.contains("not decoded on arrival")).collect();
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    for part in ["WARN", "key=default/b", "a type that panics", "configmaps"] {
+        assert!(logged[0].contains(part), "{logged:?}");
+    }
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 // contract: F-14j
 #[tokio::test]
 async fn other_types_read_objects_decoded_on_arrival() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::common::{
     POLICIES, builder, config_map, factory, factory_with, node, server, soon, synced, version, watches,
 };
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
     Decode, Error, FieldPath, IndexFunction, Informer, LabelSelector, NAMESPACE_INDEX, PartId, Phase,
@@ -508,6 +509,120 @@ async fn factory_ignores_informers_run_by_others() {
     assert_eq!(maps.phase(), Phase::Running);
     cancel.cancel();
     running.await.unwrap().unwrap();
+    server.shutdown().await;
+}
+
+/// A dropped wait for the sync changes nothing: the informers continue, and a later wait has their outcome.
+// contract: F-19a
+#[tokio::test]
+async fn dropped_waits_change_nothing() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.informer::<ConfigMap>();
+    factory.start().unwrap();
+    assert!(factory.wait_for_cache_sync().now_or_never().is_none());
+    assert!(factory.wait_for_cache_sync_until(soon()).now_or_never().is_none());
+    assert!(maps.wait_for_sync().now_or_never().is_none());
+    assert!(maps.wait_for_sync_until(soon()).now_or_never().is_none());
+    assert!(maps.wait_for(PartId::ONLY, &1.into()).now_or_never().is_none());
+    assert!(maps.wait_for_until(PartId::ONLY, &1.into(), soon()).now_or_never().is_none());
+    assert!(maps.stopped().now_or_never().is_none());
+    let sync = factory.wait_for_cache_sync_until(soon()).await;
+    assert_eq!(sync.iter().filter(|(_, synced)| synced.is_ok()).count(), 1);
+    maps.wait_for(PartId::ONLY, &1.into()).now_or_never().unwrap().unwrap();
+    assert_eq!(maps.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
+    maps.stopped().now_or_never().unwrap();
+    server.shutdown().await;
+}
+
+/// A shutdown that is dropped after its first poll continues. Another call returns the same error.
+// contract: F-19b
+#[tokio::test]
+async fn dropped_shutdown_continues() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = builder(&server).grace(Duration::from_millis(100)).build();
+    let maps = factory.informer::<ConfigMap>();
+    let (start_sender, mut started) = tokio::sync::mpsc::channel(1);
+    let handler = move |_| {
+        let start_sender = start_sender.clone();
+        async move {
+            start_sender.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    };
+    maps.handler().name("stuck").for_each_async(handler).unwrap();
+    factory.start().unwrap();
+    started.recv().await.unwrap();
+    drop(factory.shutdown());
+    assert!(!factory.is_shut_down(), "never polled");
+    assert!(factory.shutdown().now_or_never().is_none());
+    assert!(factory.is_shut_down());
+    tokio::time::timeout_at(soon(), maps.stopped()).await.unwrap();
+    assert!(started.recv().await.is_none(), "the callback was dropped");
+    for _ in 0..2 {
+        let error = factory.shutdown().await.unwrap_err();
+        assert!(matches!(error, Error::Stuck { .. }), "{error}");
+    }
+    server.shutdown().await;
+}
+
+/// A dropped run of one informer stops it. A dropped removal of a handler has removed it.
+// contract: F-19c
+#[tokio::test]
+async fn dropped_run_and_removals_are_done() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let maps = factory.informer::<ConfigMap>();
+    let (start_sender, mut started) = tokio::sync::mpsc::channel(1);
+    let handler = move |_| {
+        let start_sender = start_sender.clone();
+        async move {
+            start_sender.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    };
+    let stuck = maps.handler().for_each_async(handler.clone()).unwrap();
+    let mut running = Box::pin(maps.run(Default::default()));
+    let mut poll_until_started = async || {
+        tokio::select! {
+            ended = &mut running => panic!("{ended:?}"),
+            started = started.recv() => started.unwrap(),
+        }
+    };
+    poll_until_started().await;
+    assert!(maps.remove_handler(&stuck).now_or_never().is_none());
+    assert!(stuck.is_removed());
+    let other = maps.handler().for_each_async(handler).unwrap();
+    poll_until_started().await;
+    drop(running);
+    tokio::time::timeout_at(soon(), maps.stopped()).await.unwrap();
+    assert!(started.recv().await.is_none(), "the callback was dropped");
+    assert!(other.is_removed() && maps.phase() == Phase::Stopped);
+    assert!(maps.run(Default::default()).await.is_err());
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+/// A dropped discovery leaves the factory as it was.
+// contract: F-19e
+#[tokio::test]
+async fn dropped_discovery_creates_no_informer() {
+    let server = server().await;
+    let factory = factory(&server);
+    let resource = GroupVersionResource::gvr("", "v1", "configmaps");
+    let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+    assert!(factory.for_resource(&resource).now_or_never().is_none());
+    assert!(factory.for_kind(&kind).now_or_never().is_none());
+    factory.start().unwrap();
+    assert_eq!(factory.wait_for_cache_sync_until(soon()).await.iter().len(), 0);
+    let maps = factory.for_resource(&resource).await.unwrap();
+    synced(&factory).await;
+    assert_eq!(maps.phase(), Phase::Running);
+    factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 

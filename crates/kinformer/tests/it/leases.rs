@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{builder, config_map, factory, server, soon, synced, watches};
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{Informer, Phase};
 
@@ -96,6 +97,33 @@ async fn used_view_stays_with_its_removed_informer() {
     watches(&server, 1).await;
     assert!(tokio::time::timeout_at(soon(), new.remove()).await.unwrap());
     watches(&server, 0).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// The first poll of a removal or release stops the informer, also if the future is dropped then.
+// contract: F-19d
+#[tokio::test]
+async fn dropped_removal_and_release_are_done() {
+    let server = server().await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    maps.handler().for_each(|_| {}).unwrap();
+    let lease = factory.core().v1().secrets().lease();
+    let unpolled = factory.core().v1().pods().lease();
+    synced(&factory).await;
+    watches(&server, 3).await;
+    let (secrets, pods) = (Informer::clone(&lease), Informer::clone(&unpolled));
+    drop(maps.remove());
+    assert_eq!(maps.phase(), Phase::Running, "never polled");
+    assert!(maps.remove().now_or_never().is_none());
+    assert!(lease.release().now_or_never().is_none());
+    drop(unpolled.release());
+    let stopped = async { tokio::join!(maps.stopped(), secrets.stopped(), pods.stopped()) };
+    tokio::time::timeout_at(soon(), stopped).await.unwrap();
+    watches(&server, 0).await;
+    assert!(!maps.remove().await, "removed before");
+    assert_eq!(factory.wait_for_cache_sync_until(soon()).await.iter().len(), 0);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -115,6 +115,20 @@ fn lister_accepts_keys_in_every_form() {
     }
 }
 
+/// Text is not a key: only the parser and the lister read it as one. All other look-ups take parts.
+// contract: O-20e
+#[test]
+fn look_ups_below_listers_take_parts() {
+    static_assertions::assert_not_impl_any!(KeyRef<'static>: From<&'static str>, From<&'static String>);
+    static_assertions::assert_not_impl_any!(ObjectKey: From<&'static str>, From<String>);
+    let store = store(true, sample());
+    let (reader, snapshot) = (store.reader(), store.snapshot());
+    let text = KeyRef::named("a/web-0");
+    assert!(store.get(text).is_none() && reader.get(text).is_none() && snapshot.get(text).is_none());
+    let parts = ("a", "web-0");
+    assert!(store.get(parts).is_some() && reader.get(parts).is_some() && snapshot.get(parts).is_some());
+}
+
 /// Listed objects are those of the store, and a later list includes later writes.
 // contract: F-06b, F-06d
 #[test]
