@@ -76,7 +76,7 @@ impl Output {
     /// Waits until the output is closed.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: the end of the output is kept, and a later call returns at once.
     pub(crate) async fn closed(&self) {
         self.failed.cancelled().await;
     }
@@ -148,6 +148,20 @@ mod tests {
         }
     }
 
+    /// Blocks until its other end is dropped, and then records.
+    struct Gated(blocking::Receiver<()>, Kept);
+
+    impl Write for Gated {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
     /// Blocks until its other end is dropped.
     struct Stuck(blocking::Receiver<()>);
 
@@ -182,6 +196,28 @@ mod tests {
         let (bytes, writes) = std::mem::take(&mut *kept.0.lock());
         assert_eq!(bytes, expected);
         assert!(writes < 20_000, "{writes} writes");
+    }
+
+    /// Lines whose future is dropped while it waits for the writer are not written; all others are.
+    #[tokio::test(start_paused = true)]
+    async fn dropped_lines_are_not_written() {
+        let (reader, writer) = blocking::channel();
+        let kept = Kept::default();
+        let (output, written) = Output::to(Gated(writer, kept.clone())).expect("a thread");
+        let mut expected = Vec::new();
+        let line = "x".repeat(BUFFER_BYTES);
+        // Until the writer is stuck and the backlog is full.
+        while tokio::time::timeout(Duration::from_secs(1), output.lines(text(&line))).await.is_ok() {
+            expected.extend_from_slice(format!("{line}\n").as_bytes());
+        }
+        {
+            let mut dropped = Box::pin(output.lines(text("dropped")));
+            assert!(futures::poll!(&mut dropped).is_pending());
+        }
+        drop(reader);
+        written.finish(output, text("last"), &Stop::new()).await.expect("written");
+        expected.extend_from_slice(b"last\n");
+        assert!(kept.0.lock().0 == expected);
     }
 
     #[tokio::test]

@@ -30,7 +30,7 @@ impl Stop {
     /// Waits until a stop is requested.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: a request is kept, and a later call returns at once.
     pub(crate) async fn requested(&self) {
         self.0.cancelled().await;
     }

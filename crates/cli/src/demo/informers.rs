@@ -122,7 +122,7 @@ impl Informers {
     /// Waits until all event handlers have processed their initial lists.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: the wait only observes the handlers, and a later call continues it.
     ///
     /// # Errors
     /// [`Error::Timeout`]: an informer has stopped.

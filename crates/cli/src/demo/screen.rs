@@ -95,7 +95,7 @@ impl ScreenWriter {
     /// Waits until the output is closed.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// As for [`Output::closed`].
     pub(crate) async fn closed(&self) {
         match self {
             Self::Live { .. } => std::future::pending().await,

@@ -128,7 +128,7 @@ impl<T: Object> RecordingSink<T> {
     /// Waits until the objects satisfy `wanted`.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: the wait only reads the objects, and a later call checks them again.
     pub async fn wait_until(&self, wanted: impl Fn(&BTreeMap<ObjectKey, Arc<T>>) -> bool) {
         let mut changed = self.changed.subscribe();
         while !wanted(&self.objects()) && changed.changed().await.is_ok() {}
@@ -137,7 +137,7 @@ impl<T: Object> RecordingSink<T> {
     /// Waits until this delta, formatted by [`delta_text`], has been recorded.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: records are kept, and a later call returns at once if this one was made.
     pub async fn wait_for_record(&self, text: &str) {
         let mut changed = self.changed.subscribe();
         while !self.texts().iter().any(|t| t == text) && changed.changed().await.is_ok() {}

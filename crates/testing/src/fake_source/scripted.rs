@@ -283,7 +283,7 @@ impl<T: Object> ScriptedSource<T> {
     /// Waits until every answer has been given. Events of the last watch may still be undelivered.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing.
+    /// Nothing is lost: a later call returns at once if the script has finished.
     ///
     /// # Panics
     /// If a call was not in the script.
