@@ -11,7 +11,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// As the `Err` of an operation, it means that nothing has changed. In a [`PartialErrors`], it concerns one object, and
 /// everything else was applied.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The object has no valid key. It is left out.
@@ -100,7 +100,7 @@ pub struct PartialErrors {
 }
 
 /// One entry of a [`PartialErrors`]: the error of one object.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("entry {position}: {error}")]
 #[non_exhaustive]
 pub struct ObjectError {
@@ -181,3 +181,5 @@ impl IntoIterator for PartialErrors {
         self.errors.into_iter()
     }
 }
+
+crate::debug_as_message!(Error, ObjectError);

@@ -20,6 +20,21 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// Implements `Debug` of an error as its message with its causes, since `Debug` is what Rust prints of an error that
+/// `main` returns.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! debug_as_message {
+    ($($error:ty),+ $(,)?) => {$(
+        /// Formats the message and its causes, which Rust prints if `main` returns the error.
+        impl ::std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(&$crate::internal::with_causes(self))
+            }
+        }
+    )+};
+}
+
 /// Runs user code and converts a panic into an error with the panic's message.
 ///
 /// # Errors

@@ -309,7 +309,7 @@ impl fmt::Debug for ObjectKey {
 }
 
 /// The error of an invalid object key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid object key {key:?}: {problem}")]
 pub struct KeyError {
     key: String,
@@ -367,3 +367,5 @@ impl From<Infallible> for KeyError {
         match never {}
     }
 }
+
+crate::debug_as_message!(KeyError);

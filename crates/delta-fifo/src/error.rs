@@ -3,7 +3,7 @@
 use kinformer_core::{BoxError, ObjectKey};
 
 /// Why a pop or a wait failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The queue is closed and empty, or was closed before it could sync.
@@ -16,7 +16,7 @@ pub enum Error {
 
 /// Errors of a write that are specific to queues, in addition to the errors of all sinks. Returned by
 /// [`downcast_ref`](kinformer_core::Error::downcast_ref).
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
     /// The priority function of a heap panicked. The object is left out.
@@ -34,3 +34,5 @@ pub enum WriteError {
         source: BoxError,
     },
 }
+
+kinformer_core::debug_as_message!(Error, WriteError);

@@ -8,7 +8,7 @@ use kinformer_core::internal::with_causes;
 /// [`Redirect`](Error::Redirect), [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding)
 /// concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
 /// `kube_client::Error::Service` if the client is used directly.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Discovery of a kind failed: the server does not serve it, or the request failed.
@@ -62,3 +62,5 @@ pub enum Error {
         encoding: String,
     },
 }
+
+kinformer_core::debug_as_message!(Error);

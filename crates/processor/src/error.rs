@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// The errors of the processor and its registrations.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The processor has stopped. It accepts no handlers and cannot run again.
@@ -48,3 +48,5 @@ pub enum Error {
         handlers: Vec<Arc<str>>,
     },
 }
+
+kinformer_core::debug_as_message!(Error);

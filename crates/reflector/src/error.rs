@@ -13,7 +13,7 @@ use crate::DecodeError;
 ///
 /// A [`ListerWatcher`](crate::ListerWatcher) returns it. The reflector adds the variants that only it can detect and
 /// passes all of them to the error hook.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
     /// The server answered with a status, as an HTTP response or as an event of the watch.
@@ -435,3 +435,5 @@ fn listed(errors: &[DecodeError]) -> String {
 }
 
 const TOO_LARGE: &str = "Too large resource version";
+
+kinformer_core::debug_as_message!(SourceError);

@@ -11,7 +11,7 @@ use kinformer_reflector::SourceError;
 ///
 /// Errors of [handlers](kinformer_processor::HandlerBuilder) and of their
 /// [registrations](kinformer_processor::Registration) are converted into it by `?`.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The informer has stopped. It accepts no handlers and cannot start again.
@@ -189,3 +189,5 @@ impl std::error::Error for NotSynced {
         self.last_error.as_deref().map(|error| error as _)
     }
 }
+
+kinformer_core::debug_as_message!(Error);

@@ -8,7 +8,7 @@ use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
 ///
 /// In a [`PartialErrors`](kinformer_core::PartialErrors), [`downcast_ref`](kinformer_core::Error::downcast_ref) returns it for errors
 /// of index functions and push functions.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no index of this name.
@@ -78,3 +78,5 @@ pub enum Error {
     #[error(transparent)]
     Core(#[from] kinformer_core::Error),
 }
+
+kinformer_core::debug_as_message!(Error);

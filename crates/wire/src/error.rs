@@ -5,7 +5,7 @@ use kinformer_core::ObjectKey;
 use crate::ProtobufProblem;
 
 /// The error of decoding a response or an object.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The response is incomplete: the connection was closed, or the server ended the response.
@@ -126,3 +126,5 @@ impl Error {
         }
     }
 }
+
+kinformer_core::debug_as_message!(Error);

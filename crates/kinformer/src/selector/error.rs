@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The error for an invalid label selector: the problem and its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SelectorError {
     /// The parsed string and a byte position in it.
     input: Option<(Box<str>, usize)>,
@@ -117,3 +117,5 @@ impl fmt::Display for SelectorError {
 }
 
 impl std::error::Error for SelectorError {}
+
+kinformer_core::debug_as_message!(SelectorError);
