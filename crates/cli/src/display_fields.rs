@@ -72,7 +72,7 @@ pub(crate) const DROPPED_FIELDS: [&[&str]; 10] = [
 
 /// The owners of an object, each as `Kind/name`.
 pub(crate) fn owners(object: &PackedObject) -> Vec<String> {
-    let owners = object.owner_references::<Owner>().unwrap_or_default();
+    let owners = object.owner_references_as::<Owner>().unwrap_or_default();
     owners.into_iter().map(|Owner { kind, name }| format!("{kind}/{name}")).collect()
 }
 

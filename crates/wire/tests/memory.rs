@@ -67,7 +67,7 @@ fn all<K: DeserializeOwned + Send + Sync + 'static>(
         let packed = packed.unwrap();
         assert_eq!(decodes(what, bytes, || packed.decode()), typed, "{what}");
         decodes(what, bytes, || packed.field::<Value>(&FieldPath::new(&["spec"])));
-        decodes(what, bytes, || packed.metadata::<Value>());
+        decodes(what, bytes, || packed.metadata_as::<Value>());
         decodes(what, bytes, || packed.annotations());
     }
     typed

@@ -19,10 +19,13 @@ pub(super) enum Read<'a, K> {
 }
 
 /// A [decoded](crate::Packed::decode_owned) object, shared by all its readers. Cheap to clone.
+///
+/// Converts from a `K` or an `Arc<K>`, for code that reads an object or else creates it, and [into an
+/// `Arc<K>`](Self::into_arc). No conversion copies the value.
 pub struct Decoded<K>(Arc<Boxed<K>>);
 
-/// Boxed, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
-pub(super) struct Boxed<K>(pub(super) Box<K>);
+/// In an `Arc` of its own, so that a `Weak` of the `Arc` around it does not retain the memory of the value.
+pub(super) struct Boxed<K>(pub(super) Arc<K>);
 
 impl<K> DecodedRef<'_, K> {
     /// Returns the shared value, without the borrow. O(1).
@@ -61,6 +64,34 @@ impl<K: Send + Sync + 'static> Decoded<K> {
     pub(super) fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
         #[expect(clippy::expect_used, reason = "callers look up the value by its type")]
         Self(value.downcast().expect("a value of its own type"))
+    }
+}
+
+impl<K> Decoded<K> {
+    /// Returns the value as an `Arc`, which all conversions of the same value share. O(1): the value is not copied.
+    ///
+    /// Later reads of the object share the value while it is cached or a `Decoded` of it exists. An `Arc` alone does
+    /// not count as such a reader.
+    pub fn into_arc(self) -> Arc<K> {
+        self.0.0.clone()
+    }
+}
+
+impl<K> From<Decoded<K>> for Arc<K> {
+    fn from(decoded: Decoded<K>) -> Self {
+        decoded.into_arc()
+    }
+}
+
+impl<K> From<Arc<K>> for Decoded<K> {
+    fn from(value: Arc<K>) -> Self {
+        Self(Arc::new(Boxed(value)))
+    }
+}
+
+impl<K> From<K> for Decoded<K> {
+    fn from(value: K) -> Self {
+        Self::from(Arc::new(value))
     }
 }
 

@@ -13,7 +13,7 @@ use std::any::{Any, type_name};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use serde::de::DeserializeOwned;
@@ -64,7 +64,7 @@ impl<K: DeserializeOwned> FromWire for K {
 ///
 /// Key, UID, resource version and labels are parsed on arrival. [`decode_as`](Self::decode_as) decodes the whole object
 /// on demand and shares the value for as long as a reader holds it; [`field`](Self::field) decodes one field without
-/// the rest, and [`metadata`](Self::metadata) and related methods only the metadata. An object can be decoded as
+/// the rest, and [`metadata_as`](Self::metadata_as) and related methods only the metadata. An object can be decoded as
 /// several types at the same time, for example as its own type and as a dynamic object. A packed pod takes about a
 /// tenth of the memory of the decoded type, and is never decoded if it is never read.
 ///
@@ -146,6 +146,16 @@ impl PackedObject {
         let json = serde_json::to_vec(value)
             .map_err(|error| Error::Unencodable { what: type_name::<K>(), problem: error.to_string() })?;
         Self::new(&json, decoder, "")
+    }
+
+    /// Creates an object from a value, in JSON, and keeps the value as [decoded](Self::keep_decoded): see
+    /// [`Packed::from_value`].
+    fn from_arc<K: Serialize + Send + Sync + 'static>(value: Arc<K>) -> Result<Self, Error> {
+        // One decoder, so that these objects share one cache of a limited size.
+        static JSON: LazyLock<ObjectDecoder> = LazyLock::new(ObjectDecoder::json);
+        let mut object = Self::encode(&*value, &JSON)?;
+        object.decoded = OnceLock::from(Box::new(Slots::of(Arc::new(Boxed(value)))));
+        Ok(object)
     }
 
     fn slots(&self) -> &Slots {

@@ -39,7 +39,7 @@ impl DecodeAs {
 
 /// The only code that is compiled for each type, beside its `Deserialize`.
 fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &Encoded) -> Result<AnyValue, Error> {
-    Ok(Arc::new(Boxed::<K>(Box::new(object.decode(PhantomData::<K>)?))))
+    Ok(Arc::new(Boxed::<K>(Arc::new(object.decode(PhantomData::<K>)?))))
 }
 
 /// Two decoders are equal if they decode as the same type.
@@ -78,6 +78,11 @@ impl Slots {
     #[inline]
     pub(super) fn kept(&self) -> Option<&AnyValue> {
         self.kept.get()
+    }
+
+    /// Creates slots that keep a value.
+    pub(super) fn of(value: AnyValue) -> Self {
+        Self { kept: OnceLock::from(value), shared: Mutex::default() }
     }
 
     /// Decodes the object and keeps the value, unless a value is already kept.

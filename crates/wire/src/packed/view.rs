@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Decoded, DecodedRef, FieldPath, FromWire, PackedObject};
@@ -13,7 +14,7 @@ use crate::{Error, ObjectDecoder};
 /// A shared object of the type `K`: a [`PackedObject`] that is [decoded](Self::decode) as a `K`. Cheap to clone.
 ///
 /// Has the methods of [`PackedObject`]: key, UID, version and labels are parsed, and [one field](PackedObject::field)
-/// or the [metadata](PackedObject::metadata) can be decoded without the rest.
+/// or the [metadata](PackedObject::metadata_as) can be decoded without the rest.
 ///
 /// ```
 /// use kinformer_wire::{FromWire, FieldPath, ObjectDecoder, Packed};
@@ -112,6 +113,49 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
     #[inline]
     pub fn decode_owned(&self) -> Result<Decoded<K>, Error> {
         self.decode().map(DecodedRef::into_owned)
+    }
+
+    /// As [`Self::decode_owned`], as an `Arc`; see [`Decoded::into_arc`].
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    pub fn decode_arc(&self) -> Result<Arc<K>, Error> {
+        self.decode_owned().map(Decoded::into_arc)
+    }
+}
+
+impl<K: Serialize + Send + Sync + 'static> Packed<K> {
+    /// Creates a packed object from a value, for unit tests of functions that take packed objects.
+    ///
+    /// The object has the key, UID, resource version, labels and fields that the value has when it is encoded as JSON.
+    /// [`decode`](Self::decode) returns the value itself: it is neither copied nor decoded. O(size).
+    ///
+    /// ```
+    /// use kinformer_wire::Packed;
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Pod {
+    ///     metadata: Metadata,
+    /// }
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Metadata {
+    ///     name: String,
+    /// }
+    ///
+    /// fn describe(pod: &Packed<Pod>) -> String {
+    ///     format!("pod {}", pod.name())
+    /// }
+    ///
+    /// let pod = Packed::from_value(Pod { metadata: Metadata { name: "web-0".into() } })?;
+    /// assert_eq!(describe(&pod), "pod web-0");
+    /// assert_eq!(pod.decode()?.metadata.name, "web-0");
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The value cannot be encoded, or is not an object with metadata.
+    pub fn from_value(value: impl Into<Arc<K>>) -> Result<Self, Error> {
+        PackedObject::from_arc(value.into()).map(|object| Self::new(Arc::new(object)))
     }
 }
 

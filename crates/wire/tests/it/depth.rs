@@ -107,7 +107,7 @@ fn packed_fields_are_read_at_any_depth() {
                 let by_path = decodes(versions, levels);
                 assert!(levels > 40 || typed && by_path, "{levels}");
                 assert!(levels < 200 || !typed && !by_path, "{levels}");
-                assert_eq!(packed.metadata::<Value>().unwrap(), Some(serde_json::json!({"name": "a"})));
+                assert_eq!(packed.metadata_as::<Value>().unwrap(), Some(serde_json::json!({"name": "a"})));
                 let names = vec!["spec"; 5_000];
                 let missing: Option<Value> = packed.field(&FieldPath::new(&names)).unwrap();
                 assert_eq!(missing, None);

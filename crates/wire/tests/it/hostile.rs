@@ -173,7 +173,7 @@ fn last_of_duplicate_keys_wins() {
         assert_eq!(typed.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), expected);
         let whole: Value = decoder.decode(object).unwrap();
         assert_eq!(whole["metadata"]["labels"], serde_json::json!({"a": "b", "k": "2"}));
-        assert_eq!(packed.metadata::<Value>().unwrap().as_ref(), whole.get("metadata"));
+        assert_eq!(packed.metadata_as::<Value>().unwrap().as_ref(), whole.get("metadata"));
         assert_eq!(packed.field(&FieldPath::new(&["metadata", "labels", "k"])).unwrap(), Some("2"));
         assert_eq!(packed.field::<Value>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
     }

@@ -15,4 +15,5 @@ mod golden;
 mod hostile;
 mod json;
 mod list;
+mod values;
 mod watch;

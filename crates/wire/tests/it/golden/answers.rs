@@ -98,7 +98,7 @@ fn assert_same_result(
     }
     if let Ok(packed) = Packed::<Value>::from_wire(object, decoder) {
         let metadata = whole.get("metadata").filter(|metadata| !metadata.is_null());
-        assert_eq!(packed.metadata::<Value>().unwrap().as_ref(), metadata, "{name}");
+        assert_eq!(packed.metadata_as::<Value>().unwrap().as_ref(), metadata, "{name}");
         let of = |field: &str| metadata.and_then(|metadata| metadata.get(field)).cloned().unwrap_or_default();
         let labels: Map<String, Value> =
             packed.labels().map(|(key, value)| (key.to_owned(), value.into())).collect();
@@ -109,7 +109,7 @@ fn assert_same_result(
         if let Ok(annotations) = packed.annotations() {
             assert_eq!(json!(annotations), or_empty(of("annotations"), json!({})), "{name}");
         }
-        let owners = packed.owner_references::<Value>();
+        let owners = packed.owner_references_as::<Value>();
         assert_eq!(
             owners.map_or(Value::Null, Value::from),
             or_empty(of("ownerReferences"), json!([])),

@@ -128,12 +128,12 @@ fn metadata_is_read_without_the_rest() {
                 continue;
             };
             let packed = Packed::<Counted<3>>::from_wire(object, &decoder).unwrap();
-            assert_eq!(packed.metadata::<Value>().unwrap().as_ref(), Some(metadata));
+            assert_eq!(packed.metadata_as::<Value>().unwrap().as_ref(), Some(metadata));
             let annotations = packed.annotations().unwrap();
             assert_eq!(json!(annotations), *metadata.get("annotations").unwrap_or(&json!({})));
-            let owners = packed.owner_references::<Value>().unwrap();
+            let owners = packed.owner_references_as::<Value>().unwrap();
             assert_eq!(json!(owners), *metadata.get("ownerReferences").unwrap_or(&json!([])));
-            let deleted = packed.deletion_timestamp::<Value>().unwrap();
+            let deleted = packed.deletion_timestamp_as::<Value>().unwrap();
             let expected = metadata.get("deletionTimestamp").filter(|time| !time.is_null());
             assert_eq!(deleted.as_ref(), expected);
             for (found, is) in
@@ -150,11 +150,11 @@ fn metadata_is_read_without_the_rest() {
     );
     let packed = packed.unwrap();
     assert_eq!(
-        (packed.annotations().unwrap().len(), packed.owner_references::<OwnerReference>().unwrap().len()),
+        (packed.annotations().unwrap().len(), packed.owner_references_as::<OwnerReference>().unwrap().len()),
         (0, 0)
     );
-    assert_eq!(packed.deletion_timestamp::<Time>().unwrap(), None);
-    assert!(packed.metadata::<u8>().is_err());
+    assert_eq!(packed.deletion_timestamp_as::<Time>().unwrap(), None);
+    assert!(packed.metadata_as::<u8>().is_err());
 }
 
 #[test]
