@@ -12,7 +12,9 @@ use std::time::Duration;
 use futures::stream::FusedStream;
 use futures::{FutureExt as _, Stream};
 use kinformer_kube::{Packed, PackedRef};
-use kinformer_processor::{AsyncEventHandler, Buffer, Event, EventHandler, Registration};
+use kinformer_processor::{
+    AsyncEventHandler, AsyncFnWith, Buffer, Event, EventHandler, Registration, WithState,
+};
 use kinformer_shared_informer::Error;
 
 use crate::async_handler::{Closure, Methods};
@@ -105,6 +107,38 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     {
         let call = Handler::Async(Box::new(Closure::<K, H, F>::new(handler)));
         self.engine.add(self.spec, type_name::<H>(), call)
+    }
+
+    /// Adds an asynchronous closure with a state of its own: see [`Self::for_each_async`]. The state is
+    /// everything that the futures may borrow: the closure itself captures nothing. After a panic of the closure the
+    /// next event is delivered with the state as the panic left it.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{Informer, InformerError};
+    ///
+    /// # fn example(pods: &Informer<Pod>) -> Result<(), InformerError> {
+    /// pods.handler().for_each_async_with(0, async |events, event| {
+    ///     *events += 1;
+    ///     println!("{}: event {events}", event.key());
+    ///     tokio::task::yield_now().await;
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the informer has stopped.
+    pub fn for_each_async_with<S, F>(mut self, state: S, handler: F) -> Result<Registration, Error>
+    where
+        S: Send + 'static,
+        F: AsyncFnMut(&mut S, Event<Packed<K>>)
+            + for<'s> AsyncFnWith<'s, S, Event<Packed<K>>>
+            + Send
+            + 'static,
+    {
+        self.spec.name.get_or_insert_with(|| type_name::<F>().into());
+        self.add_async(WithState::new(state, handler))
     }
 
     /// Adds an asynchronous handler with a method for each kind of event; see [`Self::for_each_async`]. A handler that

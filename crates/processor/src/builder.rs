@@ -12,7 +12,7 @@ use crate::delivery::{Delivery, Filter};
 use crate::error::Error;
 use crate::event::Event;
 use crate::feed::{EventFeed, deliver_async};
-use crate::handler::{AsyncEventHandler, EventHandler};
+use crate::handler::{AsyncEventHandler, AsyncFnWith, EventHandler, WithState};
 use crate::listener::Task;
 use crate::listeners::DoneGuard;
 use crate::own_code::OwnCode;
@@ -120,6 +120,37 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
     pub fn add_async<H: AsyncEventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |delivery| Box::pin(deliver_async(handler, delivery)))
+    }
+
+    /// Adds an asynchronous closure with a state of its own, as [`Self::add_async`]. The arguments need no type
+    /// annotations, and delivery allocates nothing per event.
+    ///
+    /// ```
+    /// use kinformer_processor::{Error, Keyed, SharedProcessor};
+    ///
+    /// # fn example(ports: &SharedProcessor<Keyed<u16>>) -> Result<(), Error> {
+    /// ports.handler().for_each_async_with(0, async |events, event| {
+    ///     *events += 1;
+    ///     println!("{}: event {events}", event.key());
+    ///     tokio::task::yield_now().await;
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The state is everything that the futures may borrow: the closure itself captures nothing. After a panic of the
+    /// closure the next event is delivered with the state as the panic left it.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the processor has stopped. The closure and the state are dropped.
+    pub fn for_each_async_with<S, F>(self, state: S, handler: F) -> Result<Registration, Error>
+    where
+        S: Send + 'static,
+        F: AsyncFnMut(&mut S, Event<Arc<T>>) + for<'a> AsyncFnWith<'a, S, Event<Arc<T>>> + Send + 'static,
+    {
+        self.add_task(type_name::<F>(), |delivery| {
+            Box::pin(deliver_async(WithState::new(state, handler), delivery))
+        })
     }
 
     /// Returns the events as a stream, which starts with every object of the store. The processor must run for the

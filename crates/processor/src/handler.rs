@@ -98,6 +98,49 @@ where
     }
 }
 
+/// An asynchronous closure or function with a mutable state, `async |state: &mut S, event| ...`, whose futures are
+/// `Send`. Implemented for all of these; see
+/// [`HandlerBuilder::for_each_async_with`](crate::HandlerBuilder::for_each_async_with).
+pub trait AsyncFnWith<'a, S: 'a, E>: FnMut(&'a mut S, E) -> Self::Future {
+    /// The future of one call.
+    type Future: Future<Output = ()> + Send + 'a;
+}
+
+impl<'a, S: 'a, E, F, Fut> AsyncFnWith<'a, S, E> for F
+where
+    F: FnMut(&'a mut S, E) -> Fut,
+    Fut: Future<Output = ()> + Send + 'a,
+{
+    type Future = Fut;
+}
+
+/// The [`AsyncEventHandler`] of a state and an asynchronous closure that changes it.
+///
+/// After a panic of the closure the next event is delivered with the state as the panic left it.
+#[derive(Debug)]
+pub struct WithState<S, F> {
+    state: S,
+    call: F,
+}
+
+impl<S, F> WithState<S, F> {
+    /// Creates a handler that calls `call` with the state and each event.
+    pub fn new(state: S, call: F) -> Self {
+        Self { state, call }
+    }
+}
+
+impl<O, S, F> AsyncEventHandler<O> for WithState<S, F>
+where
+    O: Send + Sync + 'static,
+    S: Send + 'static,
+    F: for<'a> AsyncFnWith<'a, S, Event<O>> + Send + 'static,
+{
+    async fn on_event(&mut self, event: Event<O>) {
+        (self.call)(&mut self.state, event).await;
+    }
+}
+
 /// A handler that consists of closures. Events without a closure are ignored.
 ///
 /// ```

@@ -81,12 +81,18 @@ mod sync;
 mod threads;
 mod undelivered;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{Change, KeyRef, Keyed, Labels, Object, ObjectKey, ResourceVersion, Tombstone};
+#[doc(no_inline)]
+pub use tokio_util::sync::CancellationToken;
+
 pub use self::{
     backlog::Buffer,
     builder::{HandlerBuilder, InlineHandlerBuilder},
     error::Error,
     event::{Added, Deleted, Event, Updated},
-    handler::{AsyncEventHandler, EventHandler, EventHandlerFuncs},
+    handler::{AsyncEventHandler, AsyncFnWith, EventHandler, EventHandlerFuncs, WithState},
     listener::HandlerMetrics,
     log_reader::InitialState,
     processor::{SharedProcessor, SharedProcessorBuilder},

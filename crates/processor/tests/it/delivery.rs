@@ -249,6 +249,29 @@ async fn all_handler_kinds_receive_the_same_events() {
     running.stop().await.unwrap();
 }
 
+/// The futures of an asynchronous closure borrow its state, which a panic leaves as it is.
+// contract: P-24
+#[tokio::test(start_paused = true)]
+async fn async_closure_keeps_its_state() {
+    let processor = SharedProcessor::new("test");
+    let (sender, mut receiver) = mpsc::channel(3);
+    let handler = processor.handler().for_each_async_with((0, sender), async |(events, sender), event| {
+        *events += 1;
+        tokio::task::yield_now().await;
+        assert_ne!(describe(&event), "+b1");
+        sender.send((*events, describe(&event))).await.unwrap();
+    });
+    let running = start(&processor);
+    processor.publish([added("a", 1), added("b", 1), updated("a", 1, 2)]);
+    let mut received = Vec::new();
+    for _ in 0..2 {
+        received.push(within(receiver.recv()).await.unwrap());
+    }
+    assert_eq!(received, [(1, "+a1".to_owned()), (3, "a1>2".to_owned())]);
+    assert_eq!(handler.unwrap().metrics().panics, 1);
+    running.stop().await.unwrap();
+}
+
 /// Sends the revision that each callback receives.
 struct Revisions(mpsc::Sender<u64>);
 
