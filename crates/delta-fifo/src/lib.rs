@@ -79,6 +79,13 @@ mod sync;
 mod waiting;
 mod writes;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{
+    Delta, DeltaType, Deltas, KeyRef, Keyed, KnownObjects, Object, ObjectKey, PartialErrors, Replacement,
+    ResourceVersion, Sink, Tombstone, Transform,
+};
+
 pub use bound::Bound;
 pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, OnReplace, PerKey};
 pub use delta_queue::{DeltaQueue, DeltaQueueBuilder};

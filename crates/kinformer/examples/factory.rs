@@ -11,7 +11,7 @@ use serde_json::json;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = ApiServer::builder().start().await?; // a cluster in this process
-    let config = server.config()?; // for a real cluster: kube_client::Config::infer().await?
+    let config = server.config()?; // for a real cluster: kinformer::kube_client::Config::infer().await?
     let factory = SharedInformerFactory::new(kinformer::client(config)?);
 
     let pods = factory.core().v1().pods();

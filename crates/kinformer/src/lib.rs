@@ -72,8 +72,8 @@
 //!   arrives, and the object is stored anyway.
 //! * Store, queue, handlers and lists are compiled once for all kinds, in this crate. Each kind adds to a program only
 //!   the decoder of its type and the program's own closures.
-//! * The available kinds depend on the `k8s-openapi` version feature enabled by your program (`v1_33` to `v1_37`); this
-//!   library enables none. A kind has an accessor in the versions that have it.
+//! * The available kinds depend on the `k8s-openapi` version feature enabled by your program: `v1_33` to `v1_37`, or the
+//!   newest by this crate's `latest`. There is no default. A kind has an accessor in the versions that have it.
 //! * An unused informer keeps its watch and memory until it is [released](InformerLease).
 //! * Handlers receive shared, immutable objects; clone an object to change it.
 //!
@@ -122,12 +122,13 @@ pub use self::{
 
 // The items of the layers below that users of this crate need.
 pub use kinformer_core::{
-    FinalStateUnknown, KeyError, KeyRef, Object, ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone,
-    Transform, Versions,
+    BoxError, FinalStateUnknown, KeyError, KeyRef, Keyed, Labels, Object, ObjectKey, PartId, PartOrKey,
+    ResourceVersion, Tombstone, Transform, Versions,
 };
 pub use kinformer_kube::{
     Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject, Packed,
-    PackedObject, PackedRef, Params, client, client_http1, drop_credentials, sends_credentials,
+    PackedMetadata, PackedObject, PackedRef, Params, WireError, client, client_http1, drop_credentials,
+    sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, HandlerMetrics,
@@ -144,3 +145,5 @@ pub use kinformer_shared_informer::{
     SharedIndexInformer, SharedIndexInformerBuilder, Sources,
 };
 pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
+pub use tokio_util::sync::CancellationToken;
+pub use {k8s_openapi, kube_client, kube_core};

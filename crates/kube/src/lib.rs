@@ -46,17 +46,25 @@ mod decode;
 mod error;
 mod list_kind;
 mod lister_watcher;
+mod metadata;
 mod object;
 mod params;
 mod path;
 
 pub use client::{client, client_http1, drop_credentials, sends_credentials};
 pub use error::Error;
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};
+#[doc(no_inline)]
+pub use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 pub use kinformer_wire::{
-    DecodeAs, Decoded, DecodedRef, Encoding, FieldPath, FromWire, ManagedFields, ObjectDecoder, Packed,
-    PackedObject, PackedRef,
+    DecodeAs, Decoded, DecodedRef, Encoding, Error as WireError, FieldPath, FromWire, ManagedFields,
+    ObjectDecoder, Packed, PackedObject, PackedRef,
 };
 pub use lister_watcher::KubeListerWatcher;
+pub use metadata::PackedMetadata;
 pub use object::KubeObject;
 pub use params::Params;
 pub use path::check_group_version;
+pub use {k8s_openapi, kube_client, kube_core};

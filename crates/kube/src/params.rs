@@ -6,6 +6,20 @@ use kinformer_core::ResourceVersion;
 use kinformer_reflector::{ListOptions, VersionMatch, WatchOptions};
 
 /// The query parameters of a list or watch, which a tweak may change before the request is sent.
+///
+/// ```
+/// use kinformer_kube::Params;
+///
+/// let tweak = |params: &mut Params| {
+///     params.labels("app in (web, api)");
+///     params.fields("spec.nodeName=node-1");
+///     params.set("limit", 500); // by the name of the parameter
+/// };
+/// let mut params = Params::default();
+/// tweak(&mut params);
+/// assert_eq!(params.get("labelSelector"), Some("app in (web, api)"));
+/// assert_eq!(params.get("fieldSelector"), Some("spec.nodeName=node-1"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Vec<(String, String)>);
 
@@ -15,6 +29,16 @@ impl Params {
         let name = name.into();
         self.0.retain(|(known, _)| *known != name);
         self.0.push((name, value.to_string()));
+    }
+
+    /// Restricts the objects to those that this label selector matches, as [`Self::set`] of `labelSelector`.
+    pub fn labels(&mut self, selector: impl fmt::Display) {
+        self.set("labelSelector", selector);
+    }
+
+    /// Restricts the objects to those that this field selector matches, as [`Self::set`] of `fieldSelector`.
+    pub fn fields(&mut self, selector: impl fmt::Display) {
+        self.set("fieldSelector", selector);
     }
 
     /// Removes a parameter.

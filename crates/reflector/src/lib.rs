@@ -118,6 +118,12 @@ mod stream;
 mod unreadable;
 mod watch;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{BoxError, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Sink};
+#[doc(no_inline)]
+pub use tokio_util::sync::CancellationToken;
+
 pub use backoff::Backoff;
 pub use error::{ApiStatus, SourceError, StatusCause};
 pub use event::{DecodeError, EventType, WatchEvent};

@@ -70,6 +70,18 @@ mod resyncs;
 mod reuse;
 mod same;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
+#[doc(no_inline)]
+pub use kinformer_processor::{Buffer, Event, EventHandler, Registration};
+#[doc(no_inline)]
+pub use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
+#[doc(no_inline)]
+pub use kinformer_store::{IndexFunction, IndexValues, Reader, Snapshot};
+#[doc(no_inline)]
+pub use tokio_util::sync::CancellationToken;
+
 pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};

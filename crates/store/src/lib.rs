@@ -83,6 +83,13 @@ mod undelta;
 mod wait;
 mod write;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{
+    BoxError, Delta, DeltaType, KeyError, KeyRef, Keyed, Labels, Object, ObjectKey, PartialErrors,
+    Replacement, ResourceVersion, Sink, Tombstone, Transform,
+};
+
 pub use error::Error;
 pub use expiring::ExpiringStore;
 pub use index_function::{IndexFunction, IndexValues, Indexers};

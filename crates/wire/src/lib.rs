@@ -98,6 +98,10 @@ mod received;
 mod recent;
 mod watch;
 
+// What users of this crate need of other crates.
+#[doc(no_inline)]
+pub use kinformer_core::{KeyRef, Labels, Object, ObjectKey, ResourceVersion};
+
 pub use answer::{EventType, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
 pub use encoding::Encoding;
 pub use error::Error;
