@@ -153,6 +153,7 @@ impl Entry {
         }
         let run = Run { cancel: parent.child_token(), lost: CancellationToken::new() };
         holders.run = Some(run.clone());
+        self.informer.set_started(true);
         Some(Start { entry: Some(self.clone()), run, _task: task() })
     }
 
@@ -245,6 +246,7 @@ impl Drop for Start {
         let released = {
             let mut holders = entry.holders.lock();
             holders.run = None;
+            entry.informer.set_started(holders.released || entry.informer.phase() != Phase::NotStarted);
             holders.released
         };
         self.run.lost.cancel();

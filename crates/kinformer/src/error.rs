@@ -8,7 +8,7 @@ use kinformer_core::internal::with_causes;
 use crate::SelectorError;
 
 /// The error of this crate.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The store has no object with this key.
@@ -18,6 +18,12 @@ pub enum Error {
         resource: Arc<str>,
         /// The requested key, as `namespace/name` or `name`.
         key: String,
+    },
+    /// The informer was never started, so its store is empty.
+    #[error("the informer of {resource:?} was never started; call start() or run() before reading it")]
+    NotStarted {
+        /// The resource.
+        resource: Arc<str>,
     },
     /// A string is not the key of a Kubernetes object (`namespace/name` or `name`).
     #[error(transparent)]
@@ -72,3 +78,5 @@ pub enum Error {
 fn list(errors: &[kinformer_shared_informer::Error]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
+
+kinformer_core::debug_as_message!(Error);

@@ -179,20 +179,28 @@ impl<K> Informer<K> {
         Lister::of(self.engine().objects())
     }
 
-    /// Returns a snapshot of the stored objects.
+    /// Returns a snapshot of the stored objects. The first read of an informer that was never started, here or by
+    /// [`Self::get`] or [`Self::len`], logs a warning, since its store is empty.
     pub fn snapshot(&self) -> Snapshot<K> {
-        Snapshot::new(self.engine().snapshot())
+        Snapshot::new(self.read().snapshot())
     }
 
-    /// Returns the object with this key. O(1).
+    /// The engine, for a read that has no error to return.
+    fn read(&self) -> &Arc<dyn Engine> {
+        let engine = self.engine();
+        engine.started().check_read(engine.name());
+        engine
+    }
+
+    /// Returns the object with this key. O(1). A [lister](Self::lister) returns an error that says why there is none.
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Packed<K>> {
-        self.engine().get(key.into()).map(Packed::new)
+        self.read().get(key.into()).map(Packed::new)
     }
 
     /// The number of stored objects. O(1); O(n) for whole objects of an informer that was first requested for
     /// [metadata](SharedInformerFactory::metadata).
     pub fn len(&self) -> usize {
-        self.engine().len()
+        self.read().len()
     }
 
     /// Whether the store is empty.
@@ -298,7 +306,14 @@ impl<K> Informer<K> {
         self.engine().has_synced()
     }
 
-    /// Waits until all objects of the first list have been stored. Any number of callers may wait.
+    /// Waits, and logs a warning if the informer is still not started after 10 s.
+    async fn wait<R>(&self, wait: impl Future<Output = R>) -> R {
+        let engine = self.engine();
+        engine.started().check_wait(engine.name(), wait).await
+    }
+
+    /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
+    /// still not started after 10 s, a warning is logged, and the wait goes on.
     ///
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
@@ -306,7 +321,7 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`Error::NotSynced`] if the informer stopped before, with its last error.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        self.engine().wait_for_sync(None).await
+        self.wait(self.engine().wait_for_sync(None)).await
     }
 
     /// As [`Self::wait_for_sync`], until a deadline.
@@ -318,7 +333,7 @@ impl<K> Informer<K> {
     /// [`Error::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
     /// error.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        self.engine().wait_for_sync(Some(deadline)).await
+        self.wait(self.engine().wait_for_sync(Some(deadline))).await
     }
 
     /// Waits until the store reflects at least this version, for example the version that a write returned.
@@ -335,7 +350,7 @@ impl<K> Informer<K> {
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Result<(), Error> {
-        self.engine().wait_for(place.into(), version, None).await
+        self.wait(self.engine().wait_for(place.into(), version, None)).await
     }
 
     /// As [`Self::wait_for`], until a deadline.
@@ -351,7 +366,7 @@ impl<K> Informer<K> {
         version: &ResourceVersion,
         deadline: Instant,
     ) -> Result<(), Error> {
-        self.engine().wait_for(place.into(), version, Some(deadline)).await
+        self.wait(self.engine().wait_for(place.into(), version, Some(deadline))).await
     }
 
     /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each

@@ -10,13 +10,20 @@ use kinformer_kube::{Packed, PackedObject, PackedRef};
 use kinformer_store::{NAMESPACE_INDEX, Reader};
 
 use crate::engine::handlers::Object;
+use crate::engine::started::Started;
 use crate::engine::state::Objects;
 use crate::{Error, LabelSelector};
 
 /// Reads the objects of an [`Informer`](crate::Informer) by key and by label. Cheap to clone.
 ///
 /// Every call reads one consistent state and does not block the writer. Returned objects are shared and immutable, and
-/// in no particular order. Follows client-go 1.37 (`listers`).
+/// in no particular order.
+///
+/// The store of an informer that was never started is empty. Its reads return [`Error::NotStarted`], or log a warning
+/// once if they have no error to return ([`list`](Self::list), [`for_each`](Self::for_each)). An informer that has
+/// started and not synced yet has the objects received so far.
+///
+/// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 1.37 (`listers`).
 pub struct Lister<K> {
     objects: Objects,
     kind: PhantomData<fn() -> K>,
@@ -38,7 +45,7 @@ impl<K> Lister<K> {
     /// [`Self::resource_name`].
     pub fn new(reader: Reader<PackedObject>) -> Self {
         let name = type_name::<K>();
-        Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name)))
+        Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name), Started::always()))
     }
 
     /// Sets the resource name for errors, such as `deployments.apps`.
@@ -54,8 +61,8 @@ impl<K> Lister<K> {
     /// [`ObjectKey`](crate::ObjectKey) or a [`KeyRef`].
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such object; [`Error::Key`] if a string is not the key of a Kubernetes
-    /// object.
+    /// [`Error::NotFound`] if there is no such object; [`Error::NotStarted`] if its informer was never started;
+    /// [`Error::Key`] if a string is not the key of a Kubernetes object.
     pub fn get<'k>(&self, key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>) -> Result<Packed<K>, Error> {
         get(&self.objects, key.try_into().map_err(Into::into)?).map(Packed::new)
     }
@@ -75,7 +82,7 @@ impl<K> Lister<K> {
     /// Returns the objects that have this value in this index.
     ///
     /// # Errors
-    /// [`Error::Index`] if there is no index of this name.
+    /// [`Error::Index`] if there is no index of this name; [`Error::NotStarted`] if the informer was never started.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
         by_index(&self.objects, index, value).map(typed)
     }
@@ -90,7 +97,7 @@ impl<K> NamespaceLister<K> {
     /// Returns the object of this name in the namespace. O(1).
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no such object.
+    /// [`Error::NotFound`] if there is no such object; [`Error::NotStarted`] if its informer was never started.
     pub fn get(&self, name: &str) -> Result<Packed<K>, Error> {
         get(&self.objects, KeyRef::new(&self.namespace, name)).map(Packed::new)
     }
@@ -117,13 +124,19 @@ fn typed<K>(objects: Vec<Object>) -> Vec<Packed<K>> {
 // The code below is not generic, so that it is compiled in this crate.
 
 fn get(objects: &Objects, key: KeyRef<'_>) -> Result<Object, Error> {
-    let not_found = || Error::NotFound { resource: objects.resource.clone(), key: key.to_string() };
+    let not_found = || match objects.started.get() {
+        true => Error::NotFound { resource: objects.resource.clone(), key: key.to_string() },
+        false => Error::NotStarted { resource: objects.resource.clone() },
+    };
     objects.store.get(key).ok_or_else(not_found)
 }
 
 fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, Error> {
     let mut found = Vec::new();
     match objects.store.by_index(index, value, &mut |object| found.push(object.clone())) {
+        Ok(()) if found.is_empty() && !objects.started.get() => {
+            Err(Error::NotStarted { resource: objects.resource.clone() })
+        }
         Ok(()) => Ok(found),
         Err(error) => Err(Error::Index { resource: objects.resource.clone(), source: Arc::new(error) }),
     }
@@ -131,6 +144,7 @@ fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, 
 
 fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Vec<Object> {
     if namespace.is_empty() && selector.is_everything() {
+        objects.started.check_read(&objects.resource);
         return objects.store.list();
     }
     let mut selected = Vec::new();
@@ -139,6 +153,7 @@ fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Vec<Obj
 }
 
 fn for_each(objects: &Objects, namespace: &str, selector: &LabelSelector, visit: &mut dyn FnMut(&Object)) {
+    objects.started.check_read(&objects.resource);
     let everything = selector.is_everything();
     let mut each = |object: &Object| {
         // Skips reading the labels if there are no requirements.

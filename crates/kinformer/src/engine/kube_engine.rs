@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::arrival::Arrival;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
 use crate::engine::projection::{Projection, Switch, WHOLE_OBJECTS};
+use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
 use crate::engine::whole_objects::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
@@ -28,6 +29,7 @@ pub(crate) struct KubeEngine {
     namespace: Option<Arc<str>>,
     /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
+    started: Arc<Started>,
 }
 
 struct Switched {
@@ -50,7 +52,7 @@ impl KubeEngine {
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
-        Arc::new(Self { informer, arrival, namespace, switched })
+        Arc::new(Self { informer, arrival, namespace, switched, started: Arc::default() })
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
@@ -114,7 +116,11 @@ impl Engine for KubeEngine {
     }
 
     fn objects(&self) -> Objects {
-        Objects::new(self.informer.store(), self.informer.resource())
+        Objects::new(self.informer.store(), self.informer.resource(), self.started.clone())
+    }
+
+    fn started(&self) -> &Started {
+        &self.started
     }
 
     fn len(&self) -> usize {
@@ -225,11 +231,17 @@ impl Managed for KubeEngine {
     }
 
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
+        self.started.set(true);
         Box::pin(self.informer.run(cancel))
     }
 
     fn discard(&self) {
+        self.started.set(true);
         self.informer.discard();
+    }
+
+    fn set_started(&self, started: bool) {
+        self.started.set(started);
     }
 
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {

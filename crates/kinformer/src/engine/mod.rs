@@ -8,6 +8,7 @@ pub(crate) mod arrival;
 pub(crate) mod handlers;
 pub(crate) mod kube_engine;
 pub(crate) mod projection;
+pub(crate) mod started;
 pub(crate) mod state;
 pub(crate) mod whole_objects;
 mod without_switch;
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex};
+use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
 
 /// What the factory needs of an informer, whatever its type of objects: implemented by [`Engine`]s and by the informers
@@ -34,6 +36,8 @@ pub(crate) trait Managed: Any + Send + Sync {
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
     /// Ends an informer that was never run.
     fn discard(&self);
+    /// Records that the informer was started, for reads of its store, or that its start was lost.
+    fn set_started(&self, _started: bool) {}
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
     /// As [`Self::wait_for_sync`], for whole objects too if the informer fetches them.
     fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
@@ -56,6 +60,7 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error>;
     fn get(&self, key: KeyRef<'_>) -> Option<Object>;
     fn objects(&self) -> Objects;
+    fn started(&self) -> &Started;
     fn len(&self) -> usize;
     fn for_each(&self, visit: &mut dyn FnMut(&Object));
     fn snapshot(&self) -> Arc<dyn State>;

@@ -7,6 +7,7 @@ use kinformer_kube::PackedObject;
 use kinformer_store::{Error as StoreError, Reader, Snapshot};
 
 use crate::engine::handlers::Object;
+use crate::engine::started::Started;
 use crate::engine::without_switch::has_become_whole;
 
 /// One state of the store.
@@ -151,14 +152,15 @@ impl Store for Reader<PackedObject> {
 pub(crate) struct Objects {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) resource: Arc<str>,
+    pub(crate) started: Arc<Started>,
 }
 
 impl Objects {
-    pub(crate) fn new(reader: Reader<PackedObject>, resource: &str) -> Self {
-        Self { store: Arc::new(reader), resource: resource.into() }
+    pub(crate) fn new(reader: Reader<PackedObject>, resource: &str, started: Arc<Started>) -> Self {
+        Self { store: Arc::new(reader), resource: resource.into(), started }
     }
 
     pub(crate) fn map<S: Store + 'static>(self, store: impl FnOnce(Arc<dyn Store>) -> Arc<S>) -> Self {
-        Self { store: store(self.store), resource: self.resource }
+        Self { store: store(self.store), resource: self.resource, started: self.started }
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::handlers::{BoxFuture, Events, Filter, Handler, HandlerSpec, Object, ObjectIndex};
 use crate::engine::projection::Projection;
+use crate::engine::started::Started;
 use crate::engine::state::{Objects, State, Store};
 use crate::engine::{Engine, Managed};
 
@@ -103,6 +104,10 @@ impl Engine for WholeObjects {
         self.engine.objects().map(|store| Arc::new(OnlyWhole(store)))
     }
 
+    fn started(&self) -> &Started {
+        self.engine.started()
+    }
+
     fn len(&self) -> usize {
         let mut objects = 0;
         self.for_each(&mut |_| objects += 1);
@@ -178,6 +183,10 @@ impl Managed for WholeObjects {
 
     fn discard(&self) {
         self.engine.discard();
+    }
+
+    fn set_started(&self, started: bool) {
+        self.engine.set_started(started);
     }
 
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {

@@ -12,6 +12,7 @@ mod arrival;
 mod auto_traits;
 mod common;
 mod damaged;
+mod errors;
 mod factory;
 mod forms;
 mod handlers;

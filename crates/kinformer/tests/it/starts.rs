@@ -1,13 +1,18 @@
 //! Starts without effect, and informers that were not started.
 
+use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{builder, factory, server, soon, synced};
+use crate::common::{builder, config_map, factory, server, soon, synced};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
-use kinformer::{CacheSync, InformerError, Phase, SharedInformerFactory};
+use kinformer::{
+    CacheSync, Error, Informer, InformerError, LabelSelector, NAMESPACE_INDEX, Phase, SharedInformerFactory,
+};
 use kinformer_apiserver::{ApiServer, Fault};
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -260,5 +265,123 @@ async fn waits_succeed_while_leases_come_and_go() {
         in_time(waiting).await.unwrap().into_result().unwrap();
     }
     in_time(factory.shutdown()).await.unwrap();
+    server.shutdown().await;
+}
+
+#[track_caller]
+fn assert_not_started<T: Debug>(read: Result<T, Error>) {
+    let error = read.unwrap_err();
+    assert!(matches!(error, Error::NotStarted { .. }), "{error:?}");
+    assert_start_is_missing(&error.to_string());
+}
+
+/// Reads of an informer that was never started are errors and not an empty result.
+// contract: F-19a
+#[tokio::test]
+async fn reads_before_the_start_are_errors() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    let maps = factory.informer::<ConfigMap>();
+    for lister in [maps.lister(), metadata.cast::<ConfigMap>().lister()] {
+        assert_not_started(lister.get("default/a"));
+        assert_not_started(lister.namespace("default").get("a"));
+        assert_not_started(lister.by_index(NAMESPACE_INDEX, "default"));
+    }
+    let lister = maps.lister();
+    factory.start().unwrap();
+    // The informer has not listed yet.
+    assert!(matches!(lister.get("default/a"), Err(Error::NotFound { .. })));
+    in_time(synced(&factory)).await;
+    assert_eq!(lister.get("default/a").unwrap().name(), "a");
+    assert_eq!(lister.by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
+    // An informer that can no longer be started does not ask for a start.
+    let secrets = factory.informer::<Secret>().lister();
+    assert_not_started(secrets.get("default/a"));
+    in_time(factory.shutdown()).await.unwrap();
+    assert!(matches!(secrets.get("default/a"), Err(Error::NotFound { .. })));
+    server.shutdown().await;
+}
+
+/// A start that has no effect does not count.
+// contract: F-19a
+#[test]
+fn reads_after_a_lost_start_are_errors() {
+    let (lasting, server) = lasting();
+    let factory = factory_on(&lasting, &server);
+    let maps = factory.informer::<ConfigMap>();
+    let short_lived = short_lived();
+    short_lived.block_on(async { factory.start().unwrap() });
+    drop(short_lived);
+    assert_not_started(maps.lister().get("default/a"));
+    lasting.block_on(async {
+        in_time(factory.shutdown()).await.unwrap();
+        server.shutdown().await;
+    });
+}
+
+/// What is logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// The lines since the last call that name `start()`.
+    fn missing_starts(&self) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock())).unwrap();
+        text.lines().filter(|line| line.contains("call start()")).map(str::to_owned).collect()
+    }
+}
+
+/// Reads without an error to return, and waits, log the missing start.
+// contract: F-19b, F-19c
+#[tokio::test(start_paused = true)]
+async fn missing_start_is_logged() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let server = server().await;
+    let factory = factory(&server);
+    let reads: [fn(&Informer<ConfigMap>); 5] = [
+        |maps| assert!(maps.lister().list(&LabelSelector::everything()).is_empty()),
+        |maps| maps.lister().namespace("a").for_each(&LabelSelector::everything(), |_| unreachable!()),
+        |maps| assert!(maps.get(("default", "a")).is_none()),
+        |maps| assert!(maps.is_empty()),
+        |maps| assert!(maps.snapshot().is_empty()),
+    ];
+    for read in reads {
+        let maps = factory.informer::<ConfigMap>();
+        read(&maps);
+        read(&maps);
+        let logged = log.missing_starts();
+        assert!(logged.len() == 1 && logged[0].contains("configmaps"), "{logged:?}");
+        maps.remove().await;
+    }
+
+    let nodes = factory.informer::<Node>();
+    let wait = tokio::spawn({
+        let nodes = nodes.clone();
+        async move { nodes.wait_for_sync().await }
+    });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let logged = log.missing_starts();
+    assert!(logged.len() == 1 && logged[0].contains("nodes"), "{logged:?}");
+    factory.start().unwrap();
+    in_time(wait).await.unwrap().unwrap();
+    assert!(nodes.is_empty());
+    in_time(factory.shutdown()).await.unwrap();
+    assert_eq!(log.missing_starts(), Vec::<String>::new());
     server.shutdown().await;
 }

@@ -1,0 +1,70 @@
+//! Whether an informer was started, for reads of its store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long a wait for an informer that is not started lasts until it is logged.
+const NOTICE: Duration = Duration::from_secs(10);
+
+/// Whether the informer of a store was started, shared by the informer and its listers. Without a start the store is
+/// empty, which looks like a cluster without objects.
+#[derive(Default)]
+pub(crate) struct Started {
+    started: AtomicBool,
+    logged: AtomicBool,
+}
+
+impl Started {
+    /// Of a store without an informer, which needs no start.
+    pub(crate) fn always() -> Arc<Self> {
+        Arc::new(Self { started: AtomicBool::new(true), logged: AtomicBool::default() })
+    }
+
+    /// An informer that has ended counts as started: a start would have no effect.
+    pub(crate) fn set(&self, started: bool) {
+        self.started.store(started, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    /// Logs the first read of an informer that was not started, for reads that cannot return an error.
+    #[inline]
+    pub(crate) fn check_read(&self, informer: &str) {
+        if !self.get() {
+            self.log_read(informer);
+        }
+    }
+
+    #[cold]
+    fn log_read(&self, informer: &str) {
+        if !self.logged.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                informer,
+                "reading an informer that was never started: its store is empty; call start()"
+            );
+        }
+    }
+
+    /// Waits, and logs once if the informer is not started after 10 s. That is not an error: it may be started later.
+    ///
+    /// # Cancel safety
+    /// As `wait`.
+    pub(crate) async fn check_wait<R>(&self, informer: &str, wait: impl Future<Output = R>) -> R {
+        if self.get() {
+            return wait.await;
+        }
+        let mut wait = std::pin::pin!(wait);
+        tokio::select! {
+            biased;
+            result = &mut wait => return result,
+            () = tokio::time::sleep(NOTICE) => {}
+        }
+        if !self.get() {
+            tracing::warn!(informer, "waiting for an informer that was never started; call start()");
+        }
+        wait.await
+    }
+}
