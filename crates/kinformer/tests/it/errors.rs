@@ -11,7 +11,7 @@ fn printed(error: impl Into<Box<dyn Error>>) -> String {
     format!("Error: {:?}", error.into())
 }
 
-// contract: F-20
+// contract: F-21
 #[test]
 fn main_prints_the_message() {
     let pods = Lister::<Pod>::new(Indexer::new().reader()).resource_name("pods");
@@ -26,7 +26,7 @@ fn main_prints_the_message() {
 }
 
 /// The causes are printed too, each once.
-// contract: F-20
+// contract: F-21
 #[test]
 fn main_prints_the_causes() {
     let source = Box::new(kube_client::Error::TlsRequired);

@@ -276,7 +276,7 @@ fn assert_not_started<T: Debug>(read: Result<T, Error>) {
 }
 
 /// Reads of an informer that was never started are errors and not an empty result.
-// contract: F-19a
+// contract: F-20a
 #[tokio::test]
 async fn reads_before_the_start_are_errors() {
     let server = server().await;
@@ -305,7 +305,7 @@ async fn reads_before_the_start_are_errors() {
 }
 
 /// A start that has no effect does not count.
-// contract: F-19a
+// contract: F-20a
 #[test]
 fn reads_after_a_lost_start_are_errors() {
     let (lasting, server) = lasting();
@@ -345,7 +345,7 @@ impl Log {
 }
 
 /// Reads without an error to return, and waits, log the missing start.
-// contract: F-19b, F-19c
+// contract: F-20b, F-20c
 #[tokio::test(start_paused = true)]
 async fn missing_start_is_logged() {
     let log = Log::default();

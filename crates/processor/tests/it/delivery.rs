@@ -250,7 +250,7 @@ async fn all_handler_kinds_receive_the_same_events() {
 }
 
 /// The futures of an asynchronous closure borrow its state, which a panic leaves as it is.
-// contract: P-24
+// contract: P-26
 #[tokio::test(start_paused = true)]
 async fn async_closure_keeps_its_state() {
     let processor = SharedProcessor::new("test");

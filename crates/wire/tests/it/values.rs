@@ -17,7 +17,7 @@ fn pod() -> Pod {
     .unwrap()
 }
 
-// contract: L-36a
+// contract: L-38a
 #[test]
 fn value_becomes_a_packed_object() {
     let packed = Packed::from_value(pod()).unwrap();
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Fixed {
 }
 
 /// The conversions from a value to a packed object and back return the same value.
-// contract: L-36b
+// contract: L-38b
 #[test]
 fn conversions_neither_copy_nor_decode() {
     let value = Arc::new(Fixed { metadata: Name { name: "web-0" } });
@@ -69,7 +69,7 @@ fn conversions_neither_copy_nor_decode() {
 }
 
 /// The pattern of a controller: the object of the cache, or one that the program creates.
-// contract: L-36b
+// contract: L-38b
 #[test]
 fn cached_or_new_object_has_one_type() {
     let get_or_create = |cached: Option<Packed<Pod>>| -> Result<Decoded<Pod>, kinformer_wire::Error> {
