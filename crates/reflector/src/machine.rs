@@ -30,7 +30,8 @@ use crate::{
     SourceError, StopReason, VersionMatch, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
 };
 
-/// The number of fruitless watches or watch-lists in a row after which the reflector lists. Errors that prove that no
+/// The number of watches or watch-lists in a row that fail without an event, or watch-lists that do not complete, after
+/// which the reflector lists. Errors that prove that no
 /// request was processed (connection refused, 429) do not count: they are retried forever.
 pub(crate) const FRUITLESS_TRIES: u32 = 5;
 /// From this many failures in a row, every failure is logged as a warning.
@@ -41,7 +42,7 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) struct Machine<T: Object, S> {
     pub(crate) source: Arc<dyn ListerWatcher<T>>,
     pub(crate) sink: S,
-    /// Replaces the objects of lists and watch-lists by the identical ones that the sink holds.
+    /// Replaces objects of lists and watch-lists by the equal ones that the sink has already, which saves their memory.
     exchange: Exchange<T>,
     pub(crate) options: ReflectorOptions,
     pub(crate) shared: Arc<Shared>,
@@ -49,23 +50,23 @@ pub(crate) struct Machine<T: Object, S> {
     backoff: RunningBackoff,
     /// The backoff of healing lists, separate so that they do not lengthen the delays of watches that fail meanwhile.
     healing: RunningBackoff,
-    /// The last version: everything up to it has been given to the sink.
+    /// The last version: the sink has everything up to it.
     pub(crate) version: ResourceVersion,
-    /// Whether the server does not have the last version: the next list is at the newest.
+    /// Whether the server no longer has `version`: the next list requests the newest.
     pub(crate) version_unavailable: bool,
-    /// The version at which the last expired watch had expired.
+    /// The version that the last watch requested when it ended as expired.
     pub(crate) expired_at: Option<ResourceVersion>,
     /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
     /// piece.
     paged: bool,
-    /// The number of consecutive watches or watch-lists that delivered nothing.
+    /// The number of consecutive watches that delivered nothing and watch-lists that did not complete.
     pub(crate) fruitless: u32,
     pub(crate) failures: u32,
     /// The times of the first and the last of a series of internal errors.
     pub(crate) internal_errors: Option<(Instant, Instant)>,
     resync_at: Option<Instant>,
-    /// Whether the last watch-list failed in a way that may be caused by the server or by watch-lists: if the plain
-    /// list that follows succeeds, watch-lists are refused.
+    /// Whether the last watch-list failed with an error that does not say whether the server lacks watch-lists or fails
+    /// in general: if the plain list that follows succeeds, watch-lists are refused.
     watch_list_suspect: bool,
     synced: bool,
     requests: RequestWindow,
@@ -88,6 +89,7 @@ pub(crate) enum Step<T: Object> {
     List,
     /// A healing list: it follows an incomplete list and may be complete.
     Heal,
+    /// `Some` continues a watch-list that is open already.
     Watch(Option<OpenWatch<T>>),
     BackOff {
         delay: Duration,
@@ -267,7 +269,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         match self.options.watch_list {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
-            // With an unreadable item, a watch-list never completes.
+            // A list is due because an item could not be read. A watch-list that ends at that item again would delay it.
             WatchListMode::Auto if self.relist_at.is_some() => false,
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
@@ -359,7 +361,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.fail(error, Recovery::Relist)
     }
 
-    /// Gives a complete list to the sink. Returns the next step only if that failed.
+    /// Replaces the content of the sink by a list, complete or not. Returns the next step only if that failed.
     async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
         // Read before the source can complete another list, such as that of the consistency check.
         let list = list.epoch(self.source.list_epoch());
@@ -580,7 +582,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     fn refuse_watch_list(&mut self) {
         self.watch_list_suspect = false;
-        tracing::info!("server does not support watch-lists; using lists from now on");
+        tracing::info!("watch-lists fail or are not supported; using lists from now on");
         if let Some(support) = self.source.watch_list_support() {
             WatchListSupport::refuse(support);
         }
@@ -613,7 +615,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     pub(crate) fn has_room(&self) -> bool {
-        // A sink that panics here also panics, and is reported, when a delta is applied.
+        // After a panic, the delta is applied: a sink that panics there too is reported.
         contain(|| self.sink.is_ready()).unwrap_or(true)
     }
 
@@ -704,7 +706,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     // ---- failures ----
 
-    /// Counts and reports a failed list or watch. Returns the delay before the next request.
+    /// Counts and reports a failure. Returns the step that waits before the next request.
     pub(crate) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
@@ -752,19 +754,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.deliver_error(error, recovery, delay);
     }
 
-    /// Logs and delivers the error of one object or event. There may be very many: the error hook and the counters get
-    /// all, the log gets warnings at increasing intervals.
+    /// Logs and delivers an error that ends neither a list nor a watch, such as that of one object. There may be very
+    /// many: the error hook gets all; the log gets a warning for each power of two and each 1,000th, and the others at
+    /// debug level.
     pub(crate) fn report_skipped(&self, error: SourceError) {
-        let counters = &self.shared.counters;
-        let so_far = counters.decode_errors.load(Ordering::Relaxed)
-            + counters.unexpected_events.load(Ordering::Relaxed)
-            + counters.version_probe_errors.load(Ordering::Relaxed)
-            + counters.sink_problems.load(Ordering::Relaxed);
+        let so_far = self.shared.skipped.fetch_add(1, Ordering::Relaxed) + 1;
         let reflector = &*self.shared.name;
         if so_far.is_power_of_two() || so_far.is_multiple_of(1000) {
-            tracing::warn!(reflector, %error, so_far, "object or event skipped");
+            tracing::warn!(reflector, %error, so_far, "error reported; the reflector continues");
         } else {
-            tracing::debug!(reflector, %error, so_far, "object or event skipped");
+            tracing::debug!(reflector, %error, so_far, "error reported; the reflector continues");
         }
         self.deliver_error(error, Recovery::Skip, Duration::ZERO);
     }

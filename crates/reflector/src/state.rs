@@ -212,6 +212,8 @@ pub(crate) fn count(counter: &AtomicU64) -> u64 {
 pub(crate) struct Shared {
     pub(crate) name: Arc<str>,
     pub(crate) counters: Counters,
+    /// The number of reported errors that ended neither a list nor a watch.
+    pub(crate) skipped: AtomicU64,
     version: Mutex<ResourceVersion>,
     last_error: Mutex<Option<Arc<SourceError>>>,
     degraded: Mutex<Option<Arc<SourceError>>>,
@@ -241,6 +243,7 @@ impl Shared {
         Self {
             name,
             counters: Counters::default(),
+            skipped: AtomicU64::new(0),
             version: Mutex::default(),
             last_error: Mutex::default(),
             degraded: Mutex::default(),
