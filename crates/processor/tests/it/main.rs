@@ -20,4 +20,3 @@ mod memory;
 mod reentrant;
 mod removal;
 mod resync;
-mod threads;
