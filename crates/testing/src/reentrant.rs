@@ -178,6 +178,17 @@ pub fn check_on_wake<F: Future + Unpin>(future: F) -> CheckOnWake<F> {
     CheckOnWake(future)
 }
 
+/// Waits for a future as [`wait::within`](crate::wait::within) does, with a waker that [runs the checks](check_on_wake).
+///
+/// # Panics
+/// If the future takes longer than [`PATIENCE`](crate::wait::PATIENCE).
+///
+/// # Cancel safety
+/// The future is dropped.
+pub async fn within<F: Future>(future: F) -> F::Output {
+    crate::wait::within("a future", check_on_wake(Box::pin(future))).await
+}
+
 /// The future of [`check_on_wake`].
 #[derive(Debug)]
 pub struct CheckOnWake<F>(F);

@@ -1,8 +1,5 @@
 //! Damaged answers of a server, from the wire to the handlers.
 
-#[path = "../../../kube/tests/it/common/scripted.rs"]
-mod scripted;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +11,9 @@ use kinformer_kube::{Encoding, KubeListerWatcher};
 use kinformer_processor::{Added, Deleted, Event, Updated};
 use kinformer_reflector::{Backoff, ListerWatcher, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
-use scripted::{Answer, Damage, ENCODINGS, Scripted, event, list, list_of, pod};
+use kinformer_testing::pod_bytes::{Damage, ENCODINGS, event, list, list_of, pod};
+use kinformer_testing::scripted_http::{Answer, ScriptedServer};
+use kinformer_testing::wait::PATIENCE;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -58,11 +57,8 @@ fn start<T: Object>(source: impl ListerWatcher<T> + 'static, queue: QueueKind) -
 
 impl<T: Object> Run<T> {
     async fn wait_for(&self, version: u64) {
-        let waited = tokio::time::timeout(
-            Duration::from_secs(60),
-            self.informer.wait_for(PartId::ONLY, &version.into()),
-        )
-        .await;
+        let waited =
+            tokio::time::timeout(PATIENCE, self.informer.wait_for(PartId::ONLY, &version.into())).await;
         waited.unwrap_or_else(|_| panic!("{:?}, {:?}", self.stored(), self.informer.parts())).unwrap();
     }
 
@@ -77,7 +73,7 @@ impl<T: Object> Run<T> {
     async fn received(&self, event: &str) {
         let mut events = self.events.clone();
         let there = events.wait_for(|events| events.iter().any(|other| other == event));
-        if tokio::time::timeout(Duration::from_secs(60), there).await.is_err() {
+        if tokio::time::timeout(PATIENCE, there).await.is_err() {
             panic!("timed out waiting for {event}: {:?}", self.events.borrow());
         }
     }
@@ -102,14 +98,14 @@ async fn damaged_once<K, T: Object>(
 ) where
     KubeListerWatcher<K>: ListerWatcher<T> + 'static,
 {
-    let server = Scripted::start(move |request, before| {
+    let server = ScriptedServer::http(move |request| {
         if !request.is_watch() {
             // Without a version, this is the request for the newest version after a watch that ended early.
             let version = if request.param("resourceVersion").is_some() { "10" } else { "14" };
-            return Answer::ok(encoding, list(encoding, version, &[pod("a", 5), pod("b", 6)]));
+            return answer(encoding, list(encoding, version, &[pod("a", 5), pod("b", 6)]));
         }
         let from: u64 = request.param("resourceVersion").unwrap().parse().unwrap();
-        let first = !before.iter().any(|request| request == "watch 10");
+        let first = request.number == 0;
         let damage = if first { damage } else { Damage::None };
         let changes = [("MODIFIED", "a", 11), ("ADDED", "c", 12), ("DELETED", "b", 13), ("ADDED", "d", 14)];
         let changes = changes.into_iter().filter(|(_, _, version)| *version > from);
@@ -117,14 +113,15 @@ async fn damaged_once<K, T: Object>(
             let pod = pod(name, version);
             event(encoding, event_type, if version < 14 { pod.damaged(damage) } else { pod })
         });
-        let answer = Answer::ok(encoding, body.collect());
-        if first { answer } else { answer.stays_open() }
+        let answer = answer(encoding, body.collect());
+        if first { answer } else { answer.then_hang() }
     })
     .await;
-    let run = start(source(server.client()).encoding(encoding), QueueKind::RealFifo);
+    let run =
+        start(source(kinformer::client(server.config()).unwrap()).encoding(encoding), QueueKind::RealFifo);
     run.wait_for(14).await;
     assert_eq!(run.stored(), pods(&[("a", 11), ("c", 12), ("d", 14)]), "{encoding:?} {damage:?}");
-    let mut requests = server.requests();
+    let mut requests = server.log().texts();
     requests.retain(|request| request != "list - limit");
     assert_eq!(requests, ["list 0 limit", "watch 10", "watch 10"]);
     run.stop().await;
@@ -142,8 +139,11 @@ async fn damaged_event_is_not_lost() {
 }
 
 fn expired() -> Answer {
-    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":410,"reason":"Expired"}"#;
-    Answer::ok(Encoding::Json, status.into()).status("410 Gone")
+    Answer::failure(410, "Expired")
+}
+
+fn answer(encoding: Encoding, body: Vec<u8>) -> Answer {
+    Answer::new(200, encoding.media_type(), body)
 }
 
 /// One of the two objects of a relist is damaged. The list after it is complete.
@@ -155,22 +155,24 @@ async fn damaged_in_a_list<K, T: Object>(
 ) where
     KubeListerWatcher<K>: ListerWatcher<T> + 'static,
 {
-    let server = Scripted::start(move |request, before| {
-        let lists = before.iter().filter(|request| request.starts_with("list")).count();
+    let mut lists = 0;
+    let server = ScriptedServer::http(move |request| {
+        let earlier_lists = lists;
+        lists += usize::from(!request.is_watch());
         let (a, b, c) = (pod("a", 5), pod("b", 6), pod("c", 7));
-        match (request.is_watch(), lists) {
-            (false, 0) => Answer::ok(encoding, list(encoding, "10", &[a, b, c])),
-            (false, 1) => Answer::ok(encoding, list(encoding, "20", &[a, b.damaged(damage)])),
-            (false, _) => Answer::ok(encoding, list(encoding, "30", &[a, b])),
+        match (request.is_watch(), earlier_lists) {
+            (false, 0) => answer(encoding, list(encoding, "10", &[a, b, c])),
+            (false, 1) => answer(encoding, list(encoding, "20", &[a, b.damaged(damage)])),
+            (false, _) => answer(encoding, list(encoding, "30", &[a, b])),
             (true, 1) => expired(),
-            (true, _) => Answer::ok(encoding, Vec::new()).stays_open(),
+            (true, _) => answer(encoding, Vec::new()).then_hang(),
         }
     })
     .await;
-    let run = start(source(server.client()).encoding(encoding), queue);
-    server.requested("watch 20").await;
+    let run = start(source(kinformer::client(server.config()).unwrap()).encoding(encoding), queue);
+    server.log().wait_for("watch 20").await;
     assert_eq!(run.stored(), pods(&[("a", 5), ("b", 6), ("c", 7)]), "{encoding:?} {damage:?} {queue:?}");
-    server.requested("watch 30").await;
+    server.log().wait_for("watch 30").await;
     run.received("delete default/c").await;
     assert_eq!(run.stored(), pods(&[("a", 5), ("b", 6)]), "{encoding:?} {damage:?} {queue:?}");
     let events = run.stop().await;
@@ -185,22 +187,25 @@ async fn another_list<K, T: Object>(
 ) where
     KubeListerWatcher<K>: ListerWatcher<T> + 'static,
 {
-    let server = Scripted::start(move |request, before| {
-        let lists = before.iter().filter(|request| request.starts_with("list")).count();
+    let mut lists = 0;
+    let server = ScriptedServer::http(move |request| {
+        let earlier_lists = lists;
+        lists += usize::from(!request.is_watch());
         let (a, b) = (pod("a", 5), pod("b", 6));
-        match (request.is_watch(), lists) {
-            (false, 0) => Answer::ok(encoding, list(encoding, "10", &[a, b])),
+        match (request.is_watch(), earlier_lists) {
+            (false, 0) => answer(encoding, list(encoding, "10", &[a, b])),
             (false, 1) => {
                 let (api_version, kind, version) = other;
-                Answer::ok(encoding, list_of(encoding, api_version, kind, version, "", &[]))
+                answer(encoding, list_of(encoding, api_version, kind, version, "", &[]))
             }
-            (false, _) => Answer::ok(encoding, list(encoding, "30", &[a, pod("c", 29)])),
+            (false, _) => answer(encoding, list(encoding, "30", &[a, pod("c", 29)])),
             (true, 1) => expired(),
-            (true, _) => Answer::ok(encoding, Vec::new()).stays_open(),
+            (true, _) => answer(encoding, Vec::new()).then_hang(),
         }
     })
     .await;
-    let run = start(source(server.client()).encoding(encoding), QueueKind::RealFifo);
+    let run =
+        start(source(kinformer::client(server.config()).unwrap()).encoding(encoding), QueueKind::RealFifo);
     run.wait_for(30).await;
     assert_eq!(run.stored(), pods(&[("a", 5), ("c", 29)]));
     run.received("delete default/b").await;
@@ -226,19 +231,24 @@ async fn list_of_another_kind_changes_nothing() {
 // contract: L-16a, L-16b
 #[tokio::test(flavor = "multi_thread")]
 async fn proxy_page_for_a_watch_leads_to_a_list() {
-    let server = Scripted::start(|request, before| {
-        let lists = before.iter().filter(|request| request.starts_with("list")).count();
+    let mut lists = 0;
+    let server = ScriptedServer::http(move |request| {
+        let earlier_lists = lists;
+        lists += usize::from(!request.is_watch());
         let json = Encoding::Json;
-        match (request.is_watch(), lists) {
-            (false, n) => Answer::ok(json, list(json, &(10 * (n + 1)).to_string(), &[pod("a", 5)])),
-            (true, 1) => Answer::ok(json, "<html>\n".repeat(53).into()).content_type("text/html"),
-            (true, _) => Answer::ok(json, Vec::new()).stays_open(),
+        match (request.is_watch(), earlier_lists) {
+            (false, n) => answer(json, list(json, &(10 * (n + 1)).to_string(), &[pod("a", 5)])),
+            (true, 1) => Answer::new(200, "text/html", "<html>\n".repeat(53)),
+            (true, _) => answer(json, Vec::new()).then_hang(),
         }
     })
     .await;
-    let run = start(KubeListerWatcher::packed::<Pod>(server.client()), QueueKind::RealFifo);
-    server.requested("watch 20").await;
-    assert_eq!(server.requests(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
+    let run = start(
+        KubeListerWatcher::packed::<Pod>(kinformer::client(server.config()).unwrap()),
+        QueueKind::RealFifo,
+    );
+    server.log().wait_for("watch 20").await;
+    assert_eq!(server.log().texts(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
     let reflector = run.informer.parts()[0].reflector();
     assert_eq!((reflector.metrics().failures, reflector.metrics().decode_errors), (1, 0));
     let error = reflector.last_error().unwrap().to_string();

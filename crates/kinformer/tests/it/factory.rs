@@ -14,6 +14,7 @@ use kinformer::{
 };
 use kinformer_apiserver::Fault;
 use kinformer_reflector::WatchListMode;
+use kinformer_testing::tasks;
 use kinformer_testing::{FakeSource, Item};
 use kube_core::gvk::{GroupVersionKind, GroupVersionResource};
 use parking_lot::Mutex;
@@ -211,7 +212,7 @@ async fn shutdown_waits_for_every_task() {
 
 async fn shutdown_waits_for_every_task_in(decode: Decode) {
     let server = server().await;
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks::alive();
     let factory = factory_with(&server, decode);
     let maps = factory.informer::<ConfigMap>();
     maps.handler().for_each(|_| {}).unwrap();
@@ -239,7 +240,7 @@ async fn shutdown_waits_for_every_task_in(decode: Decode) {
     drop((factory, maps, never_started, late));
     watches(&server, 0).await;
     // The remaining tasks are the server's, which has no more connections than before.
-    crate::common::tasks(before).await;
+    tasks::fall_to(before).await;
     server.shutdown().await;
 }
 

@@ -1,15 +1,7 @@
 //! User code may call the factory and its informers wherever it runs, because no lock is held there.
 
-use std::time::Duration;
-
 use crate::common::{builder, config_map, server, soon};
-use kinformer_testing::reentrant::{self, CheckOnDrop};
-
-/// Waits with a waker that runs the checks.
-async fn within<F: Future>(future: F) -> F::Output {
-    let future = reentrant::check_on_wake(Box::pin(future));
-    tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
-}
+use kinformer_testing::reentrant::{self, CheckOnDrop, within};
 
 /// Log calls, hooks, wakers and drops may call the factory.
 // contract: P-17

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::answers::{
-    Answer, Authority, Issued, Request, Scripted, answer, authority, empty_list, issue, tls, unauthorized,
-};
-use crate::common::{PATIENCE, follow, options};
+use crate::common::certificates::{Authority, Issued, authority, issue, tls};
+use crate::common::{PATIENCE, empty_list, follow, options};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1, sends_credentials};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchOptions};
+use kinformer_testing::scripted_http::{Answer, Request, ScriptedServer};
 use kube_client::{Client, Config};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -71,13 +70,18 @@ impl Plugin {
     }
 }
 
+/// The tokens of all requests that have one.
+fn tokens(server: &ScriptedServer) -> Vec<String> {
+    server.requests().iter().filter_map(|request| request.token().map(str::to_owned)).collect()
+}
+
 /// A server that accepts one token, which can be changed.
-async fn accepting(token: &str) -> (Scripted, Arc<Mutex<String>>) {
+async fn accepting(token: &str) -> (ScriptedServer, Arc<Mutex<String>>) {
     let accepted = Arc::new(Mutex::new(token.to_owned()));
     let current = accepted.clone();
-    let server = Scripted::http(move |request| match request.token() {
+    let server = ScriptedServer::http(move |request| match request.token() {
         Some(token) if token == *current.lock() => empty_list(),
-        _ => unauthorized(),
+        _ => Answer::failure(401, "Unauthorized"),
     })
     .await;
     (server, accepted)
@@ -134,14 +138,14 @@ async fn plugin_without_expiry_runs_again_on_401() {
     for http1 in [false, true] {
         let (server, accepted) = accepting("first").await;
         let plugin = Plugin::new(json!({"token": "first"}));
-        let config = plugin.configure(server.config("http"));
+        let config = plugin.configure(server.config());
         let source = source(if http1 { client_http1(config).unwrap() } else { client(config).unwrap() });
         list(&source).await.unwrap();
         *accepted.lock() = "second".to_owned();
         plugin.issues(json!({"token": "second"}));
         list(&source).await.unwrap();
         assert_eq!(plugin.runs().len(), 2);
-        let tokens: Vec<_> = server.tokens().into_iter().flatten().collect();
+        let tokens = tokens(&server);
         assert_eq!(tokens, ["first", "first", "second"]);
     }
 }
@@ -151,7 +155,7 @@ async fn plugin_without_expiry_runs_again_on_401() {
 async fn concurrent_requests_share_one_renewal() {
     let (server, accepted) = accepting("first").await;
     let plugin = Plugin::new(json!({"token": "first"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let source = source(client(plugin.configure(server.config())).unwrap());
     list(&source).await.unwrap();
     *accepted.lock() = "second".to_owned();
     plugin.issues(json!({"token": "second"}));
@@ -166,7 +170,7 @@ async fn concurrent_requests_share_one_renewal() {
 async fn persistent_401_is_an_error_and_renews_rarely() {
     let (server, _) = accepting("another").await;
     let plugin = Plugin::new(json!({"token": "wrong"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let source = source(client(plugin.configure(server.config())).unwrap());
     let paused = PausedClock::new();
     for _ in 0..10 {
         let listed = list(&source).await;
@@ -189,7 +193,7 @@ async fn persistent_401_is_an_error_and_renews_rarely() {
 async fn persistent_401_is_visible_in_reflector() {
     let (server, accepted) = accepting("another").await;
     let plugin = Plugin::new(json!({"token": "right"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let source = source(client(plugin.configure(server.config())).unwrap());
     let follower = follow(source, options(WatchListMode::Off));
     let backing_off = |state: &kinformer_reflector::ReflectorState| {
         matches!(state, kinformer_reflector::ReflectorState::BackingOff { .. })
@@ -210,20 +214,20 @@ async fn plugin_runs_again_after_expiry() {
     let (server, accepted) = accepting("first").await;
     let soon = jiff::Timestamp::now() + Duration::from_secs(3600);
     let plugin = Plugin::new(json!({"token": "first", "expirationTimestamp": soon.to_string()}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let source = source(client(plugin.configure(server.config())).unwrap());
     list(&source).await.unwrap();
     assert_eq!(plugin.runs().len(), 1);
     *accepted.lock() = "second".to_owned();
     plugin.issues(json!({"token": "second"}));
     advance(Duration::from_secs(3600)).await;
     list(&source).await.unwrap();
-    let tokens: Vec<_> = server.tokens().into_iter().flatten().collect();
+    let tokens = tokens(&server);
     assert_eq!(tokens, ["first", "second"]);
 }
 
 /// A plugin that hangs in a renewal, and the request that waits for it.
 struct Hanging {
-    server: Scripted,
+    server: ScriptedServer,
     plugin: Plugin,
     source: KubeListerWatcher<ConfigMap>,
     waiting: JoinHandle<Result<(), SourceError>>,
@@ -235,7 +239,7 @@ impl Hanging {
     async fn new(script: &str) -> Self {
         let (server, _) = accepting("second").await;
         let plugin = Plugin::new(json!({"token": "first"}));
-        let source = source(client(plugin.configure(server.config("http"))).unwrap());
+        let source = source(client(plugin.configure(server.config())).unwrap());
         // Only the renewal limits the time of a request.
         let source = source.idle_timeout(Duration::from_secs(3600));
         plugin.write_script(script);
@@ -341,7 +345,7 @@ async fn plugin_error_has_reason() {
     let failing = |script: &str| {
         let plugin = Plugin::new(json!({}));
         plugin.write_script(script);
-        let error = client(plugin.configure(server.config("http"))).map(|_| ()).unwrap_err();
+        let error = client(plugin.configure(server.config())).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::ExecPlugin { .. }), "{error:?}");
         error.to_string()
     };
@@ -353,7 +357,7 @@ async fn plugin_error_has_reason() {
     assert!(failing("echo '{\"apiVersion\":\"v0\",\"status\":{\"token\":\"t\"}}'").contains("v0"));
     // A later failure fails only the request: the old credentials stay.
     let plugin = Plugin::new(json!({"token": "first"}));
-    let source = source(client(plugin.configure(server.config("http"))).unwrap());
+    let source = source(client(plugin.configure(server.config())).unwrap());
     *accepted.lock() = "second".to_owned();
     plugin.write_script("echo $$ >> runs\nexit 3");
     assert!(is_401(&list(&source).await));
@@ -369,7 +373,7 @@ async fn token_file_is_read_again_on_401() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");
     std::fs::write(&path, "first").unwrap();
-    let mut config = server.config("http");
+    let mut config = server.config();
     config.auth_info.token_file = Some(path.display().to_string());
     let source = source(client(config).unwrap());
     list(&source).await.unwrap();
@@ -382,7 +386,7 @@ async fn token_file_is_read_again_on_401() {
 #[tokio::test]
 async fn fixed_token_is_sent_once() {
     let (server, _) = accepting("another").await;
-    let mut config = server.config("http");
+    let mut config = server.config();
     config.auth_info.token = Some("fixed".to_owned().into());
     assert!(is_401(&list(&source(client(config).unwrap())).await));
     assert_eq!(server.requests().len(), 1);
@@ -392,13 +396,13 @@ async fn fixed_token_is_sent_once() {
 // contract: L-19a
 #[tokio::test]
 async fn repeated_request_has_full_body() {
-    let server = Scripted::http(|request| match request.token() {
-        Some("second") => answer("201 Created", "content-type: application/json\r\n", &request.body),
-        _ => unauthorized(),
+    let server = ScriptedServer::http(|request| match request.token() {
+        Some("second") => Answer::new(201, "application/json", request.body.clone()),
+        _ => Answer::failure(401, "Unauthorized"),
     })
     .await;
     let plugin = Plugin::new(json!({"token": "first"}));
-    let client = client(plugin.configure(server.config("http"))).unwrap();
+    let client = client(plugin.configure(server.config())).unwrap();
     plugin.issues(json!({"token": "second"}));
     let body = json!({"kind": "Status"}).to_string();
     let request =
@@ -414,16 +418,16 @@ async fn repeated_request_has_full_body() {
 /// A server with a certificate of an authority, and files of a client.
 struct Tls {
     authority: Authority,
-    server: Scripted,
+    server: ScriptedServer,
     files: TempDir,
 }
 
 impl Tls {
-    async fn new(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    async fn new(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let authority = authority("one");
         let server = issue(&authority, "server");
         let key = rcgen::KeyPair::from_pem(&server.key).unwrap().serialize_der();
-        let server = Scripted::https(tls(server.der, key, Some(&authority)), script).await;
+        let server = ScriptedServer::https(tls(server.der, key, Some(&authority)), script).await;
         Self { authority, server, files: tempfile::tempdir().unwrap() }
     }
 
@@ -437,7 +441,7 @@ impl Tls {
     }
 
     fn config(&self) -> Config {
-        let mut config = self.server.config("https");
+        let mut config = self.server.config();
         config.root_cert = Some(vec![self.authority.der().to_vec()]);
         config
     }
@@ -464,8 +468,7 @@ async fn changed_client_certificate_is_read_again() {
         if !request.is_watch() {
             return empty_list();
         }
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
-        Answer::Later(head.into(), pieces.lock().take().unwrap())
+        Answer::watch([]).then_received(pieces.lock().take().unwrap())
     })
     .await;
     let (first, second) = (issue(&server.authority, "first"), issue(&server.authority, "second"));
@@ -481,7 +484,7 @@ async fn changed_client_certificate_is_read_again() {
     assert_eq!(server.last_certificate(), second.der.to_vec());
     // The watch continues on its connection.
     let event = r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"d","resourceVersion":"6"}}}"#;
-    events.send(format!("{event}\n").into_bytes()).await.unwrap();
+    events.send(format!("{event}\n").into()).await.unwrap();
     let event = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
     assert!(matches!(event, Ok(WatchEvent::Added(_))), "{event:?}");
     // Without a change, no new connection is opened.
@@ -522,7 +525,7 @@ async fn plugin_certificate_is_renewed_on_401() {
         let current = accepted.clone();
         let server = Tls::new(move |request| match &request.certificate {
             Some(certificate) if certificate.to_vec() == *current.lock() => empty_list(),
-            _ => unauthorized(),
+            _ => Answer::failure(401, "Unauthorized"),
         })
         .await;
         let (first, second) = (issue(&server.authority, "first"), issue(&server.authority, "second"));
@@ -606,8 +609,8 @@ fn plain_http_credentials_use_no_proxy() {
 #[tokio::test]
 async fn plain_http_credentials_only_to_loopback() {
     let plugin = Plugin::new(json!({"token": "secret"}));
-    let server = Scripted::http(|_| empty_list()).await;
-    let port = server.address.port();
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let port = server.address().port();
     // This address reaches the server and is not a loopback address.
     let elsewhere = Config::new(format!("http://0.0.0.0:{port}").parse().unwrap());
     for mut config in all_credentials(&plugin, &elsewhere) {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::PATIENCE;
-use crate::common::answers::{Answer, Scripted, answer, empty_list};
+use crate::common::{PATIENCE, empty_list};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
+use kinformer_testing::scripted_http::{Answer, ScriptedServer};
 use kinformer_testing::spans::SpanRecorder;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
@@ -23,7 +23,7 @@ use tower::Layer;
 use tower_http::decompression::DecompressionLayer;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-const JSON: &str = "content-type: application/json\r\n";
+const JSON: &str = "application/json";
 
 async fn list<T: Object>(source: &impl ListerWatcher<T>) -> Result<(), SourceError> {
     let listed = tokio::time::timeout(PATIENCE, source.list(ListOptions::at_version(""))).await;
@@ -46,8 +46,8 @@ fn maps(client: Client) -> KubeListerWatcher<ConfigMap> {
 // contract: L-22a, L-22b
 #[tokio::test]
 async fn invalid_path_segments_are_refused_locally() {
-    let server = Scripted::http(|_| empty_list()).await;
-    let client = client(server.config("http")).unwrap();
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let client = client(server.config()).unwrap();
     for bad in ["kube-system/secrets?x=", "..", ".", "a/../b", "kube-system%2Fsecrets", "a\nb", "/"] {
         let error = own_error(list(&maps(client.clone()).namespace(bad)).await);
         assert!(error.contains("namespace") && error.contains(&format!("{bad:?}")), "{error}");
@@ -139,8 +139,8 @@ async fn empty_names_are_refused_locally() {
 // contract: L-22d, L-22e
 #[tokio::test]
 async fn names_and_selectors_are_percent_encoded() {
-    let server = Scripted::http(|_| empty_list()).await;
-    let client = client(server.config("http")).unwrap();
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let client = client(server.config()).unwrap();
     let source = maps(client.clone()).namespace("a?watch=1#\u{e9} b");
     list(&source.labels("a=b&watch=1#x").tweak(|params| params.set("x&y", "1&z=2"))).await.unwrap();
     list(&maps(client).namespace("")).await.unwrap();
@@ -156,13 +156,13 @@ async fn names_and_selectors_are_percent_encoded() {
 }
 
 /// A plain HTTP server that redirects the first request.
-async fn redirecting(location: impl Fn(&str) -> String + Send + Sync + 'static) -> Scripted {
-    Scripted::http(move |request| {
+async fn redirecting(location: impl Fn(&str) -> String + Send + Sync + 'static) -> ScriptedServer {
+    ScriptedServer::http(move |request| {
         if request.target.starts_with("/to") || request.target.starts_with("/base/to") {
             return empty_list();
         }
         let location = location(request.header("host").unwrap());
-        answer("301 Moved Permanently", &format!("location: {location}\r\n"), "")
+        Answer::new(301, "text/plain", "").header("location", location)
     })
     .await
 }
@@ -181,7 +181,7 @@ async fn redirect_within_server_keeps_credentials() {
     for (location, expected) in targets {
         for make in [client, client_http1] {
             let server = redirecting(location).await;
-            let mut config = server.config("http");
+            let mut config = server.config();
             config.auth_info.token = Some("t0ken".to_owned().into());
             list(&maps(make(config).unwrap())).await.unwrap();
             let requests = server.requests();
@@ -194,7 +194,7 @@ async fn redirect_within_server_keeps_credentials() {
     // The URL of the server has a path; the target is an absolute or a relative path.
     for location in ["/base/to", "../../to"] {
         let server = redirecting(move |_| location.into()).await;
-        let mut config = server.config("http");
+        let mut config = server.config();
         config.cluster_url = format!("{}base", config.cluster_url).parse().unwrap();
         let result = list(&maps(client(config).unwrap())).await;
         let second = server.requests()[1].target.clone();
@@ -209,8 +209,8 @@ async fn redirect_within_server_keeps_credentials() {
 // contract: L-23b, L-23c
 #[tokio::test]
 async fn other_redirects_are_errors_with_target() {
-    let other = Scripted::http(|_| empty_list()).await;
-    let port = other.address.port();
+    let other = ScriptedServer::http(|_| empty_list()).await;
+    let port = other.address().port();
     let elsewhere = [
         (format!("http://127.0.0.1:{port}/to"), "another scheme, host or port"),
         (format!("http://localhost:{port}/to"), "another scheme, host or port"),
@@ -222,8 +222,8 @@ async fn other_redirects_are_errors_with_target() {
     for (location, reason) in elsewhere {
         let shown = location.clone();
         let server = redirecting(move |host| location.replace("HOST", host)).await;
-        let target = shown.replace("HOST", &server.address.to_string());
-        let mut config = server.config("http");
+        let target = shown.replace("HOST", &server.address().to_string());
+        let mut config = server.config();
         config.auth_info.token = Some("t0ken".to_owned().into());
         let error = own_error(list(&maps(client(config.clone()).unwrap())).await);
         assert!(error.contains(reason) && error.contains(&target), "{error}");
@@ -236,7 +236,7 @@ async fn other_redirects_are_errors_with_target() {
 
     let server = redirecting(|_| "/to".into()).await;
     let post = http::Request::post("/api/v1/configmaps").body(Vec::new()).unwrap();
-    let error = client(server.config("http")).unwrap().request_text(post).await.unwrap_err();
+    let error = client(server.config()).unwrap().request_text(post).await.unwrap_err();
     assert!(kinformer_core::internal::with_causes(&error).contains("only a GET is redirected"), "{error:?}");
     assert_eq!(server.requests().len(), 1);
 }
@@ -269,20 +269,17 @@ fn added(name: &str) -> String {
 }
 
 /// Like kube-apiserver 1.37, which starts a new gzip member with each event.
-async fn compressing() -> Scripted {
-    Scripted::http(|request| {
+async fn compressing() -> ScriptedServer {
+    ScriptedServer::http(|request| {
         let compressed = request.header("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
-        let coding = if compressed { "content-encoding: gzip\r\n" } else { "" };
         let write = |text: &str| if compressed { gzip(text) } else { text.as_bytes().to_vec() };
         let body = if request.is_watch() {
             [added("a"), added("b")].iter().flat_map(|event| write(event)).collect()
         } else {
             write(r#"{"kind":"ConfigMapList","metadata":{"resourceVersion":"5"},"items":[]}"#)
         };
-        let mut answer =
-            format!("HTTP/1.1 200 OK\r\n{JSON}{coding}content-length: {}\r\n\r\n", body.len()).into_bytes();
-        answer.extend(body);
-        Answer::Now(answer)
+        let answer = Answer::new(200, JSON, body);
+        if compressed { answer.header("content-encoding", "gzip") } else { answer }
     })
     .await
 }
@@ -308,7 +305,7 @@ fn decompressing(config: &Config) -> Client {
 #[tokio::test]
 async fn watches_are_requested_uncompressed() {
     let server = compressing().await;
-    let source = maps(decompressing(&server.config("http")));
+    let source = maps(decompressing(&server.config()));
     list(&source).await.unwrap();
     let watch = source.watch(WatchOptions::from("5", PATIENCE)).await.unwrap();
     let events: Vec<_> = tokio::time::timeout(PATIENCE, watch.collect()).await.unwrap();
@@ -325,13 +322,13 @@ async fn watches_are_requested_uncompressed() {
 async fn unrequested_content_encoding_is_an_error() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let all = seen.clone();
-    let server = Scripted::http(move |request| {
+    let server = ScriptedServer::http(move |request| {
         all.lock().push(request.header("accept-encoding").map(str::to_owned));
-        let status = if all.lock().len() > 2 { "410 Gone" } else { "200 OK" };
-        answer(status, &format!("{JSON}content-encoding: gzip\r\n"), "\u{1f}")
+        let status = if all.lock().len() > 2 { 410 } else { 200 };
+        Answer::new(status, JSON, "\u{1f}").header("content-encoding", "gzip")
     })
     .await;
-    let source = maps(client(server.config("http")).unwrap());
+    let source = maps(client(server.config()).unwrap());
     let error = own_error(list(&source).await);
     assert!(error.contains("\"gzip\""), "{error}");
     let error = own_error(source.watch(WatchOptions::from("5", PATIENCE)).await.map(|_| ()));

@@ -1,10 +1,11 @@
 //! Which server certificates are trusted.
 
-use crate::common::PATIENCE;
-use crate::common::answers::{Scripted, authority, empty_list, issue, tls};
+use crate::common::certificates::{authority, issue, tls};
+use crate::common::{PATIENCE, empty_list};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_kube::{KubeListerWatcher, client, client_http1};
 use kinformer_reflector::{ListOptions, ListerWatcher};
+use kinformer_testing::scripted_http::ScriptedServer;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -26,8 +27,8 @@ fn self_signed(name: &str, change: impl FnOnce(&mut CertificateParams)) -> SelfS
 /// The result of a list from a server with the certificate `server` by a client that trusts `trusted`.
 async fn trusts(server: &SelfSigned, trusted: &[&CertificateDer<'static>]) -> Result<(), String> {
     let tls = tls(server.certificate.clone(), server.key.clone(), None);
-    let scripted = Scripted::https(tls, |_| empty_list()).await;
-    let mut config = scripted.config("https");
+    let scripted = ScriptedServer::https(tls, |_| empty_list()).await;
+    let mut config = scripted.config();
     config.root_cert = Some(trusted.iter().map(|der| der.to_vec()).collect());
     let mut results = Vec::new();
     for make in [client, client_http1] {

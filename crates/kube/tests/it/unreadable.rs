@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::common::scripted::{Answer, Damage, ENCODINGS, Scripted, TestPod, bookmark, event, list_of, pod};
 use futures::StreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
-use kinformer_kube::{Encoding, KubeListerWatcher};
+use kinformer_kube::{Encoding, KubeListerWatcher, client};
 use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
+use kinformer_testing::pod_bytes::{self, Damage, ENCODINGS, TestPod, bookmark, event, list_of, pod};
+use kinformer_testing::scripted_http::{Answer, ScriptedServer};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
@@ -20,18 +21,18 @@ use tokio::sync::watch;
 struct Fixture<S> {
     answer: watch::Sender<(Encoding, Vec<u8>)>,
     source: S,
-    _server: Scripted,
+    _server: ScriptedServer,
 }
 
 impl<S> Fixture<S> {
     async fn new(source: fn(Client) -> S) -> Self {
         let (answer, now) = watch::channel((Encoding::Json, Vec::new()));
-        let server = Scripted::start(move |_, _| {
+        let server = ScriptedServer::http(move |_| {
             let (encoding, body) = now.borrow().clone();
-            Answer::ok(encoding, body)
+            Answer::new(200, encoding.media_type(), body)
         })
         .await;
-        Self { answer, source: source(server.client()), _server: server }
+        Self { answer, source: source(client(server.config()).unwrap()), _server: server }
     }
 
     /// All events of a watch with this body.
@@ -388,11 +389,8 @@ async fn unknown_content_type_is_its_own_error() {
     let html = "<html>\n".repeat(53);
     for content_type in ["text/html; charset=utf-8", "text/plain", "application/cbor", "application/yaml"] {
         let body = html.clone();
-        let server = Scripted::start(move |_, _| {
-            Answer::ok(Encoding::Json, body.clone().into_bytes()).content_type(content_type)
-        })
-        .await;
-        let source = KubeListerWatcher::<Pod>::new(server.client());
+        let server = ScriptedServer::http(move |_| Answer::new(200, content_type, body.clone())).await;
+        let source = KubeListerWatcher::<Pod>::new(client(server.config()).unwrap());
         let watch = source.watch(WatchOptions::from("10", Duration::from_secs(5))).await;
         for error in [watch.err().unwrap(), source.list(ListOptions::at_version("")).await.unwrap_err()] {
             let SourceError::ContentType { resource, content_type: received, start } = &error else {
@@ -404,11 +402,9 @@ async fn unknown_content_type_is_its_own_error() {
     }
     // With parameters, in upper case, and without a type.
     for content_type in ["application/json;charset=utf-8", "Application/JSON", ""] {
-        let body = crate::common::scripted::list(Encoding::Json, "9", &[pod("a", 1)]);
-        let server =
-            Scripted::start(move |_, _| Answer::ok(Encoding::Json, body.clone()).content_type(content_type))
-                .await;
-        let source = KubeListerWatcher::<Pod>::new(server.client());
+        let body = pod_bytes::list(Encoding::Json, "9", &[pod("a", 1)]);
+        let server = ScriptedServer::http(move |_| Answer::new(200, content_type, body.clone())).await;
+        let source = KubeListerWatcher::<Pod>::new(client(server.config()).unwrap());
         assert_eq!(
             source.list(ListOptions::at_version("")).await.unwrap().objects.len(),
             1,

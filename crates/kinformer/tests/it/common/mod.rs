@@ -71,11 +71,3 @@ pub async fn watches(server: &ApiServer, expected: u64) {
         panic!("{} watches are open, not {expected}", server.metrics().open_watches);
     });
 }
-
-/// Waits until at most this number of tasks are alive.
-pub async fn tasks(expected: usize) {
-    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    until(|| alive() <= expected)
-        .await
-        .unwrap_or_else(|_| panic!("{} tasks are alive, not {expected}", alive()));
-}

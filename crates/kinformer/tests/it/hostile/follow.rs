@@ -9,11 +9,10 @@ use kinformer::{Added, Event, Object, SharedIndexInformer, SharedIndexInformerBu
 use kinformer_kube::KubeListerWatcher;
 use kinformer_reflector::ListerWatcher;
 use kinformer_testing::reentrant;
+use kinformer_testing::scripted_http::{Answer, Request, in_process_client};
 use kube_client::Client;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-
-use super::server::{Answer, Log, Request, client};
 
 /// The objects by name: version and value.
 pub(crate) type State = BTreeMap<String, (String, String)>;
@@ -64,7 +63,7 @@ pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     source: impl FnOnce(Client) -> S,
     build: impl FnOnce(SharedIndexInformerBuilder<T>) -> SharedIndexInformerBuilder<T>,
 ) -> Followed {
-    let (client, log): (Client, Log) = client(script);
+    let (client, requests) = in_process_client(script);
     let (events, errors) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
     let hook = errors.clone();
     let informer = build(SharedIndexInformer::builder(source(client)))
@@ -90,7 +89,7 @@ pub(crate) async fn follow_built<T: Object, S: ListerWatcher<T> + 'static>(
     task.await.unwrap().unwrap();
     assert_eq!(reentrant::blocked_checks(), [""; 0]);
     let (events, errors) = (events.lock().clone(), errors.lock().clone());
-    Followed { requests: log.all(), store, events, errors, synced }
+    Followed { requests: requests.all(), store, events, errors, synced }
 }
 
 fn value(object: &impl Object) -> String {
@@ -113,7 +112,7 @@ impl Followed {
     pub(crate) fn assert_request_limit(&self) -> &Self {
         // Later pages of a list do not count.
         let started: Vec<_> =
-            self.requests.iter().filter(|r| r.continue_token.is_none()).map(|r| r.at).collect();
+            self.requests.iter().filter(|r| r.continue_token().is_none()).map(|r| r.at).collect();
         for (window, most) in [(Duration::from_secs(10), 10), (Duration::from_secs(60), 30)] {
             for (first, from) in started.iter().enumerate() {
                 let within = started.iter().skip(first).take_while(|at| **at < *from + window).count();

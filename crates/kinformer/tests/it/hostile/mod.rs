@@ -2,7 +2,7 @@
 //! its handlers, the reported errors, and the rate of requests.
 
 mod follow;
-mod server;
+mod pods;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use follow::{follow, follow_built, follow_with, state};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{KubeListerWatcher, PackedObject};
 use kinformer_kube::DecodeAs;
+use kinformer_testing::scripted_http::{Answer, Request};
+use pods::{answer_list, bookmark, damaged, event, list, pod};
 use serde_json::{Value, json};
-use server::{Answer, Request, bookmark, damaged, event, list, pod};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Returns the answer of a server without watch-lists if this is a watch-list.
 fn without_watch_list(request: &Request) -> Option<Answer> {
-    request.watch_list.then(|| Answer::status(422, "Invalid"))
+    request.is_watch_list().then(|| Answer::failure(422, "Invalid"))
 }
 
 /// A server without watch-lists: `lists` answers lists, `watches` watches.
@@ -33,7 +34,7 @@ fn server(
             return refusal;
         }
         let mut request = request.clone();
-        if request.watch {
+        if request.is_watch() {
             request.number -= refused;
             return watches(&request);
         }
@@ -49,7 +50,7 @@ fn silent_watch() -> Answer {
 // contract: R-21a
 #[tokio::test(start_paused = true)]
 async fn every_request_is_expired() {
-    let run = follow(2 * MINUTE, || |_: &Request| Answer::status(410, "Expired")).await;
+    let run = follow(2 * MINUTE, || |_: &Request| Answer::failure(410, "Expired")).await;
     run.assert_request_limit().assert_reported("410");
     assert!(!run.synced && run.events.is_empty());
 }
@@ -59,7 +60,7 @@ async fn every_request_is_expired() {
 async fn each_watch_repeats_an_old_event() {
     let old = || Answer::watch([event("ADDED", pod("a", 5, "x"))]);
     let run =
-        follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| old())).await;
+        follow(2 * MINUTE, || server(|_| answer_list("10", vec![pod("a", 5, "x")]), move |_| old())).await;
     run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x"]);
     assert_eq!(run.store, state(&[("a", 5, "x")]));
@@ -74,7 +75,7 @@ async fn each_watch_ends_after_a_bookmark() {
             version += 1;
             Answer::watch([bookmark(&version.to_string())])
         };
-        server(|_| Answer::list("10", vec![pod("a", 5, "x")]), next)
+        server(|_| answer_list("10", vec![pod("a", 5, "x")]), next)
     })
     .await;
     run.assert_request_limit();
@@ -89,7 +90,7 @@ async fn each_watch_ends_after_an_unversioned_event() {
         pod
     };
     let script = server(
-        move |_| Answer::list("", vec![without(pod("a", 5, "x"))]),
+        move |_| answer_list("", vec![without(pod("a", 5, "x"))]),
         move |_| Answer::watch([event("ADDED", without(pod("a", 5, "x")))]),
     );
     // The number of requests is random, and so is the number of repeated events.
@@ -101,7 +102,7 @@ async fn each_watch_ends_after_an_unversioned_event() {
 #[tokio::test(start_paused = true)]
 async fn empty_watches() {
     let run =
-        follow(5 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::watch([])))
+        follow(5 * MINUTE, || server(|_| answer_list("10", vec![pod("a", 5, "x")]), |_| Answer::watch([])))
             .await;
     run.assert_request_limit().assert_reported("very short watch");
     assert_eq!(run.events, ["add a@5=x"]);
@@ -121,8 +122,8 @@ async fn damaged_lines() {
         };
         server(
             |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
-                _ => Answer::list("14", vec![pod("a", 11, "y"), pod("c", 12, "x"), pod("d", 14, "x")]),
+                0 => answer_list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+                _ => answer_list("14", vec![pod("a", 11, "y"), pod("c", 12, "x"), pod("d", 14, "x")]),
             },
             move |watch| match watch.number {
                 0 => Answer::watch(
@@ -131,7 +132,7 @@ async fn damaged_lines() {
                         .enumerate()
                         .map(|(index, line)| if index < 3 { damaged(&line) } else { line }),
                 ),
-                _ if watch.version == "10" => Answer::watch(lines()).then_hang(),
+                _ if watch.version() == "10" => Answer::watch(lines()).then_hang(),
                 _ => silent_watch(),
             },
         )
@@ -151,10 +152,10 @@ async fn line_that_stays_damaged() {
     let run = follow(2 * MINUTE, || {
         server(
             |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x")]),
-                _ => Answer::list("12", vec![pod("a", 11, "y")]),
+                0 => answer_list("10", vec![pod("a", 5, "x")]),
+                _ => answer_list("12", vec![pod("a", 11, "y")]),
             },
-            |watch| match watch.version.as_str() {
+            |watch| match watch.version() {
                 "10" => Answer::watch([damaged(&event("MODIFIED", pod("a", 11, "y")))]).then_hang(),
                 _ => silent_watch(),
             },
@@ -163,7 +164,7 @@ async fn line_that_stays_damaged() {
     .await;
     run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
-    assert_eq!(run.requests.iter().filter(|r| r.watch && r.version == "10").count(), 2);
+    assert_eq!(run.requests.iter().filter(|r| r.is_watch() && r.version() == "10").count(), 2);
 }
 
 /// The name of an object in a second list cannot be read.
@@ -172,13 +173,13 @@ async fn unreadable_item_of_a_relist() {
     let run = follow(5 * MINUTE, || {
         server(
             |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x"), pod("c", 7, "x")]),
+                0 => answer_list("10", vec![pod("a", 5, "x"), pod("b", 6, "x"), pod("c", 7, "x")]),
                 1 | 2 => {
                     let mut nameless = pod("b", 6, "x");
                     nameless["metadata"]["name"] = json!(7);
-                    Answer::list("20", vec![pod("a", 15, "y"), nameless])
+                    answer_list("20", vec![pod("a", 15, "y"), nameless])
                 }
-                _ => Answer::list("20", vec![pod("a", 15, "y"), pod("b", 6, "x")]),
+                _ => answer_list("20", vec![pod("a", 15, "y"), pod("b", 6, "x")]),
             },
             |watch| match watch.number {
                 0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", expired_status())]),
@@ -205,9 +206,9 @@ async fn second_list(answer: fn() -> Answer) -> follow::Followed {
 fn with_second_list(answer: fn() -> Answer) -> impl FnMut(&Request) -> Answer + Send + 'static {
     server(
         move |request| match request.number {
-            0 => Answer::list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
+            0 => answer_list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]),
             1 => answer(),
-            _ => Answer::list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
+            _ => answer_list("30", vec![pod("a", 25, "z"), pod("b", 6, "x")]),
         },
         |watch| match watch.number {
             0 => Answer::watch([]).then_after(Duration::from_secs(2), [event("ERROR", expired_status())]),
@@ -250,7 +251,7 @@ async fn proxy_page_instead_of_a_list() {
 async fn proxy_page_instead_of_a_watch() {
     let page = || Answer::new(200, "text/html", "<p>\n".repeat(53));
     let run =
-        follow(2 * MINUTE, || server(|_| Answer::list("10", vec![pod("a", 5, "x")]), move |_| page())).await;
+        follow(2 * MINUTE, || server(|_| answer_list("10", vec![pod("a", 5, "x")]), move |_| page())).await;
     run.assert_request_limit();
     let answers = run.requests.len();
     assert!(run.errors.len() <= answers, "{} errors for {answers} answers", run.errors.len());
@@ -262,10 +263,10 @@ async fn one_absurd_version() {
     let run = follow(10 * MINUTE, || {
         server(
             |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x")]),
-                _ => Answer::list("13", vec![pod("a", 11, "y"), pod("b", 12, "x"), pod("c", 13, "x")]),
+                0 => answer_list("10", vec![pod("a", 5, "x")]),
+                _ => answer_list("13", vec![pod("a", 11, "y"), pod("b", 12, "x"), pod("c", 13, "x")]),
             },
-            |watch| match watch.version.as_str() {
+            |watch| match watch.version() {
                 "10" => Answer::watch([
                     event("MODIFIED", pod("a", 99_999_999_999, "y")),
                     event("ADDED", pod("b", 12, "x")),
@@ -287,8 +288,8 @@ async fn restored_server() {
     let run = follow(10 * MINUTE, || {
         server(
             |request| match request.number {
-                0 => Answer::list("20", vec![pod("a", 18, "y"), pod("b", 19, "x")]),
-                _ => Answer::list("15", vec![pod("a", 5, "x")]),
+                0 => answer_list("20", vec![pod("a", 18, "y"), pod("b", 19, "x")]),
+                _ => answer_list("15", vec![pod("a", 5, "x")]),
             },
             |watch| match watch.number {
                 0 => Answer::watch([]).then_after(Duration::from_secs(30), []).then_break(),
@@ -309,8 +310,8 @@ async fn bookmark_that_goes_back() {
     let run = follow(5 * MINUTE, || {
         server(
             |request| match request.number {
-                0 => Answer::list("20", vec![pod("a", 18, "y")]),
-                _ => Answer::list("15", vec![pod("a", 5, "x")]),
+                0 => answer_list("20", vec![pod("a", 18, "y")]),
+                _ => answer_list("15", vec![pod("a", 5, "x")]),
             },
             |watch| match watch.number {
                 0 => Answer::watch([bookmark("15")]).then_hang(),
@@ -328,7 +329,7 @@ async fn bookmark_that_goes_back() {
 // contract: I-14a, I-14f
 #[tokio::test(start_paused = true)]
 async fn same_version_with_other_content() {
-    let healed = || Answer::list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
+    let healed = || answer_list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
     let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
     let (script, packed) = (with_second_list(healed), KubeListerWatcher::packed::<Pod>);
     for run in [
@@ -348,8 +349,8 @@ async fn unexpected_events() {
         let service = service.clone();
         server(
             |request| match request.number {
-                0 => Answer::list("10", vec![pod("a", 5, "x")]),
-                _ => Answer::list("13", vec![pod("a", 13, "y")]),
+                0 => answer_list("10", vec![pod("a", 5, "x")]),
+                _ => answer_list("13", vec![pod("a", 13, "y")]),
             },
             move |watch| match watch.number {
                 0 => Answer::watch([
@@ -365,7 +366,7 @@ async fn unexpected_events() {
     .await;
     run.assert_request_limit().assert_reported("Service").assert_reported("RENAMED");
     assert_eq!(run.events, ["add a@5=x", "update a@13=y"]);
-    assert_eq!(run.requests.iter().filter(|r| r.watch && !r.watch_list).count(), 1);
+    assert_eq!(run.requests.iter().filter(|r| r.is_watch() && !r.is_watch_list()).count(), 1);
 }
 
 /// MODIFIED before ADDED, ADDED twice, an older MODIFIED, DELETED of an unknown object.
@@ -373,7 +374,7 @@ async fn unexpected_events() {
 async fn events_out_of_order() {
     let run = follow(MINUTE, || {
         server(
-            |_| Answer::list("10", vec![]),
+            |_| answer_list("10", vec![]),
             |watch| match watch.number {
                 0 => Answer::watch([
                     event("MODIFIED", pod("a", 11, "x")),
@@ -395,7 +396,7 @@ async fn events_out_of_order() {
 #[tokio::test(start_paused = true)]
 async fn duplicate_key_in_a_list() {
     let run = follow(MINUTE, || {
-        server(|_| Answer::list("10", vec![pod("a", 5, "x"), pod("a", 6, "y")]), |_| silent_watch())
+        server(|_| answer_list("10", vec![pod("a", 5, "x"), pod("a", 6, "y")]), |_| silent_watch())
     })
     .await;
     run.assert_reported("default/a");
@@ -410,8 +411,8 @@ async fn too_many_requests() {
     for (retry_after, least, most) in [("5", 5, 61), ("999999999", 600, 1300), ("-5", 0, 60), (date, 0, 60)] {
         let run = follow(65 * MINUTE, || {
             server(
-                |_| Answer::list("10", vec![pod("a", 5, "x")]),
-                move |_| Answer::status(429, "TooManyRequests").header("retry-after", retry_after),
+                |_| answer_list("10", vec![pod("a", 5, "x")]),
+                move |_| Answer::failure(429, "TooManyRequests").header("retry-after", retry_after),
             )
         })
         .await;
@@ -422,7 +423,7 @@ async fn too_many_requests() {
             assert!((least..=most).contains(&interval.as_secs()), "{retry_after}: {interval:?}");
         }
         assert!(
-            run.requests.iter().filter(|r| !r.watch && !r.is_probe()).count() == 1,
+            run.requests.iter().filter(|r| !r.is_watch() && !r.is_probe()).count() == 1,
             "{retry_after}: a relist"
         );
     }
@@ -432,7 +433,7 @@ async fn too_many_requests() {
 #[tokio::test(start_paused = true)]
 async fn internal_errors() {
     let run = follow(10 * MINUTE, || {
-        server(|_| Answer::list("10", vec![pod("a", 5, "x")]), |_| Answer::status(500, "InternalError"))
+        server(|_| answer_list("10", vec![pod("a", 5, "x")]), |_| Answer::failure(500, "InternalError"))
     })
     .await;
     run.assert_request_limit();
@@ -447,13 +448,13 @@ async fn kind_that_is_deleted_and_recreated() {
     let run = follow(10 * MINUTE, || {
         server(
             |request| match request.number {
-                0 | 1 | 3 | 4 => Answer::status(404, "NotFound"),
-                2 => Answer::list("10", vec![pod("a", 5, "x")]),
-                _ => Answer::list("20", vec![pod("b", 15, "x")]),
+                0 | 1 | 3 | 4 => Answer::failure(404, "NotFound"),
+                2 => answer_list("10", vec![pod("a", 5, "x")]),
+                _ => answer_list("20", vec![pod("b", 15, "x")]),
             },
             |watch| match watch.number {
                 0 => Answer::watch([]).then_after(Duration::from_secs(5), []),
-                1 => Answer::status(404, "NotFound"),
+                1 => Answer::failure(404, "NotFound"),
                 _ => silent_watch(),
             },
         )
@@ -493,7 +494,7 @@ async fn list_that_breaks() {
     .await;
     run.assert_request_limit();
     assert_eq!(run.events, ["add a@5=x", "add b@6=x"]);
-    assert_eq!(run.requests.iter().filter(|r| !r.watch && !r.is_probe()).count(), 5);
+    assert_eq!(run.requests.iter().filter(|r| !r.is_watch() && !r.is_probe()).count(), 5);
 }
 
 /// New continue tokens without end.
@@ -522,9 +523,9 @@ async fn expired_page_and_a_paged_list_in_its_place() {
         server(
             |request| {
                 let mut first = list("10", vec![pod("a", 5, "x"), pod("b", 6, "x")]);
-                match (request.limit, request.continue_token.as_deref()) {
-                    (Some(_), Some("old")) => Answer::status(410, "Expired"),
-                    (_, Some("new")) => Answer::list("10", vec![pod("c", 7, "x"), pod("d", 8, "x")]),
+                match (request.limit(), request.continue_token()) {
+                    (Some(_), Some("old")) => Answer::failure(410, "Expired"),
+                    (_, Some("new")) => answer_list("10", vec![pod("c", 7, "x"), pod("d", 8, "x")]),
                     (limit, _) => {
                         first["metadata"]["continue"] = json!(if limit.is_some() { "old" } else { "new" });
                         Answer::json(&first)
@@ -552,10 +553,10 @@ async fn objects_without_a_name() {
             }
             server(
                 |request| match request.number {
-                    0 => Answer::list("10", vec![pod("a", 5, "x")]),
-                    _ => Answer::list("12", vec![pod("a", 12, "y")]),
+                    0 => answer_list("10", vec![pod("a", 5, "x")]),
+                    _ => answer_list("12", vec![pod("a", 12, "y")]),
                 },
-                move |watch| match watch.version.as_str() {
+                move |watch| match watch.version() {
                     "10" => Answer::watch([
                         event("ADDED", nameless.clone()),
                         event("MODIFIED", pod("a", 12, "z")),
@@ -575,7 +576,7 @@ async fn objects_without_a_name() {
 async fn bookmark_without_a_version() {
     let run = follow(MINUTE, || {
         server(
-            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            |_| answer_list("10", vec![pod("a", 5, "x")]),
             |watch| match watch.number {
                 0 => Answer::watch([bookmark(""), event("MODIFIED", pod("a", 11, "y"))]).then_hang(),
                 _ => silent_watch(),
@@ -584,7 +585,10 @@ async fn bookmark_without_a_version() {
     })
     .await;
     assert_eq!(run.events, ["add a@5=x", "update a@11=y"]);
-    assert_eq!(run.requests.iter().filter(|request| request.watch && !request.watch_list).count(), 1);
+    assert_eq!(
+        run.requests.iter().filter(|request| request.is_watch() && !request.is_watch_list()).count(),
+        1
+    );
 }
 
 /// Very many events at once.
@@ -594,7 +598,7 @@ async fn flood_of_events() {
     let run = follow_with(
         MINUTE,
         server(
-            |_| Answer::list("10", vec![pod("p0", 5, "x")]),
+            |_| answer_list("10", vec![pod("p0", 5, "x")]),
             |watch| match watch.number {
                 0 => Answer::watch((1..=EVENTS).map(|number| {
                     let event_type = if number < 100 { "ADDED" } else { "MODIFIED" };
@@ -624,10 +628,10 @@ async fn informers_reconnect_at_random_times() {
     let runs = (0..INFORMERS).map(|_| {
         let away = away.clone();
         let script = server(
-            |_| Answer::list("10", vec![pod("a", 5, "x")]),
+            |_| answer_list("10", vec![pod("a", 5, "x")]),
             move |watch| match began.elapsed() {
                 now if now < away.start => Answer::watch([]).then_after(away.start - now, []).then_break(),
-                now if away.contains(&now) => Answer::status(503, "ServiceUnavailable"),
+                now if away.contains(&now) => Answer::failure(503, "ServiceUnavailable"),
                 _ => Answer::watch([event("MODIFIED", pod("a", 11, &watch.number.to_string()))]).then_hang(),
             },
         );

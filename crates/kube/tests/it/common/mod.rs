@@ -1,7 +1,7 @@
 //! A server, and a reflector that keeps a store equal to it.
 
-pub mod answers;
-pub mod scripted;
+#[cfg(feature = "rustls-tls")]
+pub mod certificates;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,19 @@ use kinformer_reflector::{
     WatchListMode,
 };
 use kinformer_store::Indexer;
+use kinformer_testing::scripted_http::Answer;
+pub use kinformer_testing::wait::PATIENCE;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The time limit for every wait.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// A list without config maps.
+pub fn empty_list() -> Answer {
+    Answer::json(
+        &json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": []}),
+    )
+}
 
 pub async fn server() -> ApiServer {
     server_that(ProtobufAnswers::Offered).await

@@ -1,172 +1,21 @@
-//! An API server with scripted responses, and the bytes of lists and events in both encodings.
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, reason = "a test fails by a panic")]
+//! Pods in lists and watch events, as bytes in both encodings, with damage on demand.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a test fails by a panic"
+)]
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use kinformer_kube::Encoding;
-use kube_client::{Client, Config};
+use kinformer_wire::Encoding;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
-/// The time limit for every wait.
-const PATIENCE: Duration = Duration::from_secs(60);
-
+/// Both encodings.
 pub const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
-
-/// A received request.
-#[derive(Clone, Debug)]
-pub struct Request {
-    params: Vec<(String, String)>,
-}
-
-impl Request {
-    fn new(head: &str) -> Self {
-        let target = head.split(' ').nth(1).unwrap_or_default();
-        let query = target.split_once('?').map_or("", |(_, query)| query);
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        Self { params: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
-    }
-
-    pub fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    pub fn is_watch(&self) -> bool {
-        self.param("watch").is_some()
-    }
-
-    pub fn is_watch_list(&self) -> bool {
-        self.param("sendInitialEvents").is_some()
-    }
-
-    /// A short form: `list 7`, `list 7 limit`, `list continue token`, `watch 7`, `watch-list`.
-    pub fn text(&self) -> String {
-        let version = self.param("resourceVersion").unwrap_or("-");
-        match (self.is_watch(), self.param("continue")) {
-            (true, _) if self.is_watch_list() => format!("watch-list {version}"),
-            (true, _) => format!("watch {version}"),
-            (false, Some(token)) => format!("list continue {token}"),
-            (false, None) if self.param("limit").is_some() => format!("list {version} limit"),
-            (false, None) => format!("list {version}"),
-        }
-    }
-}
-
-/// A scripted response.
-pub struct Answer {
-    status: String,
-    content_type: Option<String>,
-    body: Vec<u8>,
-    stays_open: bool,
-}
-
-impl Answer {
-    /// A success in this encoding, which ends after its body.
-    pub fn ok(encoding: Encoding, body: Vec<u8>) -> Self {
-        let content_type = Some(encoding.media_type().to_owned());
-        Self { status: "200 OK".to_owned(), content_type, body, stays_open: false }
-    }
-
-    /// Leaves the response open after the body.
-    pub fn stays_open(mut self) -> Self {
-        self.stays_open = true;
-        self
-    }
-
-    pub fn status(mut self, status: &str) -> Self {
-        status.clone_into(&mut self.status);
-        self
-    }
-
-    pub fn content_type(mut self, content_type: &str) -> Self {
-        self.content_type = Some(content_type.to_owned());
-        self
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes = format!("HTTP/1.1 {}\r\nconnection: close\r\n", self.status).into_bytes();
-        if let Some(content_type) = &self.content_type {
-            bytes.extend_from_slice(format!("content-type: {content_type}\r\n").as_bytes());
-        }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&self.body);
-        bytes
-    }
-}
-
-/// A server on loopback. The script receives each request, and the short forms of the earlier ones.
-pub struct Scripted {
-    config: Config,
-    requests: watch::Receiver<Vec<String>>,
-}
-
-impl Scripted {
-    pub async fn start(answer: impl Fn(&Request, &[String]) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
-        let (sender, requests) = watch::channel(Vec::new());
-        let (answer, sender) = (Arc::new(answer), Arc::new(sender));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, answer.clone(), sender.clone()));
-            }
-        });
-        Self { config, requests }
-    }
-
-    pub fn client(&self) -> Client {
-        kinformer_kube::client(self.config.clone()).unwrap()
-    }
-
-    /// The requests received so far.
-    pub fn requests(&self) -> Vec<String> {
-        self.requests.borrow().clone()
-    }
-
-    /// Waits until this request was received.
-    pub async fn requested(&self, text: &str) {
-        let mut requests = self.requests.clone();
-        let there = requests.wait_for(|requests| requests.iter().any(|request| request == text));
-        if tokio::time::timeout(PATIENCE, there).await.is_err() {
-            panic!("{text} was never requested: {:?}", self.requests());
-        }
-    }
-}
-
-async fn serve(
-    mut stream: TcpStream,
-    answer: Arc<impl Fn(&Request, &[String]) -> Answer>,
-    requests: Arc<watch::Sender<Vec<String>>>,
-) {
-    let mut head = Vec::new();
-    let mut buffer = [0; 4096];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        match stream.read(&mut buffer).await {
-            Ok(read @ 1..) => head.extend_from_slice(buffer.get(..read).unwrap()),
-            _ => return,
-        }
-    }
-    let request = Request::new(&String::from_utf8_lossy(&head));
-    let mut before = Vec::new();
-    requests.send_modify(|requests| {
-        before.clone_from(requests);
-        requests.push(request.text());
-    });
-    let answer = answer(&request, &before);
-    let _ = stream.write_all(&answer.bytes()).await;
-    if answer.stays_open {
-        // Reads until the client hangs up.
-        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
-    }
-}
 
 /// The damage of a pod in a list or an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
+    /// Undamaged.
     None,
     /// The line or frame is not an event.
     Frame,
@@ -183,24 +32,31 @@ pub enum Damage {
 /// A pod of the namespace `default`.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPod {
+    /// Its name.
     pub name: &'static str,
+    /// Its resource version.
     pub version: u64,
+    /// Its damage.
     pub damage: Damage,
     /// Its API version and kind.
     pub types: (&'static str, &'static str),
 }
 
+/// An undamaged pod.
 pub fn pod(name: &'static str, version: u64) -> TestPod {
     TestPod { name, version, damage: Damage::None, types: ("v1", "Pod") }
 }
 
 impl TestPod {
     /// Sets the API version and kind; an empty one is left out.
+    #[must_use]
     pub fn of(mut self, api_version: &'static str, kind: &'static str) -> Self {
         self.types = (api_version, kind);
         self
     }
 
+    /// Sets the damage.
+    #[must_use]
     pub fn damaged(mut self, damage: Damage) -> Self {
         self.damage = damage;
         self

@@ -1,0 +1,26 @@
+//! Expected panics, which need not be in the output of a test.
+
+use std::sync::Once;
+
+use parking_lot::Mutex;
+
+static HIDDEN: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+/// Hides the panics with exactly this message from the output of this process. They are not caught.
+pub fn hide(message: &'static str) {
+    let mut hidden = HIDDEN.lock();
+    if !hidden.contains(&message) {
+        hidden.push(message);
+    }
+    drop(hidden);
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let hidden = panic.payload_as_str().is_some_and(|message| HIDDEN.lock().contains(&message));
+            if !hidden {
+                before(panic);
+            }
+        }));
+    });
+}
