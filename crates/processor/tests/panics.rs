@@ -11,44 +11,23 @@
 #[path = "it/common/mod.rs"]
 mod common;
 
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, at_revision, no_task_left, pod, start, within};
+use common::{Pod, Recorder, added, at_revision, pod, start};
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
-use kinformer_testing::reentrant::CheckOnLog;
+use kinformer_testing::logs;
+use kinformer_testing::reentrant::within;
+use kinformer_testing::tasks;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing_subscriber::layer::SubscriberExt as _;
-
-/// The log of all tests of this file. Each test searches it for its own handler names.
-fn logged() -> &'static Mutex<Vec<u8>> {
-    static LOGGED: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
-    struct Writer;
-    impl io::Write for Writer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            logged().lock().write(bytes)
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    static SUBSCRIBED: OnceLock<()> = OnceLock::new();
-    let logged = LOGGED.get_or_init(Mutex::default);
-    SUBSCRIBED.get_or_init(|| {
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| Writer).finish();
-        tracing::subscriber::set_global_default(subscriber.with(CheckOnLog)).unwrap();
-    });
-    logged
-}
 
 /// The lines about one handler.
 fn log_of(handler: &str) -> Vec<String> {
-    let text = String::from_utf8(logged().lock().clone()).unwrap();
-    text.lines().filter(|line| line.contains(&format!("handler={handler} "))).map(str::to_owned).collect()
+    let handler = format!("handler={handler} ");
+    logs::lines().into_iter().filter(|line| line.contains(&handler)).collect()
 }
 
 /// Records every event, and panics on `bad`.
@@ -93,7 +72,7 @@ const KINDS: [(&str, Add); 5] = [
 // contract: P-09a, P-09b, P-09c
 #[tokio::test(start_paused = true)]
 async fn panic_costs_one_event_and_one_second() {
-    logged();
+    logs::capture();
     for (kind, add) in KINDS {
         let processor = SharedProcessor::new("test");
         let (recorder, other) = (Recorder::new(), Recorder::new());
@@ -120,14 +99,14 @@ async fn panic_costs_one_event_and_one_second() {
         let stats = registration.metrics();
         assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
     }
-    no_task_left().await;
+    tasks::fall_to(0).await;
 }
 
 /// The pause after a panic delays neither a removal nor the stop.
 // contract: P-09c
 #[tokio::test(start_paused = true)]
 async fn panic_pause_delays_no_removal_and_no_stop() {
-    logged();
+    logs::capture();
     for (kind, add) in KINDS {
         let processor = SharedProcessor::new("test");
         let removed = add(&processor, "removed", Recorder::new());
@@ -148,7 +127,7 @@ async fn panic_pause_delays_no_removal_and_no_stop() {
 // contract: P-06c, P-09b
 #[tokio::test(start_paused = true)]
 async fn panic_in_initial_list_does_not_block_sync() {
-    logged();
+    logs::capture();
     for (kind, add) in KINDS {
         let state = || InitialState::new(0, vec![pod("bad", 1)].into_iter());
         let processor = SharedProcessor::builder("test").initial_state(state).build();
@@ -176,7 +155,7 @@ impl Drop for PanickingHandler {
 /// A handler that panics when it is dropped does not affect others.
 #[tokio::test]
 async fn handler_drop_panic_affects_no_other() {
-    logged();
+    logs::capture();
     let processor = SharedProcessor::new("test");
     let dropped = Arc::new(AtomicUsize::new(0));
     let panicking = || PanickingHandler(dropped.clone());
@@ -225,7 +204,7 @@ impl Drop for PanickingObject {
 /// Objects that panic when they are dropped do not affect handlers.
 #[tokio::test(start_paused = true)]
 async fn object_drop_panic_affects_no_handler() {
-    logged();
+    logs::capture();
     let dropped = Arc::new(AtomicUsize::new(0));
     let object = |name| Arc::new(PanickingObject { name, dropped: dropped.clone() });
     // Five in each round, several in one event.
@@ -272,5 +251,5 @@ async fn object_drop_panic_affects_no_handler() {
     assert!(running.stop().await.is_err(), "one was stuck");
     drop((processor, handlers, slow));
     assert_eq!(dropped.load(Ordering::SeqCst), 5 + 2 + 5 + 2 + 5);
-    no_task_left().await;
+    tasks::fall_to(0).await;
 }

@@ -17,9 +17,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{Pod, Recorder, added, gate, no_task_left, start, updated, within};
+use common::{Pod, Recorder, added, gate, start, updated};
 use kinformer_core::Change;
 use kinformer_processor::{Added, Event, SharedProcessor, set_base_threads, thread_metrics};
+use kinformer_testing::reentrant::within;
+use kinformer_testing::tasks;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
@@ -103,7 +105,7 @@ fn stuck_handlers_block_no_other_work() {
         release.send_replace(true);
         let ended = within(running.stop()).await;
         assert!(ended.is_ok(), "{ended:?}");
-        no_task_left().await;
+        tasks::fall_to(0).await;
         let metrics = thread_metrics();
         assert_eq!((metrics.stuck, metrics.running, metrics.waiting), (0, 0, 0), "{metrics:?}");
     });

@@ -5,74 +5,22 @@
 #[path = "it/common/mod.rs"]
 mod common;
 
-use std::fmt::{self, Write as _};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use common::{HOUR, Running, Seen, wait_for_task_count};
+use common::{HOUR, Running, Seen};
 use kinformer_core::{PartId, Transform};
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer, SharedIndexInformerBuilder};
 use kinformer_store::{IndexFunction, IndexValues};
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::logs::{self, assert_logged};
+use kinformer_testing::{FakeSource, Item, tasks};
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Level, Metadata, Subscriber};
-
-/// All lines logged in this process, by any thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        self.0.lock().push(line.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-static LOG: LazyLock<Log> = LazyLock::new(|| {
-    let log = Log::default();
-    tracing::subscriber::set_global_default(log.clone()).unwrap();
-    log
-});
-
-/// Asserts that one line contains all parts. Each test has its own names.
-fn assert_logged(all: &[&str]) {
-    let lines = LOG.0.lock().clone();
-    let found = lines.iter().any(|line| all.iter().all(|part| line.contains(part)));
-    assert!(found, "no line with {all:?} in {lines:#?}");
-}
 
 fn builder(source: &FakeSource<Item>, name: &str) -> SharedIndexInformerBuilder<Item> {
-    LazyLock::force(&LOG);
+    logs::capture();
     SharedIndexInformer::builder(source.clone()).name(name)
 }
 
@@ -84,10 +32,6 @@ fn well_behaved(informer: &SharedIndexInformer<Item>) -> Seen {
     seen
 }
 
-fn alive() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
-}
-
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
@@ -95,7 +39,7 @@ fn soon() -> Instant {
 // contract: P-09a, P-09b, P-14a
 #[tokio::test(start_paused = true)]
 async fn panicking_handler_misses_one_event() {
-    let before = alive();
+    let before = tasks::alive();
     let source = FakeSource::new();
     source.apply(Item::of("bad", 0, 1));
     source.apply(Item::of("good", 0, 1));
@@ -118,13 +62,13 @@ async fn panicking_handler_misses_one_event() {
     assert_logged(&["panics at bad", "key=\"bad\"", "a bad object"]);
     others.wait(|view| view.map.len() == 2).await;
     running.stop().await.unwrap();
-    assert_eq!(alive(), before);
+    assert_eq!(tasks::alive(), before);
 }
 
 // contract: P-01b, P-14a
 #[tokio::test(start_paused = true)]
 async fn stuck_handler_delays_no_other_handler() {
-    let before = alive();
+    let before = tasks::alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let informer = builder(&source, "with a stuck handler").grace(Duration::from_secs(2)).build().unwrap();
@@ -146,14 +90,14 @@ async fn stuck_handler_delays_no_other_handler() {
     assert!(error.to_string().contains("never returns"), "{error}");
     assert_eq!(stopping.elapsed(), Duration::from_secs(2), "the grace, by the paused clock");
     assert_logged(&["with a stuck handler", "never returns", "grace=2s"]);
-    assert_eq!(alive(), before);
+    assert_eq!(tasks::alive(), before);
 }
 
 /// Its thread cannot be ended; everything else can.
 // contract: P-01b, P-14a
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_that_blocks_its_thread_is_abandoned() {
-    let before = alive();
+    let before = tasks::alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let informer = builder(&source, "with a blocked thread").grace(Duration::from_secs(1)).build().unwrap();
@@ -178,7 +122,7 @@ async fn handler_that_blocks_its_thread_is_abandoned() {
     let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it is blocked") };
     assert_eq!(handlers, ["blocks its thread".into()]);
     assert!(informer.is_stopped());
-    wait_for_task_count(before).await;
+    tasks::fall_to(before).await;
     drop(release);
 }
 
@@ -186,7 +130,7 @@ async fn handler_that_blocks_its_thread_is_abandoned() {
 #[tokio::test(start_paused = true)]
 async fn failing_transform_leaves_one_object_out() {
     for queue in common::QUEUES {
-        let before = alive();
+        let before = tasks::alive();
         let source = FakeSource::new();
         for name in ["fails", "good", "panics"] {
             source.apply(Item::of(&format!("{queue:?}/{name}"), 0, 1));
@@ -217,7 +161,7 @@ async fn failing_transform_leaves_one_object_out() {
         }
         assert_logged(&["with a bad transform", &format!("{queue:?}/fails"), "it has no handle"]);
         running.stop().await.unwrap();
-        assert_eq!(alive(), before);
+        assert_eq!(tasks::alive(), before);
     }
 }
 
@@ -296,7 +240,7 @@ async fn source_that_is_down_at_start_is_retried() {
 // contract: I-08b, R-10a, R-10b
 #[tokio::test(start_paused = true)]
 async fn forbidden_list_is_reported_to_waits() {
-    let before = alive();
+    let before = tasks::alive();
     let source = FakeSource::<Item>::new().without_watch_list();
     for _ in 0..1000 {
         source.fail_next_list(ApiStatus::new(403, "Forbidden", "you may not list kettles").into());
@@ -317,5 +261,5 @@ async fn forbidden_list_is_reported_to_waits() {
     assert!(failures.lock().iter().all(|name| name == "without permission") && failures.lock().len() > 1);
     assert_logged(&["without permission", "you may not list kettles"]);
     running.stop().await.unwrap();
-    assert_eq!(alive(), before);
+    assert_eq!(tasks::alive(), before);
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, deleted, gate, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, deleted, gate, pod, start, updated};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, SharedProcessor};
+use kinformer_testing::reentrant::within;
 
 /// Lets every task run until it waits.
 async fn let_tasks_run() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{Pod, Recorder, added, deleted, describe, gate, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, deleted, describe, gate, pod, start, updated};
 use futures::StreamExt as _;
 use futures::stream::FusedStream as _;
 use kinformer_core::{Change, KeyRef, Object, Tombstone};
@@ -11,6 +11,7 @@ use kinformer_processor::{
     Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, SharedProcessor,
     Updated,
 };
+use kinformer_testing::reentrant::within;
 use tokio::sync::mpsc;
 
 /// `n` updates of `p0` to `p9` with increasing versions.

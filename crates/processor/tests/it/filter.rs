@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::common::{Pod, Recorder, added, at_revision, deleted, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, at_revision, deleted, pod, start, updated};
 use kinformer_core::{Change, Tombstone};
 use kinformer_processor::{Buffer, SharedProcessor};
+use kinformer_testing::reentrant::within;
 
 /// Publishes these to a handler that accepts objects with an even version. Returns its events.
 async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::common::{Pod, Recorder, added, at_revision, gate, pod, start, updated, within};
+use crate::common::{Pod, Recorder, added, at_revision, gate, pod, start, updated};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{
     Added, Buffer, Deleted, Event, InitialState, Registration, SharedProcessor, Updated,
 };
+use kinformer_testing::reentrant::within;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, at_revision, gate, no_task_left, pod, start, within};
+use crate::common::{Pod, Recorder, added, at_revision, gate, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Error, Event, Registration, SharedProcessor};
+use kinformer_testing::reentrant::within;
+use kinformer_testing::tasks;
 use tokio_util::sync::CancellationToken;
 
 /// One handler of each kind.
@@ -81,7 +83,7 @@ async fn stop_ends_concurrent_adds_and_removes() {
         rounds += within(task).await.unwrap();
     }
     assert!(rounds > 0);
-    no_task_left().await;
+    tasks::fall_to(0).await;
     assert!(processor.handler_metrics().is_empty());
     assert_eq!(all.iter().filter_map(Weak::upgrade).count(), 0, "objects are left");
 }
@@ -117,9 +119,9 @@ async fn cancelling_ends_every_task() {
         processor.publish([added("a", i)]);
     }
     recorder.received(1).await;
-    assert!(tokio::runtime::Handle::current().metrics().num_alive_tasks() >= 20);
+    assert!(tasks::alive() >= 20);
     running.stop().await.unwrap();
-    no_task_left().await;
+    tasks::fall_to(0).await;
     assert!(before.iter().chain(&after).all(Registration::is_removed));
 }
 
@@ -138,7 +140,7 @@ async fn dropped_run_leaves_no_task_and_no_wait() {
         assert!(running.as_mut().now_or_never().is_none());
         tokio::task::yield_now().await;
     }
-    no_task_left().await;
+    tasks::fall_to(0).await;
     for registration in registrations.iter().chain([&stuck]) {
         assert!(matches!(within(registration.synced()).await, Err(Error::Ended { .. })));
         within(registration.remove()).await;
@@ -265,7 +267,7 @@ async fn stuck_futures_are_dropped_after_grace_period() {
         assert!(ended.unwrap_err().to_string().contains("stuck"));
         assert!((3000..=3001).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
         assert_eq!(Arc::strong_count(&held), 1, "the callback was dropped");
-        no_task_left().await;
+        tasks::fall_to(0).await;
     }
 }
 
@@ -284,7 +286,7 @@ async fn blocked_callback_does_not_delay_stop() {
         "{ended:?}"
     );
     drop(gate);
-    no_task_left().await;
+    tasks::fall_to(0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +358,6 @@ fn polls_of<F: Future>(future: F) -> (Arc<AtomicUsize>, impl Future<Output = F::
 #[tokio::test(start_paused = true)]
 async fn idle_processor_needs_no_task_and_no_timer() {
     let processor = SharedProcessor::new("test");
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let cancel = CancellationToken::new();
     let (polls, run) = polls_of({
         let (processor, cancel) = (processor.clone(), cancel.clone());
@@ -367,14 +368,14 @@ async fn idle_processor_needs_no_task_and_no_timer() {
         processor.publish([added("a", i)]);
         tokio::time::sleep(Duration::from_secs(3600)).await;
     }
-    assert_eq!((tasks(), polls.load(Ordering::SeqCst)), (1, 1), "the task that runs it, polled once");
+    assert_eq!((tasks::alive(), polls.load(Ordering::SeqCst)), (1, 1), "the task that runs it, polled once");
 
     // With a handler there are two more: its own, and the one that wakes it.
     let recorder = Recorder::new();
     let registration = processor.handler().inline().add(recorder.handler()).unwrap();
     processor.publish([added("a", 3)]);
     recorder.received(1).await;
-    assert_eq!(tasks(), 3);
+    assert_eq!(tasks::alive(), 3);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let checked = polls.load(Ordering::SeqCst);
     assert!(checked < 10, "polled {checked} times");
@@ -383,5 +384,5 @@ async fn idle_processor_needs_no_task_and_no_timer() {
     registration.remove().await;
     cancel.cancel();
     within(running).await.unwrap().unwrap();
-    assert_eq!(tasks(), 0);
+    assert_eq!(tasks::alive(), 0);
 }

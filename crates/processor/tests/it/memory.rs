@@ -3,12 +3,14 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::common::{Gate, Pod, gate, no_task_left, pod, start, within};
+use crate::common::{Gate, Pod, gate, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{
     Buffer, Error, Event, EventStream, HandlerBuilder, InitialState, Registration, SharedProcessor,
 };
+use kinformer_testing::reentrant::within;
+use kinformer_testing::tasks;
 use tokio::sync::Semaphore;
 
 const BUFFERS: [Buffer; 3] = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)];
@@ -197,7 +199,7 @@ async fn removed_unpolled_stream_retains_nothing() {
         assert_eq!(stream.registration().metrics().depth, 0);
         assert!(within(stream.next()).await.is_none());
         running.stop().await.unwrap();
-        no_task_left().await;
+        tasks::fall_to(0).await;
     }
 }
 

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, added, at_revision, no_task_left, pod, start, within};
+use crate::common::{Pod, added, at_revision, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_processor::{Buffer, Error, Event, EventHandler, InitialState, Registration, SharedProcessor};
+use kinformer_testing::reentrant::within;
 use kinformer_testing::reentrant::{self, CheckOnDrop};
+use kinformer_testing::tasks;
 
 /// A log subscriber may call the processor while the warning about a stuck handler is logged.
 // contract: P-17
@@ -99,7 +101,7 @@ async fn check_calls_in_drops(grace: Duration, is_expected: fn(&Result<(), Error
     let ended = running.stop().await;
     assert!(is_expected(&ended), "{ended:?}");
     assert!(processor.handler().add(|_: &Event<Arc<Pod>>| ()).is_err());
-    no_task_left().await;
+    tasks::fall_to(0).await;
     drop(stream);
     drop((before, after, processor));
     assert_eq!(reentrant::blocked_checks(), [""; 0]);

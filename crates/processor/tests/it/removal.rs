@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::common::{Gate, Pod, Recorder, Running, added, gate, no_task_left, start, within};
+use crate::common::{Gate, Pod, Recorder, Running, added, gate, start};
 use futures::FutureExt as _;
 use kinformer_processor::{
     Buffer, Error, Event, EventHandler, HandlerBuilder, Registration, SharedProcessor,
 };
+use kinformer_testing::reentrant::within;
+use kinformer_testing::tasks;
 use tokio::runtime::Handle;
 
 /// A processor whose only handler is blocked in the callback of its first event, with a second event queued.
@@ -140,7 +142,7 @@ async fn removal_works_before_start_and_after_stop() {
     within(after.remove()).await;
     assert!(!processor.remove_handler(&after).await);
     assert!(never.recorded().is_empty());
-    no_task_left().await;
+    tasks::fall_to(0).await;
 }
 
 /// A handler that removes itself with its first event.
@@ -222,7 +224,7 @@ async fn removed_stuck_handler_is_named_in_stop_error() {
         matches!(&ended, Err(Error::Stuck { handlers }) if handlers == &[Arc::from("gone")]),
         "{ended:?}"
     );
-    no_task_left().await;
+    tasks::fall_to(0).await;
     within(registration.remove()).await;
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, at_revision, pod, start, within};
+use crate::common::{Pod, Recorder, added, at_revision, pod, start};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
+use kinformer_testing::reentrant::within;
 use tokio::time::advance;
 
 fn secs(secs: u64) -> Duration {

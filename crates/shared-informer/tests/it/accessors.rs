@@ -16,7 +16,7 @@ use kinformer_reflector::{
 };
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::{FakeSource, Item, panics};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -257,19 +257,10 @@ fn run(case: Case) -> usize {
     runtime.block_on(run_case(case))
 }
 
-fn hide_expected_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if panic.payload().downcast_ref::<String>().is_none_or(|text| text != WHY) {
-            before(panic);
-        }
-    }));
-}
-
 // contract: S-08b, S-08c, I-11a, I-11b, I-11c
 #[test]
 fn panicking_accessor_harms_no_other_object() {
-    hide_expected_panics();
+    panics::hide(WHY);
     let mut failed = Vec::new();
     for queue in QUEUES {
         for mode in [WatchListMode::Always, WatchListMode::Off] {

@@ -6,7 +6,7 @@ use kinformer_core::Delta;
 use kinformer_delta_fifo::{Popped, Queue, RealFifo};
 use kinformer_reflector::StopReason;
 use kinformer_shared_informer::{Controller, Process};
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::{FakeSource, Item, tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -124,7 +124,7 @@ async fn closed_queue_ends_idle_controller() {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_controller_closes_queue_and_watch() {
-    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks::alive();
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
     let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
@@ -137,7 +137,7 @@ async fn dropped_controller_closes_queue_and_watch() {
         }
     }
     assert!(queue.try_pop_batch(1).is_err(), "the queue is closed");
-    crate::common::wait_for_task_count(before).await;
+    tasks::fall_to(before).await;
     assert_eq!(source.open_watches(), 0);
 }
 

@@ -3,22 +3,18 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use crate::common::{HOUR, Running, Seen, wait_for_task_count};
+use crate::common::{HOUR, Running, Seen};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
 use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
 use kinformer_store::Error as StoreError;
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::{FakeSource, Item, tasks};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 fn informer(source: &FakeSource<Item>) -> SharedIndexInformer<Item> {
     SharedIndexInformer::builder(source.clone()).name("items").build().unwrap()
-}
-
-fn alive() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
 fn refuses_handlers(informer: &SharedIndexInformer<Item>) {
@@ -195,7 +191,7 @@ async fn unpolled_run_does_not_start_the_informer() {
 #[tokio::test(start_paused = true)]
 async fn dropped_run_stops_the_informer() {
     for polls in 1..20 {
-        let before = alive();
+        let before = tasks::alive();
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
         let informer = informer(&source);
@@ -216,7 +212,7 @@ async fn dropped_run_stops_the_informer() {
         if !informer.has_synced() {
             assert!(matches!(informer.wait_for_sync().await, Err(Error::NotSynced(_))));
         }
-        wait_for_task_count(before).await;
+        tasks::fall_to(before).await;
         refuses_handlers(&informer);
         assert!(registration.is_removed(), "after {polls} polls");
         registration.remove().await;
@@ -307,7 +303,7 @@ async fn one_of_several_concurrent_runs_succeeds() {
 // contract: I-05b, P-13
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handler_added_during_stop_is_refused_or_ended() {
-    let before = alive();
+    let before = tasks::alive();
     for _ in 0..50 {
         let source = FakeSource::new();
         source.apply(Item::of("kettle", 0, 1));
@@ -343,14 +339,14 @@ async fn handler_added_during_stop_is_refused_or_ended() {
         }
         refuses_handlers(&informer);
     }
-    wait_for_task_count(before).await;
+    tasks::fall_to(before).await;
 }
 
 /// Many informers with handlers of every kind leave no task behind.
 // contract: P-14a
 #[tokio::test(start_paused = true)]
 async fn many_stopped_informers_leave_no_task() {
-    let before = alive();
+    let before = tasks::alive();
     let mut all = Vec::new();
     for _ in 0..20 {
         let source = FakeSource::new();
@@ -371,12 +367,12 @@ async fn many_stopped_informers_leave_no_task() {
         }
         all.push((running, stream, source));
     }
-    assert!(alive() > before + 20 * 6);
+    assert!(tasks::alive() > before + 20 * 6);
     for (running, _stream, source) in all {
         running.stop().await.unwrap();
         assert_eq!(source.open_watches(), 0);
     }
-    assert_eq!(alive(), before, "no task is left when run has returned");
+    assert_eq!(tasks::alive(), before, "no task is left when run has returned");
 }
 
 /// A stuck handler is named in the error, and dropped after the grace period.
@@ -389,7 +385,7 @@ async fn stuck_handler_is_dropped_after_grace_period() {
 }
 
 async fn stuck(buffer: Buffer) {
-    let before = alive();
+    let before = tasks::alive();
     let source = FakeSource::new();
     source.apply(Item::of("kettle", 0, 1));
     let grace = Duration::from_secs(3);
@@ -416,7 +412,7 @@ async fn stuck(buffer: Buffer) {
     let Error::Stuck { handlers, .. } = error else { panic!("{error}") };
     assert_eq!(handlers, ["never returns".into()]);
     assert_eq!(informer.phase(), Phase::Stopped);
-    assert_eq!(alive(), before);
+    assert_eq!(tasks::alive(), before);
 }
 
 /// Handlers sync after the last of the awaited lists.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{HOUR, QUEUES, Running, Seen, stored, wait_for_task_count};
+use crate::common::{HOUR, QUEUES, Running, Seen, stored};
 use crate::parts_common::Gated;
 use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts, Transform};
 use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
@@ -13,7 +13,7 @@ use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{
     Controller, Error, Process, QueueKind, SharedIndexInformer, Sources, SyncProgress,
 };
-use kinformer_testing::{FakeSource, Item};
+use kinformer_testing::{FakeSource, Item, tasks};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -233,7 +233,7 @@ async fn informer_without_handlers_spawns_no_task() {
         let informer = SharedIndexInformer::builder_of(Sources::by_namespace(sources.clone()));
         let informer = informer.name("items").queue(queue).build().unwrap();
         let metrics = tokio::runtime::Handle::current().metrics();
-        wait_for_task_count(0).await;
+        tasks::fall_to(0).await;
         let cancel = CancellationToken::new();
         let mut run = std::pin::pin!(informer.run(cancel.clone()));
         tokio::select! {

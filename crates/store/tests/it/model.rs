@@ -52,19 +52,6 @@ fn node() -> IndexFunction<Pod> {
     })
 }
 
-/// Hides panics of this file's index function from the output.
-fn hide_index_function_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let default_hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if info.payload().downcast_ref::<&str>() != Some(&"no such node") {
-                default_hook(info);
-            }
-        }));
-    });
-}
-
 /// The expected values of an object in an index.
 fn expected(index: &str, pod: &Pod) -> BTreeSet<String> {
     match index {
@@ -204,7 +191,7 @@ proptest! {
     // contract: S-02, S-03, S-04, S-08b, S-08c, S-09, S-10
     #[test]
     fn snapshots_match_the_model_at_their_time(steps in prop::collection::vec(any_step(), 1..80)) {
-        hide_index_function_panics();
+        kinformer_testing::panics::hide("no such node");
         let store = Indexer::builder().index("node", node()).index("labels", IndexFunction::by_any_label()).build().unwrap();
         let mut names = BTreeSet::from(["node", "labels"]);
         let (mut model, mut version, mut snapshots) = (Model::new(), ResourceVersion::UNSET, Vec::new());

@@ -1,12 +1,10 @@
 //! Shared by the tests: objects, a running processor, and handlers that record their events.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kinformer_core::{Change, KeyRef, Object, ResourceVersion, Tombstone};
 use kinformer_processor::{Added, Deleted, Error, Event, SharedProcessor, Updated};
-use kinformer_testing::reentrant;
+use kinformer_testing::reentrant::{self, within};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -100,12 +98,6 @@ impl Recorder {
     }
 }
 
-/// Fails a test that would wait forever.
-pub async fn within<F: Future>(future: F) -> F::Output {
-    let future = reentrant::check_on_wake(Box::pin(future));
-    tokio::time::timeout(Duration::from_secs(100), future).await.expect("waited forever")
-}
-
 /// A running processor. Its metrics are read wherever user code runs, which fails if a lock is held there.
 pub struct Running {
     _check: reentrant::CheckGuard,
@@ -137,17 +129,6 @@ impl Running {
         assert_eq!(reentrant::blocked_checks(), [""; 0]);
         ended
     }
-}
-
-/// Waits until only the task of the test is left.
-pub async fn no_task_left() {
-    let metrics = tokio::runtime::Handle::current().metrics();
-    within(async {
-        while metrics.num_alive_tasks() > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 /// Blocks callbacks. Open once it is dropped.

@@ -166,15 +166,3 @@ impl Running {
         ended
     }
 }
-
-/// Waits until at most `count` tasks are alive: the runtime drops aborted tasks with a delay.
-pub(crate) async fn wait_for_task_count(count: usize) {
-    let metrics = tokio::runtime::Handle::current().metrics();
-    for _ in 0..1_000_000 {
-        if metrics.num_alive_tasks() <= count {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
-    panic!("{} tasks are left, not {count}", metrics.num_alive_tasks());
-}

@@ -78,15 +78,5 @@ pub const EXPECTED: &str = "expected panic";
 
 /// Hides panics with the message [`EXPECTED`] from the output.
 pub fn hide_expected_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let default_hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let payload = info.payload();
-            let message = payload.downcast_ref::<&str>().copied();
-            if message.or(payload.downcast_ref::<String>().map(String::as_str)) != Some(EXPECTED) {
-                default_hook(info);
-            }
-        }));
-    });
+    kinformer_testing::panics::hide(EXPECTED);
 }
