@@ -119,8 +119,8 @@ impl Request {
         !self.is_watch() && self.limit() == Some(1)
     }
 
-    /// Returns a short form: `list 7`, `list 7 limit`, `list continue token`, `watch 7`, `watch-list 7`. A dash stands
-    /// for no version.
+    /// Returns a short form: `list 7`, `list 7 limit`, `list continue token`, `watch 7`, `watch-list 7`. The version
+    /// is a dash if there is none.
     pub fn text(&self) -> String {
         let version = self.param("resourceVersion").unwrap_or("-");
         match (self.is_watch(), self.continue_token()) {
