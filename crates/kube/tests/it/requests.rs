@@ -114,8 +114,8 @@ async fn dropped_requests_are_ended() {
 // contract: L-22c
 #[tokio::test]
 async fn empty_names_are_refused_locally() {
-    let server = Scripted::http(|_| empty_list()).await;
-    let client = client(server.config("http")).unwrap();
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let client = client(server.config()).unwrap();
     let source = |group: &str, version: &str, plural: &str| {
         let mut resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "K"));
         resource.plural = plural.to_owned();
@@ -346,12 +346,12 @@ async fn request_is_a_span() {
     let recorder = SpanRecorder::default();
     let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
     let ok = AtomicBool::new(true);
-    let server = Scripted::http(move |_| match ok.swap(false, Ordering::Relaxed) {
+    let server = ScriptedServer::http(move |_| match ok.swap(false, Ordering::Relaxed) {
         true => empty_list(),
-        false => answer("403 Forbidden", JSON, "{}"),
+        false => Answer::new(403, JSON, "{}"),
     })
     .await;
-    let config = server.config("http");
+    let config = server.config();
     let source = maps(client(config).unwrap()).namespace("kitchen").labels("app=x");
     list(&source).await.unwrap();
     list(&source).await.unwrap_err();

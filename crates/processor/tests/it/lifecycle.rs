@@ -178,7 +178,7 @@ async fn dropped_run_drops_callbacks_and_events() {
         .await;
         let began = tokio::time::Instant::now();
         running.task.abort();
-        no_task_left().await;
+        tasks::fall_to(0).await;
         assert_eq!(began.elapsed(), Duration::ZERO, "no grace period");
         assert_eq!(Arc::strong_count(&held), 1, "the callback and its handler were dropped");
         assert_eq!(returned.load(Ordering::Relaxed), 0);
