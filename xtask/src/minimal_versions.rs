@@ -9,11 +9,16 @@ use crate::packages;
 /// The folder of the copies, a workspace of its own.
 const FOLDER: &str = "target/minimal-versions";
 
-/// Checks the published crates with all features. `nightly` is a toolchain, which only selects the versions.
+/// Texts of cargo's errors without a connection to the registry.
+const UNREACHABLE: [&str; 4] =
+    ["Could not resolve host", "Couldn't connect to server", "network failure", "failed to download"];
+
+/// Checks the published crates with all features. `nightly` is a toolchain, which only selects the versions. Returns
+/// what is missing if the registry, which has the old versions, cannot be reached.
 ///
 /// Only direct dependencies have their lowest version: the lower bounds of others are not ours. Development
 /// dependencies are left out, because users do not have them.
-pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<(), String> {
+pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<Option<String>, String> {
     let folder = files::root().join(FOLDER);
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
@@ -31,11 +36,27 @@ pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<(), String> {
 
     let mut update = files::command("rustup");
     update.args(["run", nightly, "cargo", "update", "--quiet", "-Z", "direct-minimal-versions"]);
-    run(update.current_dir(&folder))?;
+    let mut fetch = files::command("cargo");
+    fetch.args(["fetch", "--quiet"]);
+    for mut command in [update, fetch] {
+        let output =
+            command.current_dir(&folder).output().map_err(|error| format!("{command:?}: {error}"))?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() && is_unreachable(&errors) {
+            return Ok(Some("no connection to the registry, which has the old versions".into()));
+        }
+        if !output.status.success() {
+            return Err(format!("{command:?}: {}", errors.trim()));
+        }
+    }
     let mut check = files::command("cargo");
     check.args(["check", "--quiet", "--workspace", "--all-features", "--target-dir"]);
     check.arg(files::root().join("target")).env(env.0, env.1);
-    run(check.current_dir(&folder))
+    run(check.current_dir(&folder)).map(|()| None)
+}
+
+fn is_unreachable(errors: &str) -> bool {
+    UNREACHABLE.iter().any(|text| errors.contains(text))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
@@ -84,6 +105,14 @@ mod tests {
                         [target.'cfg(loom)'.dev-dependencies]\nc = \"1\"\n\n[lints]\nworkspace = true\n";
         let expected = "[dependencies]\na = \"1\"\n\n[lints]\nworkspace = true\n";
         assert_eq!(without_dev_dependencies(manifest), expected);
+    }
+
+    #[test]
+    fn unreachable_registry_differs_from_unsolvable_versions() {
+        assert!(is_unreachable(
+            "error: failed to download from `https://x`\n\nCaused by: Could not resolve host: x"
+        ));
+        assert!(!is_unreachable("error: failed to select a version for `a`"));
     }
 
     #[test]
