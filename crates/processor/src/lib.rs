@@ -1,7 +1,7 @@
 //! Delivers one stream of events to any number of independent handlers: the `SharedProcessor` of Kubernetes informers.
 //!
 //! A publisher publishes changes of objects. Each handler receives them as events, in order and at its own pace.
-//! Objects may be of any type that implements [`Object`](kinformer_core::Object). This crate contains nothing of
+//! Objects may be of any type that implements [`Object`]. This crate contains nothing of
 //! Kubernetes.
 //!
 //! ```

@@ -426,11 +426,11 @@ mod tests {
         let lines = Arc::<Mutex<Vec<u8>>>::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || Lines(writer.clone())).finish();
-        tracing::subscriber::with_default(subscriber, || {
-            for _ in 0..3 {
-                pool.submit(Box::new(|_| {}));
-            }
-        });
+        let guard = kinformer_testing::logs::set_default(subscriber);
+        for _ in 0..3 {
+            pool.submit(Box::new(|_| {}));
+        }
+        drop(guard);
         let (logged, state) = (String::from_utf8(lines.lock().clone()).unwrap(), pool.state.lock());
         assert_eq!((state.threads, state.waiting.len()), (MAXIMUM, 3));
         assert_eq!(logged.lines().count(), 1, "{logged}");

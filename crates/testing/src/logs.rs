@@ -1,13 +1,14 @@
 //! The log lines of this process, to test what users read.
 //!
-//! A process has one subscriber, so tests that read the log are in a binary of their own.
+//! A process has one subscriber, so tests that read the log of all threads are in a binary of their own.
 
 use std::io;
 
 use parking_lot::Mutex;
+use tracing::dispatcher::{DefaultGuard, Dispatch};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::reentrant::CheckOnLog;
+use crate::reentrant::{self, CheckOnLog};
 
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
@@ -37,6 +38,15 @@ pub fn capture() {
         assert!(set.is_ok(), "the process has another subscriber");
         *captured = true;
     }
+}
+
+/// Makes this the subscriber of the current thread until the guard is dropped, for tests with a subscriber of their own.
+///
+/// The process gets a subscriber too. Without one, tracing would disable a log line permanently if another thread, without
+/// a subscriber, reached it first.
+pub fn set_default(subscriber: impl Into<Dispatch>) -> DefaultGuard {
+    reentrant::install();
+    tracing::dispatcher::set_default(&subscriber.into())
 }
 
 /// Returns all lines so far, of all threads. Each test searches them for its own names.

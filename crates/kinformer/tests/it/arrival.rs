@@ -148,7 +148,7 @@ impl tracing::Subscriber for LogLines {
 #[tokio::test]
 async fn undecodable_object_is_logged_and_delivered() {
     let log = LogLines::default();
-    let _logs = tracing::subscriber::set_default(log.clone());
+    let _logs = kinformer_testing::logs::set_default(log.clone());
     let server = server().await;
     for (name, value) in [("a", "1"), ("b", "panic")] {
         server.create(config_map("default", name, value)).unwrap();

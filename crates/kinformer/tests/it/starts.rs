@@ -351,7 +351,7 @@ async fn missing_start_is_logged() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let _logging = kinformer_testing::logs::set_default(subscriber);
     let server = server().await;
     let factory = factory(&server);
     let reads: [fn(&Informer<ConfigMap>); 5] = [

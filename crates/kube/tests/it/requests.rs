@@ -344,7 +344,8 @@ async fn unrequested_content_encoding_is_an_error() {
 #[tokio::test]
 async fn request_is_a_span() {
     let recorder = SpanRecorder::default();
-    let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(recorder.clone()));
+    let _default =
+        kinformer_testing::logs::set_default(tracing_subscriber::registry().with(recorder.clone()));
     let ok = AtomicBool::new(true);
     let server = ScriptedServer::http(move |_| match ok.swap(false, Ordering::Relaxed) {
         true => empty_list(),

@@ -27,8 +27,8 @@ struct Panics {
 }
 
 impl Panics {
-    fn on_target(target: &'static str, times: usize) -> tracing::subscriber::DefaultGuard {
-        tracing::subscriber::set_default(Self { target, left: AtomicUsize::new(times) })
+    fn on_target(target: &'static str, times: usize) -> tracing::dispatcher::DefaultGuard {
+        kinformer_testing::logs::set_default(Self { target, left: AtomicUsize::new(times) })
     }
 }
 
