@@ -179,7 +179,7 @@ impl Entry {
     /// Waits until the informer has synced.
     ///
     /// # Cancel safety
-    /// Nothing is lost: the wait only observes the informer, and a later call has the same outcome.
+    /// Nothing is lost: the wait only observes the informer.
     ///
     /// # Errors
     /// [`Error::NotStarted`] at once if the informer is not started, and when the task of its run is dropped before it

@@ -181,6 +181,8 @@ pub(crate) async fn run<R: Send + 'static>(
         let _own = own_code::enter(&own);
         own.waits_for_thread.store(false, Ordering::Relaxed);
         let result = span.in_scope(|| turn(on));
+        // The send may end the run, and with it the span must be closed.
+        drop(span);
         if let Err(result) = sender.send(result) {
             drop(result);
         }

@@ -231,17 +231,19 @@ impl Managed for KubeEngine {
     }
 
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
-        self.started.set(true);
-        Box::pin(self.informer.run(cancel))
+        Box::pin(async move {
+            self.started.set_ran();
+            self.informer.run(cancel).await
+        })
     }
 
     fn discard(&self) {
-        self.started.set(true);
+        self.started.set_ran();
         self.informer.discard();
     }
 
     fn set_started(&self, started: bool) {
-        self.started.set(started);
+        self.started.set_begun(started);
     }
 
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {

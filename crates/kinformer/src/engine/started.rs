@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 /// How long a wait for an informer that is not started lasts until it is logged.
 const NOTICE: Duration = Duration::from_secs(10);
@@ -11,23 +14,30 @@ const NOTICE: Duration = Duration::from_secs(10);
 /// empty, which looks like a cluster without objects.
 #[derive(Default)]
 pub(crate) struct Started {
-    started: AtomicBool,
+    /// Whether the factory has started it. Unset if the start is lost before the informer ran.
+    begun: AtomicBool,
+    /// Whether it has run or has been ended. Never unset.
+    ran: AtomicBool,
     logged: AtomicBool,
 }
 
 impl Started {
     /// Of a store without an informer, which needs no start.
     pub(crate) fn always() -> Arc<Self> {
-        Arc::new(Self { started: AtomicBool::new(true), logged: AtomicBool::default() })
+        Arc::new(Self { ran: AtomicBool::new(true), ..Self::default() })
+    }
+
+    pub(crate) fn set_begun(&self, begun: bool) {
+        self.begun.store(begun, Ordering::Release);
     }
 
     /// An informer that has ended counts as started: a start would have no effect.
-    pub(crate) fn set(&self, started: bool) {
-        self.started.store(started, Ordering::Release);
+    pub(crate) fn set_ran(&self) {
+        self.ran.store(true, Ordering::Release);
     }
 
     pub(crate) fn get(&self) -> bool {
-        self.started.load(Ordering::Acquire)
+        self.begun.load(Ordering::Acquire) || self.ran.load(Ordering::Acquire)
     }
 
     /// Logs the first read of an informer that was not started, for reads that cannot return an error.
@@ -57,6 +67,13 @@ impl Started {
             return wait.await;
         }
         let mut wait = std::pin::pin!(wait);
+        if let Poll::Ready(result) = futures::poll!(wait.as_mut()) {
+            return result;
+        }
+        // Other executors have no timer.
+        if Handle::try_current().is_err() {
+            return wait.await;
+        }
         tokio::select! {
             biased;
             result = &mut wait => return result,
