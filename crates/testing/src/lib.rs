@@ -1,6 +1,7 @@
 //! Shared test support of kinformer, also for users' tests: a test suite for stores, scripted sources and HTTP
 //! servers, an in-memory source, a recording sink, bounded waits, logs, and user code that detects locks held around it.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod fake_source;
 pub mod logs;
