@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, start, updated};
 use kinformer_core::Change;
-use kinformer_processor::{Added, Event, SharedProcessor, set_base_threads, thread_metrics};
+use kinformer_processor::{Added, Event, SharedProcessor, ThreadMetrics, set_base_threads, thread_metrics};
 use kinformer_testing::reentrant::within;
 use kinformer_testing::tasks;
 use tokio::runtime::Handle;
@@ -30,6 +30,16 @@ static POOL: Semaphore = Semaphore::const_new(1);
 
 fn threads(n: usize) {
     set_base_threads(NonZero::new(n).unwrap());
+}
+
+/// Waits until the metrics of the pool satisfy a condition. A thread counts its callback until a moment after the end.
+async fn metrics_until(condition: impl Fn(&ThreadMetrics) -> bool) {
+    within(async {
+        while !condition(&thread_metrics()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// A runtime with this number of blocking threads.
@@ -106,19 +116,8 @@ fn stuck_handlers_block_no_other_work() {
         let ended = within(running.stop()).await;
         assert!(ended.is_ok(), "{ended:?}");
         tasks::fall_to(0).await;
-        let metrics = thread_metrics();
-        assert_eq!((metrics.stuck, metrics.running, metrics.waiting), (0, 0, 0), "{metrics:?}");
+        metrics_until(|metrics| (metrics.stuck, metrics.running, metrics.waiting) == (0, 0, 0)).await;
     });
-}
-
-/// Waits until this number of callbacks counts as stuck.
-async fn stuck_callbacks(expected: usize) {
-    within(async {
-        while thread_metrics().stuck != expected {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 /// A waiting handler gets a thread although a long-running callback occupies the only regular one.
@@ -143,11 +142,11 @@ async fn long_callback_frees_slot_for_waiting_handler() {
     })
     .await;
     assert_eq!(recorder.received(1).await, ["+b1"], "it got a thread");
-    stuck_callbacks(1).await;
+    metrics_until(|metrics| metrics.stuck == 1).await;
     assert!(!waiting.metrics().waiting_for_thread && !stuck.metrics().waiting_for_thread);
     drop(gate);
     within(stuck.remove()).await;
-    stuck_callbacks(0).await;
+    metrics_until(|metrics| metrics.stuck == 0).await;
     running.stop().await.unwrap();
 }
 
@@ -172,7 +171,7 @@ async fn handler_waiting_for_thread_can_be_removed() {
     }
     drop(gate);
     running.stop().await.unwrap();
-    assert_eq!(thread_metrics().waiting, 0);
+    metrics_until(|metrics| metrics.waiting == 0).await;
 }
 
 /// A callback may spawn tasks on the runtime and block on its futures.
