@@ -303,8 +303,7 @@ fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
 /// Checks licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
 /// workflow checks them.
 fn dependencies() -> Result<Done, String> {
-    let installed = files::command("cargo").args(["deny", "--version"]).output();
-    if !installed.is_ok_and(|output| output.status.success()) {
+    if !files::has_cargo_command("deny") {
         println!("installing cargo-deny");
         cargo(&["install", "--locked", "cargo-deny"])?;
     }

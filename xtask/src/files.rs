@@ -97,25 +97,68 @@ pub(crate) fn markdown() -> Result<Vec<File>, String> {
 
 /// Reads all files with this extension below a folder, except those of cargo and git.
 fn walk(folder: &Path, extension: &str, files: &mut Vec<File>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            if !path.ends_with("target") && !path.ends_with(".git") {
-                walk(&path, extension, files)?;
-            }
-        } else if path.extension().is_some_and(|found| found == extension) {
-            let text = fs::read_to_string(&path).map_err(failed)?;
-            let path = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
-            files.push(File { path, text });
+    for path in below(folder, |folder| !folder.ends_with("target") && !folder.ends_with(".git"))? {
+        if path.extension().is_some_and(|found| found == extension) {
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            files.push(File { path: from_root(&path), text });
         }
     }
     Ok(())
 }
 
+/// Returns the path of a file from the root of the workspace.
+pub(crate) fn from_root(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Returns all files below a folder, without the folders that `enter` refuses.
+pub(crate) fn below(folder: &Path, enter: fn(&Path) -> bool) -> Result<Vec<PathBuf>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if !path.is_dir() {
+            paths.push(path);
+        } else if enter(&path) {
+            paths.extend(below(&path, enter)?);
+        }
+    }
+    Ok(paths)
+}
+
+/// Creates a folder of the workspace without contents, and returns its path.
+pub(crate) fn empty_folder(path: &str) -> Result<PathBuf, String> {
+    let (folder, failed) = (root().join(path), |error: std::io::Error| format!("{path}: {error}"));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(failed)?;
+    }
+    fs::create_dir_all(&folder).map_err(failed)?;
+    Ok(folder)
+}
+
+/// Returns whether this command of cargo is installed.
+pub(crate) fn has_cargo_command(name: &str) -> bool {
+    command("cargo").args([name, "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// Reports the first line in which a file differs from the text that a command would write.
+pub(crate) fn difference(committed: &str, expected: &str, path: &str, command: &str) -> Option<String> {
+    let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
+    (committed != expected).then(|| format!("{path}:{}: out of date; run `{command}`", same + 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outdated_file_is_reported_with_its_line() {
+        let difference = |committed: &str| difference(committed, "a\nb\n", "x.rs", "cargo xtask codegen");
+        assert_eq!(difference("a\nb\n"), None);
+        let problem = "x.rs:2: out of date; run `cargo xtask codegen`";
+        assert_eq!(difference("a\nc\n").as_deref(), Some(problem));
+        assert_eq!(difference("a\n").as_deref(), Some(problem));
+    }
 
     #[test]
     fn failing_commands_are_reported() {

@@ -19,10 +19,7 @@ const UNREACHABLE: [&str; 4] =
 /// Only direct dependencies have their lowest version: the lower bounds of others are not ours. Development
 /// dependencies are left out, because users do not have them.
 pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<Option<String>, String> {
-    let folder = files::root().join(FOLDER);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
-    }
+    let folder = files::empty_folder(FOLDER)?;
     let mut members = Vec::new();
     for package in packages::published()? {
         let from = package.manifest_path.parent().ok_or_else(|| format!("{}: no folder", package.name))?;
@@ -59,17 +56,13 @@ fn is_unreachable(errors: &str) -> bool {
     UNREACHABLE.iter().any(|text| errors.contains(text))
 }
 
+/// Copies a folder.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", from.display());
-    fs::create_dir_all(to).map_err(failed)?;
-    for entry in fs::read_dir(from).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target).map_err(failed)?;
-        }
+    for path in files::below(from, |_| true)? {
+        let target = to.join(path.strip_prefix(from).unwrap_or(&path));
+        fs::create_dir_all(target.parent().unwrap_or(to))
+            .and_then(|()| fs::copy(&path, &target))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }

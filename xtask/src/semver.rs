@@ -14,8 +14,7 @@ const FIXTURE: &str = "target/semver-fixture";
 
 /// Returns what is missing to run the tool.
 pub(crate) fn missing() -> Option<String> {
-    let installed = files::command("cargo").args(["semver-checks", "--version"]).output();
-    (!installed.is_ok_and(|output| output.status.success()))
+    (!files::has_cargo_command("semver-checks"))
         .then(|| "no cargo-semver-checks: cargo install --locked cargo-semver-checks".to_owned())
 }
 
@@ -67,10 +66,7 @@ fn check(folder: &Path, revision: &str) -> std::process::Command {
 
 /// Proves that the tool works with this compiler: it accepts an added function, and finds a removed one.
 pub(crate) fn try_tool() -> Result<(), String> {
-    let folder = files::root().join(FIXTURE);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| format!("{FIXTURE}: {error}"))?;
-    }
+    let folder = files::empty_folder(FIXTURE)?;
     fs::create_dir_all(folder.join("src")).map_err(|error| format!("{FIXTURE}: {error}"))?;
     let git = |arguments: &[&str]| run(files::command("git").current_dir(&folder).args(arguments));
     let library = |functions: &str| write(&folder.join("src/lib.rs"), functions);

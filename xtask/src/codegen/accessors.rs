@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::output::{COMMAND, format};
-use super::source::{SOURCE, Source, between, walk};
+use super::source::{SOURCE, Source, between, rust_files};
 
 /// The folder of the accessors.
 const FOLDER: &str = "crates/kinformer/src/generated";
@@ -24,9 +24,7 @@ pub(super) fn kinds(source: &Source) -> Result<Vec<Kind>, String> {
     let mut kinds: BTreeMap<Kind, BTreeSet<u32>> = BTreeMap::new();
     for minor in &source.minors {
         let root = source.folder.join(format!("v1_{minor}"));
-        let mut paths = Vec::new();
-        walk(&root, &mut paths)?;
-        for path in paths {
+        for path in rust_files(&root)? {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             let module = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
             let module: Vec<&str> = module.iter().filter_map(|part| part.to_str()).collect();
@@ -333,8 +331,7 @@ mod tests {
         let source = Source::find().unwrap();
         let kinds = kinds(&source).unwrap();
         for minor in &source.minors {
-            let mut paths = Vec::new();
-            walk(&source.folder.join(format!("v1_{minor}")), &mut paths).unwrap();
+            let paths = rust_files(&source.folder.join(format!("v1_{minor}"))).unwrap();
             let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
             let listable: usize =
                 texts.map(|text| text.matches("impl crate::ListableResource for").count()).sum();

@@ -21,7 +21,7 @@ use std::fs;
 use crate::contract::fail;
 use crate::files;
 use messages::Messages;
-use output::difference;
+use output::COMMAND;
 use source::Source;
 
 #[derive(clap::Args)]
@@ -74,7 +74,7 @@ fn problems(messages: Option<&Messages>) -> Result<Vec<String>, String> {
         stale(&files)?.iter().map(|path| format!("{path}:1: not generated; remove it")).collect();
     for (path, text) in &files {
         let Some(text) = text else { continue };
-        problems.extend(difference(&files::read(path).unwrap_or_default(), text, path));
+        problems.extend(files::difference(&files::read(path).unwrap_or_default(), text, path, COMMAND));
     }
     problems.extend(registry::problems(&source)?);
     Ok(problems)
@@ -100,23 +100,11 @@ fn generate(source: &Source, messages: Option<&Messages>) -> Result<Files, Strin
 fn stale(expected: &Files) -> Result<Vec<String>, String> {
     let mut paths = Vec::new();
     for folder in FOLDERS {
-        walk(folder, &mut paths)?;
+        let all = files::below(&files::root().join(folder), |_| true)?;
+        paths.extend(all.iter().map(|path| files::from_root(path)));
     }
     paths.retain(|path| !expected.contains_key(path));
     Ok(paths)
-}
-
-/// Returns all files below a folder of the workspace.
-fn walk(folder: &str, paths: &mut Vec<String>) -> Result<(), String> {
-    let entries = fs::read_dir(files::root().join(folder)).map_err(|error| format!("{folder}: {error}"))?;
-    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        let path = format!("{folder}/{name}");
-        match files::root().join(&path).is_dir() {
-            true => walk(&path, paths)?,
-            false => paths.push(path),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

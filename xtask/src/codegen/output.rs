@@ -1,4 +1,4 @@
-//! Formatting and comparing generated files.
+//! Formatting generated files.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,15 +7,6 @@ use crate::files;
 
 /// The command that generates the files.
 pub(super) const COMMAND: &str = "cargo xtask codegen";
-
-/// Reports the first line in which a file differs from the expected text.
-pub(super) fn difference(committed: &str, expected: &str, path: &str) -> Option<String> {
-    if committed == expected {
-        return None;
-    }
-    let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
-    Some(format!("{path}:{}: out of date; run `{COMMAND}`", same + 1))
-}
 
 /// Formats code with rustfmt.
 pub(super) fn format(text: &str) -> Result<String, String> {
@@ -41,14 +32,6 @@ pub(super) fn format(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_outdated_file_is_reported_with_its_line() {
-        assert_eq!(difference("a\nb\n", "a\nb\n", "x.rs"), None);
-        let problem = "x.rs:2: out of date; run `cargo xtask codegen`";
-        assert_eq!(difference("a\nc\n", "a\nb\n", "x.rs").as_deref(), Some(problem));
-        assert_eq!(difference("a\n", "a\nb\n", "x.rs").as_deref(), Some(problem));
-    }
 
     #[test]
     fn invalid_rust_is_reported() {

@@ -41,16 +41,10 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Returns all Rust files below a folder.
-pub(super) fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    for name in names(folder)? {
-        let path = folder.join(name);
-        if path.is_dir() {
-            walk(&path, paths)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            paths.push(path);
-        }
-    }
-    Ok(())
+pub(super) fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut paths = files::below(folder, |_| true)?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    Ok(paths)
 }
 
 /// Returns the first text between two others.

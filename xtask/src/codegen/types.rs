@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::output::{COMMAND, format};
-use super::source::{SOURCE, Source, between, walk};
+use super::source::{SOURCE, Source, between, rust_files};
 
 /// The generated file.
 pub(super) const FILE: &str = "crates/wire/tests/it/golden/types.rs";
@@ -12,8 +12,7 @@ pub(super) const FILE: &str = "crates/wire/tests/it/golden/types.rs";
 pub(super) fn render(source: &Source) -> Result<String, String> {
     let minor = source.minors.last().ok_or(format!("{SOURCE} has no version"))?;
     let root = source.folder.join(format!("v1_{minor}"));
-    let mut paths = Vec::new();
-    walk(&root, &mut paths)?;
+    let mut paths = rust_files(&root)?;
     paths.sort();
     let mut arms = Vec::new();
     for path in paths {

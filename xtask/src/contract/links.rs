@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::files::difference;
+
 use super::model::{CONTRACT, Contract, Test, numbered};
 
 /// The generated page.
@@ -72,12 +74,8 @@ impl Linked {
 
     /// Reports the first line in which each file differs from the expected one.
     pub(super) fn differences(&self, contract: &str, page: &str) -> Vec<String> {
-        let difference = |committed: &str, expected: &str, path: &str| {
-            let same = committed.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
-            (committed != expected).then(|| format!("{path}:{}: out of date; run `{COMMAND}`", same + 1))
-        };
-        let contract = difference(contract, &self.contract, CONTRACT);
-        contract.into_iter().chain(difference(page, &self.page, PAGE)).collect()
+        let contract = difference(contract, &self.contract, CONTRACT, COMMAND);
+        contract.into_iter().chain(difference(page, &self.page, PAGE, COMMAND)).collect()
     }
 }
 

@@ -22,8 +22,8 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// Parses lines such as `- Q-07 promise` or `- [Q-07] promise`, one `Finished: O, S, Q` and `Untested: Q-07b`. Also returns the lines
-    /// that do not parse.
+    /// Parses lines such as `- Q-07 promise` or `- [Q-07] promise`, one `Finished: O, S, Q` and `Untested: Q-07b`. Also
+    /// returns the lines that do not parse.
     pub(super) fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut contract, mut problems) = (Self::default(), Vec::new());
         let mut declared = 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cargo_metadata::Package;
 
@@ -25,11 +25,7 @@ const LARGEST: u64 = 256 * 1024;
 pub(crate) fn check() -> Result<(), String> {
     let packages = published()?;
     make(&packages)?;
-    let folder = files::root().join(FOLDER);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
-    }
-    fs::create_dir_all(&folder).map_err(|error| format!("{FOLDER}: {error}"))?;
+    let folder = files::empty_folder(FOLDER)?;
     let mut problems = Vec::new();
     for package in &packages {
         problems.extend(manifest_problems(package));
@@ -73,23 +69,11 @@ fn unpack(package: &Package, folder: &Path) -> Result<(Vec<String>, u64), String
     let target = folder.join(&base);
     // `m`: cargo gives all files one fixed time, by which it would not see that they have changed
     run(files::command("tar").arg("-xmzf").arg(&archive).arg("-C").arg(folder))?;
-    let mut contents = Vec::new();
-    walk(&target, &target, &mut contents)?;
-    Ok((contents, size))
-}
-
-fn walk(root: &Path, folder: &Path, contents: &mut Vec<String>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            walk(root, &path, contents)?;
-        } else {
-            contents.push(path.strip_prefix(root).unwrap_or(&path).display().to_string());
-        }
-    }
+    let paths = files::below(&target, |_| true)?;
+    let path = |path: &PathBuf| path.strip_prefix(&target).unwrap_or(path).display().to_string();
+    let mut contents: Vec<String> = paths.iter().map(path).collect();
     contents.sort();
-    Ok(())
+    Ok((contents, size))
 }
 
 /// Problems of a manifest that crates.io refuses or that its pages show.
