@@ -5,15 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{HOUR, QUEUES};
-use async_trait::async_trait;
-use futures::StreamExt as _;
+use crate::common::{HOUR, Mapped, OfItems, QUEUES};
 use kinformer_core::{KeyRef, Labels, Object, PartId, ResourceVersion, Tombstone};
 use kinformer_processor::{Added, Buffer, Deleted, Event, Updated};
-use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
-    WatchStream,
-};
+use kinformer_reflector::{SourceError, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
 use kinformer_testing::{FakeSource, Item, panics};
@@ -92,41 +87,17 @@ struct Source {
     fuse: Arc<Fuse>,
 }
 
-impl Source {
+impl OfItems for Source {
+    type Thing = Thing;
+
+    fn items(&self) -> &FakeSource<Item> {
+        &self.items
+    }
+
     fn thing(&self, item: &Item) -> Arc<Thing> {
         let labels = [("name".to_owned(), item.name.clone())].into();
         let fuse = item.name.starts_with('b').then(|| self.fuse.clone());
         Arc::new(Thing { item: item.clone(), labels, fuse })
-    }
-}
-
-#[async_trait]
-impl ListerWatcher<Thing> for Source {
-    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
-        let list = self.items.list(options.retyped()).await?;
-        let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
-        Ok(List::new(objects, list.resource_version))
-    }
-
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
-        let (events, source) = (self.items.watch(options).await?, self.clone());
-        let events = events.map(move |event| {
-            Ok(match event? {
-                WatchEvent::Added(item) => WatchEvent::Added(source.thing(&item)),
-                WatchEvent::Modified(item) => WatchEvent::Modified(source.thing(&item)),
-                WatchEvent::Deleted(item) => WatchEvent::Deleted(source.thing(&item)),
-                WatchEvent::Bookmark { version, initial_events_end: true } => {
-                    WatchEvent::initial_events_end(version)
-                }
-                WatchEvent::Bookmark { version, .. } => WatchEvent::bookmark(version),
-                other => panic!("{other:?}"),
-            })
-        });
-        Ok(events.boxed())
-    }
-
-    fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        self.items.watch_list_support()
     }
 }
 
@@ -179,7 +150,7 @@ async fn run_case(case: Case) -> usize {
     let source = Source { items: items.clone(), fuse: fuse.clone() };
     let failures = Arc::new(Mutex::new(Vec::new()));
     let hook = failures.clone();
-    let informer = SharedIndexInformer::builder(source)
+    let informer = SharedIndexInformer::builder(Mapped(source))
         .queue(queue)
         .index("name", IndexFunction::by_label("name"))
         .reflector(move |options| options.watch_list(mode))

@@ -4,15 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{HOUR, QUEUES};
-use async_trait::async_trait;
-use futures::StreamExt as _;
+use crate::common::{HOUR, Mapped, OfItems, QUEUES};
 use kinformer_core::{KeyRef, Object, PartId, ResourceVersion, Transform};
 use kinformer_processor::{Added, Buffer, Event, Updated};
-use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListMode, WatchListSupport, WatchOptions,
-    WatchStream,
-};
+use kinformer_reflector::{SourceError, WatchListMode};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
@@ -64,7 +59,13 @@ struct Source {
     compares: Compares,
 }
 
-impl Source {
+impl OfItems for Source {
+    type Thing = Thing;
+
+    fn items(&self) -> &FakeSource<Item> {
+        &self.items
+    }
+
     /// Two writes have the same version if the name begins with `twice` or `reborn`. With `reborn`, each write also
     /// has another UID.
     fn thing(&self, item: &Item) -> Arc<Thing> {
@@ -77,36 +78,6 @@ impl Source {
             item.value += self.default.load(Ordering::Relaxed);
         }
         Arc::new(Thing { item, version, uid, compares })
-    }
-}
-
-#[async_trait]
-impl ListerWatcher<Thing> for Source {
-    async fn list(&self, options: ListOptions<Thing>) -> Result<List<Thing>, SourceError> {
-        let list = self.items.list(options.retyped()).await?;
-        let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.thing(item))).collect();
-        Ok(List::new(objects, list.resource_version))
-    }
-
-    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<Thing>, SourceError> {
-        let (events, source) = (self.items.watch(options).await?, self.clone());
-        let events = events.map(move |event| {
-            Ok(match event? {
-                WatchEvent::Added(item) => WatchEvent::Added(source.thing(&item)),
-                WatchEvent::Modified(item) => WatchEvent::Modified(source.thing(&item)),
-                WatchEvent::Deleted(item) => WatchEvent::Deleted(source.thing(&item)),
-                WatchEvent::Bookmark { version, initial_events_end: true } => {
-                    WatchEvent::initial_events_end(version)
-                }
-                WatchEvent::Bookmark { version, .. } => WatchEvent::bookmark(version),
-                other => panic!("{other:?}"),
-            })
-        });
-        Ok(events.boxed())
-    }
-
-    fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        self.items.watch_list_support()
     }
 }
 
@@ -124,7 +95,7 @@ impl Running {
         for name in ["defaulted-1", "defaulted-2", "plain-1", "plain-2"] {
             source.items.apply(Item::of(name, 0, 1));
         }
-        let mut builder = SharedIndexInformer::builder(source.clone())
+        let mut builder = SharedIndexInformer::builder(Mapped(source.clone()))
             .queue(queue)
             .reflector(move |options| options.watch_list(mode));
         if transformed {

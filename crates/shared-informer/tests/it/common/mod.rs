@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use futures::StreamExt as _;
 use kinformer_core::{Object, Tombstone};
 use kinformer_processor::{Added, Deleted, Event, Updated};
+use kinformer_reflector::{
+    List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+};
 use kinformer_shared_informer::{Error, QueueKind, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item, reentrant};
 use tokio::sync::watch;
@@ -14,6 +19,50 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const QUEUES: [QueueKind; 3] =
     [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
+
+/// A source whose objects are made of the items of a `FakeSource`.
+pub(crate) trait OfItems: Clone + Send + Sync + 'static {
+    type Thing: Object;
+
+    fn items(&self) -> &FakeSource<Item>;
+
+    /// Returns the object that a list or watch contains for this item.
+    fn thing(&self, item: &Item) -> Arc<Self::Thing>;
+}
+
+/// [`OfItems`] as a source of an informer.
+#[derive(Clone)]
+pub(crate) struct Mapped<S>(pub(crate) S);
+
+#[async_trait]
+impl<S: OfItems> ListerWatcher<S::Thing> for Mapped<S> {
+    async fn list(&self, options: ListOptions<S::Thing>) -> Result<List<S::Thing>, SourceError> {
+        let list = self.0.items().list(options.retyped()).await?;
+        let objects: Vec<_> = list.objects.iter().map(|item| options.exchange(self.0.thing(item))).collect();
+        Ok(List::new(objects, list.resource_version))
+    }
+
+    async fn watch(&self, options: WatchOptions) -> Result<WatchStream<S::Thing>, SourceError> {
+        let (events, source) = (self.0.items().watch(options).await?, self.0.clone());
+        let events = events.map(move |event| {
+            Ok(match event? {
+                WatchEvent::Added(item) => WatchEvent::Added(source.thing(&item)),
+                WatchEvent::Modified(item) => WatchEvent::Modified(source.thing(&item)),
+                WatchEvent::Deleted(item) => WatchEvent::Deleted(source.thing(&item)),
+                WatchEvent::Bookmark { version, initial_events_end: true } => {
+                    WatchEvent::initial_events_end(version)
+                }
+                WatchEvent::Bookmark { version, .. } => WatchEvent::bookmark(version),
+                other => panic!("{other:?}"),
+            })
+        });
+        Ok(events.boxed())
+    }
+
+    fn watch_list_support(&self) -> Option<&WatchListSupport> {
+        self.0.items().watch_list_support()
+    }
+}
 
 pub(crate) type Map = BTreeMap<String, Item>;
 
