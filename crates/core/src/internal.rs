@@ -57,8 +57,15 @@ pub fn drop_contained<V>(value: V) -> Result<(), BoxError> {
 ///
 /// # Errors
 /// The accessors panicked both times.
+#[inline]
 pub fn try_accessors<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
-    contain(&accessors).or_else(|_| contain(&accessors))
+    contain(&accessors).or_else(|_| try_again(&accessors))
+}
+
+/// Separate and without a type parameter for the accessors, so that they are compiled once, in line with the first call.
+#[cold]
+fn try_again<R>(accessors: &dyn Fn() -> R) -> Result<R, BoxError> {
+    contain(accessors)
 }
 
 /// Returns the key of an object for messages; `None` if its accessor panics or the key is invalid.

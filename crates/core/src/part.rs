@@ -207,11 +207,17 @@ impl Versions {
     /// Advances the version of a part, as [`ResourceVersion::advance`] does: sets it to `version` if `version` is newer or
     /// cannot be compared. An unset version changes nothing, nor does the version of a part that does not exist.
     pub fn advance(&mut self, part: PartId, version: &ResourceVersion) {
-        if version.is_unset() || self.all().get(part.index()).is_none_or(|current| current.reaches(version)) {
-            return;
-        }
-        if let Some(current) = self.get_mut(part) {
-            current.clone_from(version);
+        let is_reached = |current: &ResourceVersion| version.is_unset() || current.reaches(version);
+        match &mut self.0 {
+            Repr::One(only) if part.index() == 0 && !is_reached(only) => only.clone_from(version),
+            Repr::Several(versions)
+                if versions.get(part.index()).is_some_and(|current| !is_reached(current)) =>
+            {
+                if let Some(current) = Arc::make_mut(versions).get_mut(part.index()) {
+                    current.clone_from(version);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -127,10 +127,11 @@ impl<T: Object> Indexer<T> {
         if !updates.apply_to(&mut versions) {
             return revision;
         }
-        Arc::make_mut(&mut roots).versions = versions.clone();
+        let reached = self.shared.waiters.reached(&versions);
+        Arc::make_mut(&mut roots).versions = versions;
         drop(roots);
         drop(writer);
-        self.shared.waiters.published(&versions);
+        self.shared.waiters.published(reached);
         revision
     }
 

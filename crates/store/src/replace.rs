@@ -122,12 +122,15 @@ impl<T: Object> Indexer<T> {
             version_updates.apply_to(&mut edit.roots.versions);
             let displaced = list.execute(plan, &mut edit, changes.as_deref_mut());
             let sparse = edit.is_sparse();
-            let (versions, revision) = (after.versions.clone(), after.revision);
-            let replaced = mem::replace(&mut *self.shared.roots.write(), Arc::new(after));
+            let revision = after.revision;
+            let mut roots = self.shared.roots.write();
+            let replaced = mem::replace(&mut *roots, Arc::new(after));
+            let reached = self.shared.waiters.reached(&roots.versions);
+            drop(roots);
             self.release(writer, sparse);
             // The objects of the old state are in `changes` or `displaced`, so only nodes are dropped here.
             drop((before, replaced));
-            self.shared.waiters.published(&versions);
+            self.shared.waiters.published(reached);
             displaced.into_iter().for_each(discard);
             return Ok((list.into_errors(), revision));
         }

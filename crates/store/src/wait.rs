@@ -85,13 +85,17 @@ impl Waiters {
         Self { count: AtomicUsize::new(0), list: Mutex::new(List::default()) }
     }
 
-    /// Called after versions were published and the lock was released.
+    /// Returns the versions if there are waits. The lock under which the versions are published is held.
     ///
-    /// No wake-up is lost: a waiter increments the count before it reads the version, under the same lock that guards
-    /// publication. If it read before the writer published, the lock has made the count visible to the writer; if it
-    /// read after, it has read the new version.
-    pub(crate) fn published(&self, versions: &Versions) {
-        if self.count.load(atomic::Ordering::Relaxed) > 0 {
+    /// No wake-up is lost: a waiter increments the count before it reads the version, under the same lock. If it read
+    /// before this call, the lock has made the count visible here; if it reads after, it reads the new version.
+    pub(crate) fn reached(&self, versions: &Versions) -> Option<Versions> {
+        (self.count.load(atomic::Ordering::Relaxed) > 0).then(|| versions.clone())
+    }
+
+    /// Ends the waits that were for these versions. No lock is held.
+    pub(crate) fn published(&self, reached: Option<Versions>) {
+        if let Some(versions) = reached {
             self.end(|part, wanted| WaitOutcome::of(versions.of(part), wanted));
         }
     }

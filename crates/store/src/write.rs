@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::{iter, mem};
+use std::{mem, slice};
 
 use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
@@ -238,10 +238,10 @@ impl<T: Object> Indexer<T> {
             }
             edit.roots.revision += 1;
             let sparse = edit.is_sparse();
-            let (versions, revision) = (roots.versions.clone(), roots.revision);
+            let (reached, revision) = (self.shared.waiters.reached(&roots.versions), roots.revision);
             drop(roots);
             self.release(writer, sparse);
-            self.shared.waiters.published(&versions);
+            self.shared.waiters.published(reached);
             if reused {
                 values.recycle();
             }
@@ -304,8 +304,13 @@ impl<T: Object> Indexer<T> {
         self.write_one(Delta::Deleted(tombstone.into()))
     }
 
+    /// Applies the delta of one object.
     fn write_one(&self, delta: Delta<T>) -> Result<PartialErrors, crate::Error> {
-        Ok(self.write(iter::once(delta), None, None).errors.require_applied()?)
+        let mut written = Written::default();
+        if let Some(mut entry) = self.prepare(0, delta)? {
+            self.write_batch(slice::from_mut(&mut entry), None, None, &mut written);
+        }
+        Ok(written.errors.require_applied()?)
     }
 
     /// Removes and returns the object with this key. The store's version is unchanged.
@@ -443,8 +448,11 @@ impl<T: Object> Entry<T> {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 let found = try_accessors(|| {
                     let slot = edit.roots.find(hash, object.key());
-                    let stored = slot.and_then(|slot| edit.roots.object(slot));
-                    (slot, stored.is_some_and(|stored| is_late(parts, object, stored)))
+                    let stored = || slot.and_then(|slot| edit.roots.object(slot));
+                    (
+                        slot,
+                        parts.is_divided() && stored().is_some_and(|stored| is_late(parts, object, stored)),
+                    )
                 });
                 match found {
                     Ok((_, true)) => Outcome::Late,
