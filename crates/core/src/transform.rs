@@ -37,6 +37,12 @@ impl<T: Object> Transform<T> {
         })
     }
 
+    /// Returns a transform that passes the result of this one to a function.
+    #[must_use]
+    pub fn and_then(self, next: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static) -> Self {
+        Self::new(move |object| next((self.0)(object)?))
+    }
+
     /// Applies the transform.
     ///
     /// # Errors

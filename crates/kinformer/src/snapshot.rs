@@ -118,7 +118,8 @@ impl<K> Snapshot<K> {
     /// Returns the differences from an earlier snapshot of the same informer: each object that was added, changed or
     /// deleted, once and in no particular order.
     ///
-    /// Takes time proportional to the number of writes in between, independent of the number of objects. For an object
+    /// O(writes in between), plus one comparison of pointers for each 2,048 objects; O(objects) if the informer released
+    /// memory in between, because most of its objects were gone. For an object
     /// that was written several times, the difference has the first and the last state; an object that was added and
     /// deleted again is left out. In snapshots of metadata, an object is unchanged if the only difference is that the
     /// whole object is now fetched at the same version.

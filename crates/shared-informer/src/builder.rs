@@ -304,10 +304,10 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             .build()
             .map_err(|source| Error::Indexers { informer: name.clone(), source: Arc::new(source) })?;
         let indexer = Arc::new(indexer);
-        // Stored objects have passed the transform and must not pass it again.
-        let exchange = match transform {
-            None => reuse::exchange(indexer.clone()),
-            Some(_) => Exchange::none(),
+        // Stored objects have passed the transform and must not pass it again, so its results are exchanged.
+        let (exchange, transform) = match transform {
+            None => (reuse::exchange(indexer.clone()), None),
+            Some(transform) => (Exchange::none(), Some(reuse::exchange_results(transform, indexer.clone()))),
         };
         let awaited = Arc::new(Awaited::new(parts.count()));
         let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound, parts });

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kinformer_core::Object;
 use kinformer_core::internal::try_accessors;
+use kinformer_core::{Object, Transform};
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
 
@@ -12,18 +12,28 @@ use crate::same::is_same_version;
 /// Returns an exchange of unchanged objects for those of the store, so that a relist takes memory only for changed
 /// objects.
 pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
-    Exchange::new(move |object| known(&store, object))
+    Exchange::new(move |object| known(&store, object, |same| same != Some(false)))
+}
+
+/// Returns the transform with an exchange of its unchanged results. The result at one version may depend on more than
+/// the object, so the contents must be known to be the same.
+pub(crate) fn exchange_results<T: Object>(transform: Transform<T>, store: Arc<Indexer<T>>) -> Transform<T> {
+    transform.and_then(move |object| Ok(known(&store, object, |same| same == Some(true))))
 }
 
 /// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
 /// can be known to be the same: the versions of other sources may prove less than those of an API server.
-fn known<T: Object>(store: &Indexer<T>, object: Arc<T>) -> Arc<T> {
+fn known<T: Object>(
+    store: &Indexer<T>,
+    object: Arc<T>,
+    is_same_content: impl Fn(Option<bool>) -> bool,
+) -> Arc<T> {
     let known = try_accessors(|| {
         let known = store.get(object.key())?;
         let same = Arc::ptr_eq(&known, &object)
             || object.uid().is_some()
                 && is_same_version(&*known, &*object)
-                && known.has_same_content(&object) != Some(false);
+                && is_same_content(known.has_same_content(&object));
         same.then_some(known)
     });
     // An object whose accessor panics is left out when it is stored.
