@@ -132,7 +132,8 @@ impl SharedInformerFactory {
     /// Returns an informer builder with the options of the factory that apply to every informer, whatever its source:
     /// name, cluster, resync period, reflector, error hook and grace period. Options of single resources, such as
     /// transforms and dropped fields, and options of Kubernetes requests, such as namespaces and the encoding, belong
-    /// to the source and are not applied.
+    /// to the source and are not applied, nor is the [queue](crate::SharedInformerFactoryBuilder::queue), which has the
+    /// type of the objects.
     pub fn builder_for<T: Object>(
         &self,
         source: impl ListerWatcher<T> + 'static,

@@ -208,7 +208,7 @@ impl SharedInformerFactoryBuilder {
         self
     }
 
-    /// Sets the kind of queue between the reflectors and the store of each informer.
+    /// Sets the kind of queue between the reflectors and the store of each informer of Kubernetes objects.
     pub fn queue(self, queue: QueueKind) -> Self {
         self.queue_with(move |parts| queue.build(parts))
     }

@@ -56,7 +56,8 @@ impl<K> Snapshot<K> {
         self.state.resource_versions()
     }
 
-    /// The revision of the store. Of two snapshots of one store, the later one has the higher revision.
+    /// The revision of the store. It increases with each write of objects: two snapshots of one informer with the same
+    /// revision have the same objects, and one with a higher revision is later.
     pub fn revision(&self) -> u64 {
         self.state.revision()
     }

@@ -64,7 +64,8 @@ impl<T: Object> Snapshot<T> {
         &self.roots.versions
     }
 
-    /// Returns the revision of this state: the number of writes that the store had published. A change is included in
+    /// Returns the revision of this state: the number of writes of objects that the store had published. Bookmarks and
+    /// added indexes are not counted, so two snapshots of one revision have the same objects. A change is included in
     /// this state if its [`Applied::revision`](crate::Applied::revision) is not greater.
     pub fn revision(&self) -> u64 {
         self.roots.revision

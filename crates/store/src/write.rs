@@ -319,9 +319,10 @@ impl<T: Object> Indexer<T> {
         let hash = hash_key(&self.hasher, key);
         let mut writer = self.writer.lock();
         let mut roots = self.shared.roots.write();
+        let slot = roots.find(hash, key)?;
         let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
         edit.roots.revision += 1;
-        let old = edit.roots.find(hash, key).and_then(|slot| edit.remove(hash, slot));
+        let old = edit.remove(hash, slot);
         let sparse = edit.is_sparse();
         drop(roots);
         self.release(writer, sparse);

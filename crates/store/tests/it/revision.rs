@@ -6,9 +6,9 @@ use crate::common::{key, pod};
 use kinformer_core::{
     Change, Delta, DeltaType, Deltas, Object, Replacement, Tombstone, VersionUpdate, VersionUpdates,
 };
-use kinformer_store::Indexer;
+use kinformer_store::{IndexFunction, Indexer};
 
-/// A snapshot includes a change if it has the revision of the change or a later one.
+/// A snapshot includes a change if it has the revision of the change or a later one. Only writes of objects are counted.
 #[test]
 fn snapshots_include_changes_by_revision() {
     let indexer = Arc::new(Indexer::new());
@@ -27,7 +27,15 @@ fn snapshots_include_changes_by_revision() {
     let third = indexer.apply(Delta::ReplacedAll(Box::new(Replacement::new(vec![pod("a/3").arc()], "7"))));
     assert!(third.revision > second.revision);
     indexer.delete_by_key(("a", "3")).unwrap();
-    assert!(reader.snapshot().revision() > third.revision);
+    let last = reader.snapshot().revision();
+    assert!(last > third.revision);
+
+    // These do not change objects.
+    assert!(indexer.delete_by_key(("a", "3")).is_none());
+    indexer.bookmark(9u64);
+    let by_all = IndexFunction::new(|_, values| values.push("all"));
+    indexer.add_indexers([("all", by_all)]).unwrap().into_result().unwrap();
+    assert_eq!(reader.snapshot().revision(), last);
 }
 
 // contract: S-21a, S-21b, S-21c

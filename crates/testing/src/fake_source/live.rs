@@ -50,7 +50,6 @@ struct State<T> {
     bookmarks: u64,
     list_errors: VecDeque<SourceError>,
     watch_errors: VecDeque<SourceError>,
-    probe_errors: VecDeque<SourceError>,
     /// The version to report for the next event instead of its own.
     wrong_version: Option<u64>,
     close_error: Option<fn() -> SourceError>,
@@ -112,7 +111,6 @@ impl<T: Versioned> FakeSource<T> {
             bookmarks: 0,
             list_errors: VecDeque::new(),
             watch_errors: VecDeque::new(),
-            probe_errors: VecDeque::new(),
             wrong_version: None,
             close_error: None,
             faults: Faults::default(),
@@ -283,11 +281,6 @@ impl<T: Versioned> FakeSource<T> {
     /// Makes the next watch fail; several errors are queued.
     pub fn fail_next_watch(&self, error: SourceError) {
         self.server.state.lock().watch_errors.push_back(error);
-    }
-
-    /// Makes the next request for the newest version fail; several errors are queued.
-    pub fn fail_next_probe(&self, error: SourceError) {
-        self.server.state.lock().probe_errors.push_back(error);
     }
 
     /// Returns the version of the server.
@@ -572,10 +565,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         let mut state = self.server.state.lock();
         state.probes += 1;
-        match state.probe_errors.pop_front() {
-            Some(error) => Err(error),
-            None => Ok(Some(state.version.into())),
-        }
+        Ok(Some(state.version.into()))
     }
 
     fn probe_budget(&self) -> Option<&ProbeBudget> {
