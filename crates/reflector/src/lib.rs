@@ -102,7 +102,6 @@ mod consistency;
 mod contained;
 mod error;
 mod event;
-mod healing;
 mod initial_list;
 mod lister_watcher;
 mod machine;
@@ -115,8 +114,7 @@ mod request_limit;
 mod spans;
 mod state;
 mod stream;
-mod unreadable;
-mod watch;
+mod unidentified;
 
 // What users of this crate need of other crates.
 #[doc(no_inline)]

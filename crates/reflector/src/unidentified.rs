@@ -10,13 +10,13 @@ use crate::{DecodeError, SourceError};
 const DESCRIBED: usize = 10;
 
 /// Returns the error of an event that may concern any object; `None` if the event has a key and a type.
-pub(crate) fn broken(event: &DecodeError) -> Option<SourceError> {
+pub(crate) fn unidentified_event(event: &DecodeError) -> Option<SourceError> {
     let is_broken = event.key.is_none() || event.event_type.is_none();
     is_broken.then(|| SourceError::BrokenEvent { source: Box::new(event.clone()) })
 }
 
 /// Removes the objects without a readable key from a list. Returns their number and the first of them.
-pub(crate) fn take_unreadable<T: Object>(list: &mut FullList<T>) -> (usize, Vec<DecodeError>) {
+pub(crate) fn take_unidentified<T: Object>(list: &mut FullList<T>) -> (usize, Vec<DecodeError>) {
     let mut bad_positions: Vec<_> = list.undecodable.iter().filter_map(|error| error.position).collect();
     bad_positions.sort_unstable();
     let mut unreadable = Vec::new();

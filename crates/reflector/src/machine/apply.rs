@@ -1,0 +1,132 @@
+//! Applies one event of a watch.
+
+use std::time::Duration;
+
+use kinformer_core::internal::try_accessors;
+use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
+
+use crate::machine::Machine;
+use crate::machine::sink::SinkOutcome;
+use crate::probe::went_back;
+use crate::state::count;
+use crate::unidentified::unidentified_event;
+use crate::{DecodeError, EventType, SourceError, StopReason, WatchEvent};
+
+/// The request and the progress of a watch.
+pub(super) struct Progress {
+    /// The version after which the watch was requested.
+    pub(super) requested: ResourceVersion,
+    /// The requested duration.
+    pub(super) timeout: Duration,
+    pub(super) events: u64,
+    /// Whether the last version has moved.
+    pub(super) moved: bool,
+    /// Whether the initial events are over. They describe the state at the start, in no particular order.
+    pub(super) past_initial: bool,
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    /// Delivers one event to the sink. The last version moves only after the sink has taken it.
+    pub(super) fn apply(
+        &mut self,
+        event: WatchEvent<T>,
+        progress: &mut Progress,
+    ) -> Result<SinkOutcome, StopReason> {
+        count(&self.shared.counters.events);
+        progress.events = progress.events.saturating_add(1);
+        let may_be_initial = may_be_initial(&event);
+        let version = match try_accessors(|| version_of(&event)) {
+            Ok(version) => version,
+            // As with an object that does not decode, its known state stays.
+            Err(source) => {
+                self.report_skipped(SourceError::Panic { operation: "resource_version", source });
+                return Ok(SinkOutcome::LeftOut);
+            }
+        };
+        // A watch with initial events was requested at no version or at 0, and no version is below these.
+        if let Some(error) = went_back(&progress.requested, &version) {
+            return Ok(SinkOutcome::Refused(error));
+        }
+        let mut outcome = match event {
+            WatchEvent::Added(object) => self.deliver("add", Delta::Added(object))?,
+            WatchEvent::Modified(object) => self.deliver("update", Delta::Updated(object))?,
+            WatchEvent::Deleted(object) => {
+                self.deliver("delete", Delta::Deleted(Tombstone::FinalState(object)))?
+            }
+            WatchEvent::Bookmark { .. } => {
+                count(&self.shared.counters.bookmarks);
+                self.deliver_bookmark(version.clone())?
+            }
+            WatchEvent::Undecodable(error) => self.deliver_undecodable(error)?,
+            WatchEvent::Unexpected { what, .. } => {
+                self.unexpected(what);
+                SinkOutcome::LeftOut
+            }
+        };
+        progress.past_initial |= !may_be_initial;
+        if matches!(outcome, SinkOutcome::LeftOut) && progress.past_initial && !version.is_unset() {
+            // The sink received no object of this version but must reach the version.
+            outcome = self.deliver_bookmark(version.clone())?;
+        }
+        if matches!(outcome, SinkOutcome::Applied | SinkOutcome::LeftOut) && progress.past_initial {
+            progress.moved |= self.advance_version(version);
+        }
+        Ok(outcome)
+    }
+
+    /// Reports an event with an object that could not be decoded. Only a deletion is delivered: it needs no state.
+    fn deliver_undecodable(&self, error: DecodeError) -> Result<SinkOutcome, StopReason> {
+        count(&self.shared.counters.decode_errors);
+        if let Some(unidentified) = unidentified_event(&error) {
+            return Ok(SinkOutcome::Refused(unidentified));
+        }
+        let outcome = match (&error.key, error.event_type) {
+            (Some(key), Some(EventType::Deleted)) => {
+                let tombstone = Tombstone::final_state_unknown(key.clone(), None);
+                self.deliver("delete", Delta::Deleted(tombstone))?
+            }
+            _ => SinkOutcome::LeftOut,
+        };
+        self.report_skipped(SourceError::Undecodable(error));
+        // A tombstone without a state carries no version: a bookmark must follow.
+        Ok(if matches!(outcome, SinkOutcome::Applied) { SinkOutcome::LeftOut } else { outcome })
+    }
+
+    fn deliver_bookmark(&self, version: ResourceVersion) -> Result<SinkOutcome, StopReason> {
+        self.deliver("bookmark", Delta::bookmark(version))
+    }
+
+    /// Advances the last version and returns whether it moved. It never moves back: the next watch would deliver events
+    /// again.
+    fn advance_version(&mut self, version: ResourceVersion) -> bool {
+        let back = self.version.compare(&version).is_some_and(std::cmp::Ordering::is_ge);
+        if version.is_unset() || back {
+            return false;
+        }
+        self.version = version.clone();
+        self.shared.set_version(version);
+        true
+    }
+}
+
+/// Returns whether an event may belong to the initial events of a watch.
+fn may_be_initial<T>(event: &WatchEvent<T>) -> bool {
+    match event {
+        WatchEvent::Added(_) => true,
+        WatchEvent::Undecodable(error) => error.event_type.is_none_or(|event| event == EventType::Added),
+        _ => false,
+    }
+}
+
+fn version_of<T: Object>(event: &WatchEvent<T>) -> ResourceVersion {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            object.resource_version()
+        }
+        WatchEvent::Bookmark { version, .. } => version.clone(),
+        // An unidentified event proves nothing about versions.
+        WatchEvent::Undecodable(error) if unidentified_event(error).is_some() => ResourceVersion::UNSET,
+        WatchEvent::Undecodable(error) => error.resource_version.clone(),
+        WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The step of a list.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
+
+use crate::machine::{Machine, Step};
+use crate::pager::{FullList, PAGE_SIZE, Pager};
+use crate::probe::went_back;
+use crate::state::count;
+use crate::unidentified::take_unidentified;
+use crate::{ListOptions, Recovery, ReflectorState, SourceError, StopReason};
+
+/// The reason of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListReason {
+    /// There is no version yet, or no watch can continue from it.
+    NoWatchPossible,
+    /// The last list was incomplete. The watch can continue from its last version.
+    RepeatIncomplete,
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(super) async fn list(&mut self, reason: ListReason) -> Result<Step<T>, StopReason> {
+        if self.synced {
+            count(&self.shared.counters.relists);
+        }
+        let version = self.list_version();
+        let any_state = version == ResourceVersion::number(0);
+        let mut list = match self.request_list(version).await? {
+            Ok(list) => list,
+            Err(error) if reason == ListReason::RepeatIncomplete => {
+                return Ok(self.repeated_list_failed(error));
+            }
+            Err(error) => return Ok(self.list_failed(error)),
+        };
+        self.paged |= any_state && list.paged;
+        if self.watch_list_maybe_unsupported {
+            self.refuse_watch_list();
+        }
+        let (unreadable, first) = take_unidentified(&mut list);
+        self.shared.counters.decode_errors.fetch_add(unreadable as u64, Ordering::Relaxed);
+        let undelivered: Vec<_> = list.undecodable.iter().filter_map(|e| e.key.clone()).collect();
+        for error in list.undecodable {
+            count(&self.shared.counters.decode_errors);
+            self.report_skipped(SourceError::Undecodable(error));
+        }
+        if unreadable > 0 {
+            // Before the list is applied, so that the reflector is never seen synced without reporting it.
+            self.list_is_incomplete(unreadable, first);
+        }
+        // A second incomplete list adds nothing to the events of the watch, and applying it would lose the deletions
+        // between the last event and the list. But a watch cannot continue from a version that the server does not
+        // have.
+        let can_continue =
+            !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
+        let is_applied = unreadable == 0 || reason == ListReason::NoWatchPossible || !can_continue;
+        if is_applied {
+            let replacement = Replacement::new(list.objects, list.resource_version);
+            let replacement = replacement.undelivered(undelivered).unreadable(unreadable);
+            if let Some(failed) = self.replace(replacement).await? {
+                return Ok(failed);
+            }
+        }
+        Ok(Step::Watch(None))
+    }
+
+    /// Returns the version that a list requests: `0` for any state, unset for the newest.
+    ///
+    /// Follows client-go 1.37 (`relistResourceVersion`).
+    fn list_version(&self) -> ResourceVersion {
+        if self.version_unavailable {
+            ResourceVersion::UNSET
+        } else if self.version.is_unset() {
+            ResourceVersion::number(0)
+        } else {
+            self.version.clone()
+        }
+    }
+
+    /// Requests a list, page by page, and checks its version.
+    async fn request_list(
+        &self,
+        version: ResourceVersion,
+    ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
+        let any_state = version == ResourceVersion::number(0);
+        let limit = match self.options.page_size {
+            Some(size) => Some(size),
+            None if self.paged || any_state || version.is_unset() => Some(PAGE_SIZE),
+            None => None,
+        };
+        self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
+        let pager = self.pager();
+        let requested = version.clone();
+        let list =
+            self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at_version(version) })).await?;
+        Ok(list.and_then(|list| {
+            if let Some(error) = went_back(&requested, &list.resource_version) {
+                return Err(error);
+            }
+            self.has_version(&list.resource_version).map(|()| list)
+        }))
+    }
+
+    pub(super) fn pager(&self) -> Pager<'_, T> {
+        let Self { source, shared, options, exchange, .. } = self;
+        Pager { source: &**source, shared, options, exchange }
+    }
+
+    /// Checks that a list has a version if an earlier one had.
+    pub(super) fn has_version(&self, version: &ResourceVersion) -> Result<(), SourceError> {
+        match version.is_unset() && !self.version.is_unset() {
+            true => Err(SourceError::MissingVersion { last: self.version.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn list_failed(&mut self, error: SourceError) -> Step<T> {
+        self.watch_list_maybe_unsupported = false;
+        if error.is_version_unavailable() && !self.version_unavailable {
+            self.version_unavailable = true;
+            self.report(error, Recovery::Relist, Duration::ZERO);
+            return Step::List;
+        }
+        self.fail(error, Recovery::Relist)
+    }
+}

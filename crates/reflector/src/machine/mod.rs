@@ -1,0 +1,154 @@
+//! The state machine of a reflector: its data, and the steps it consists of.
+//!
+//! `run.rs` performs one step after the other. A step is in `list.rs`, `watch_list.rs` or `watch.rs`; each returns the
+//! next step. The steps use what is below them: `replace.rs` and `apply.rs` (a list, an event), `recovery.rs` (the step
+//! after a watch), `incomplete_list.rs`, `resync.rs`, `requests.rs` (opening a watch, the limit on requests), `sink.rs`,
+//! `report.rs` (failures) and `wait.rs`.
+//!
+//! # Words
+//!
+//! * *Synced*: the sink has applied its first list. client-go's `HasSynced`.
+//! * *Relist*: each list or watch-list after the first. It replaces the contents of the sink.
+//! * *Resync*: the sink delivers all its objects to the handlers again. The source receives no request.
+//! * *Progress*: a watch makes progress if it moves the last version.
+//! * *Undecodable*: an object whose key is known, but which cannot be decoded. It is reported and left out.
+//! * *Unidentified*: an object whose key is unknown, or an event without a known key or type. It may be any object.
+//! * *Incomplete list*: a list with an unidentified object. It deletes nothing, and is repeated until a list is complete.
+
+mod apply;
+mod incomplete_list;
+mod list;
+mod recovery;
+mod replace;
+mod report;
+mod requests;
+mod resync;
+mod run;
+mod sink;
+mod wait;
+mod watch;
+mod watch_list;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinformer_core::{Object, ResourceVersion, Sink};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Span;
+
+use crate::backoff::RunningBackoff;
+use crate::probe::Probing;
+use crate::request_limit::RequestWindow;
+use crate::state::Shared;
+use crate::stream::OpenWatch;
+use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
+
+/// The number of watches without progress or failed watch-lists in a row after which the reflector lists. Errors that
+/// prove that no request was processed (connection refused, 429) do not count: they are retried forever.
+const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
+/// Longer than any wait, and short enough to be added to any instant.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+pub(crate) struct Machine<T: Object, S> {
+    source: Arc<dyn ListerWatcher<T>>,
+    sink: S,
+    /// Replaces objects of lists and watch-lists by the equal ones that the sink has already, which saves their memory.
+    exchange: Exchange<T>,
+    options: ReflectorOptions,
+    shared: Arc<Shared>,
+    cancel: CancellationToken,
+    backoff: RunningBackoff,
+    /// The backoff of the lists that repeat an incomplete one, separate so that they do not lengthen the delays of watches
+    /// that fail meanwhile.
+    incomplete_list_backoff: RunningBackoff,
+    /// The last version: the sink has everything up to it.
+    version: ResourceVersion,
+    /// Whether the server no longer has `version`: the next list requests the newest.
+    version_unavailable: bool,
+    /// The version that the last watch requested when it ended as expired.
+    expired_at: Option<ResourceVersion>,
+    /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
+    /// piece.
+    paged: bool,
+    /// The number of consecutive watches without progress and failed watch-lists.
+    tries_without_progress: u32,
+    /// The number of consecutive failures of any kind.
+    failures: u32,
+    /// The times of the first and the last of a series of internal errors.
+    internal_errors: Option<(Instant, Instant)>,
+    /// The time of the next resync, if there are any.
+    resync_at: Option<Instant>,
+    /// Whether the last watch-list failed with an error that does not say whether the server lacks watch-lists or fails
+    /// in general. If the list that follows succeeds, watch-lists count as unsupported.
+    watch_list_maybe_unsupported: bool,
+    /// Whether the sink has applied its first list.
+    synced: bool,
+    requests: RequestWindow,
+    probing: Probing,
+    /// The number of consecutive watches that ended at once without an error.
+    very_short: u32,
+    /// Whether the next watch continues an earlier one.
+    is_restart: bool,
+    /// The version after which the last watch received an unidentified event.
+    unidentified_event_at: Option<ResourceVersion>,
+    /// The time at which the last list is repeated, if it was incomplete.
+    repeat_at: Option<Instant>,
+    /// The span of the current list or watch.
+    span: Span,
+}
+
+/// A step of the machine. Each returns the next one.
+enum Step<T: Object> {
+    /// A watch-list where it is possible, else a list.
+    WatchListOrList,
+    List,
+    /// A list that follows an incomplete list and may be complete.
+    RepeatIncompleteList,
+    /// `Some` continues a watch-list that is open already.
+    Watch(Option<OpenWatch<T>>),
+    BackOff {
+        delay: Duration,
+        next: NextRequest,
+    },
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(crate) fn new(
+        source: Arc<dyn ListerWatcher<T>>,
+        sink: S,
+        exchange: Exchange<T>,
+        options: ReflectorOptions,
+        shared: Arc<Shared>,
+        cancel: CancellationToken,
+    ) -> Self {
+        let budget = source.probe_budget().cloned().unwrap_or_default();
+        Self {
+            source,
+            sink,
+            exchange,
+            requests: RequestWindow::new(options.request_limit),
+            probing: Probing::new(budget),
+            very_short: 0,
+            backoff: options.backoff.start(),
+            incomplete_list_backoff: options.backoff.start(),
+            options,
+            shared,
+            cancel,
+            version: ResourceVersion::UNSET,
+            version_unavailable: false,
+            expired_at: None,
+            paged: false,
+            tries_without_progress: 0,
+            failures: 0,
+            internal_errors: None,
+            resync_at: None,
+            watch_list_maybe_unsupported: false,
+            synced: false,
+            is_restart: false,
+            unidentified_event_at: None,
+            repeat_at: None,
+            span: Span::none(),
+        }
+    }
+}

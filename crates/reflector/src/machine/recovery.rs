@@ -1,0 +1,153 @@
+//! Chooses the step after a watch.
+
+use std::time::Duration;
+
+use kinformer_core::{Error, Object, Sink};
+use tokio::time::Instant;
+
+use crate::backoff::lengthened;
+use crate::machine::apply::Progress;
+use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::state::count;
+use crate::{NextRequest, Recovery, SourceError, StopReason};
+
+/// A watch that ends sooner and delivered nothing new counts as very short.
+const VERY_SHORT: Duration = Duration::from_secs(1);
+/// The longest delay before a watch is reopened that ended without an error. The delay is random, so that the clients
+/// of a restarted server do not all return together.
+const REOPEN_WITHIN: Duration = Duration::from_millis(500);
+/// The tolerance for the end of a watch: the source measures its duration in whole seconds and from another moment.
+const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
+/// The time without an internal error after which a new series of internal errors starts.
+const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
+
+/// The end of a watch.
+pub(super) enum WatchEnd {
+    /// The source ended the stream without an error.
+    Closed,
+    Failed(SourceError),
+    /// The sink had no room for an event, which must be delivered again.
+    NoRoom(Error),
+    /// The sink failed to resync; the watch itself did not fail.
+    Resync(SourceError),
+    /// The sink panicked; its contents are unknown.
+    SinkPanicked(SourceError),
+    /// The last list was incomplete, and the next one is due.
+    RepeatDue,
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    /// Counts the end of a watch and returns the next step.
+    pub(super) async fn step_after(
+        &mut self,
+        end: WatchEnd,
+        lasted: Duration,
+        progress: &Progress,
+    ) -> Result<Step<T>, StopReason> {
+        let delivered = progress.moved || (progress.events > 0 && self.version.is_unset());
+        // A failed watch does not count as alive for its duration: a connection may take long to fail.
+        let alive = delivered || (matches!(end, WatchEnd::Closed) && lasted >= VERY_SHORT);
+        if alive {
+            self.reset_failures();
+        }
+        let very_short = matches!(end, WatchEnd::Closed) && lasted < VERY_SHORT;
+        self.very_short = if very_short { self.very_short.saturating_add(1) } else { 0 };
+        let in_time = matches!(end, WatchEnd::Closed) && lasted + TIMEOUT_GRAIN >= progress.timeout;
+        if !in_time && matches!(end, WatchEnd::Closed | WatchEnd::Failed(_)) {
+            self.probing.want();
+        }
+        Ok(match end {
+            WatchEnd::Closed if alive && self.very_short < MAX_TRIES_WITHOUT_PROGRESS => {
+                Step::BackOff { delay: lengthened(Duration::ZERO, REOPEN_WITHIN), next: NextRequest::Watch }
+            }
+            WatchEnd::Closed => {
+                count(&self.shared.counters.very_short_watches);
+                let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
+                self.fail(SourceError::VeryShortWatch { lasted, events: progress.events }, recovery)
+            }
+            WatchEnd::NoRoom(source) => {
+                self.wait_for_room().await?;
+                self.fail(SourceError::Sink { operation: "watch", source }, Recovery::Rewatch)
+            }
+            WatchEnd::Resync(error) => self.fail(error, Recovery::Rewatch),
+            WatchEnd::SinkPanicked(error) => self.fail(error, Recovery::Relist),
+            WatchEnd::RepeatDue => Step::RepeatIncompleteList,
+            WatchEnd::Failed(error) => {
+                if matches!(error, SourceError::WatchStalled { .. }) {
+                    count(&self.shared.counters.stalled_watches);
+                }
+                let recovery = self.recovery(&error);
+                self.fail(error, recovery)
+            }
+        })
+    }
+
+    /// Chooses the recovery from an error: a list only if another watch cannot repair it.
+    fn recovery(&mut self, error: &SourceError) -> Recovery {
+        if error.is_expired() {
+            // After a second expiry at one version, a list at that version could return the same version again: the
+            // newest state is requested instead.
+            self.version_unavailable |= self.expired_at.as_ref() == Some(&self.version);
+            self.expired_at = Some(self.version.clone());
+            return Recovery::Relist;
+        }
+        if error.is_too_large_resource_version() || matches!(error, SourceError::VersionsWentBack { .. }) {
+            self.version_unavailable = true;
+            return Recovery::Relist;
+        }
+        match error {
+            SourceError::BrokenEvent { .. } => return self.after_unidentified_event(),
+            // The answer does not come from the API: another watch would fail as well.
+            SourceError::ContentType { .. } => return Recovery::Relist,
+            _ => {}
+        }
+        let status = error.status();
+        let not_found = status.is_some_and(|status| status.code == 404 || status.reason == "NotFound");
+        if error.is_store_read_error() || not_found {
+            return Recovery::Relist;
+        }
+        if error.is_connection_refused() || error.is_too_many_requests() {
+            return Recovery::Rewatch;
+        }
+        if error.is_internal() {
+            return self.after_internal_error();
+        }
+        self.rewatch_or_relist()
+    }
+
+    /// Chooses the recovery from an unidentified event. Another watch delivers an event that was damaged in transit. If
+    /// the event after one version is unidentified twice, the server itself cannot send it, and only a list helps.
+    pub(super) fn after_unidentified_event(&mut self) -> Recovery {
+        if self.unidentified_event_at.take_if(|version| *version == self.version).is_some() {
+            return Recovery::Relist;
+        }
+        self.unidentified_event_at = Some(self.version.clone());
+        Recovery::Rewatch
+    }
+
+    /// Watches again within the window after the first internal error, then relists.
+    ///
+    /// Follows client-go 1.37 (`RetryWithDeadline`).
+    fn after_internal_error(&mut self) -> Recovery {
+        let now = Instant::now();
+        let recent = self.internal_errors.filter(|(_, last)| now - *last < INTERNAL_ERRORS_FORGOTTEN);
+        let first = recent.map_or(now, |(first, _)| first);
+        let window = self.options.internal_error_window;
+        if !window.is_zero() && now - first <= window {
+            self.internal_errors = Some((first, now));
+            return Recovery::Rewatch;
+        }
+        self.internal_errors = None;
+        Recovery::Relist
+    }
+
+    /// Watches again, because the version may still be valid, and relists after several tries without progress.
+    fn rewatch_or_relist(&mut self) -> Recovery {
+        self.tries_without_progress = self.tries_without_progress.saturating_add(1);
+        if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS {
+            return Recovery::Rewatch;
+        }
+        self.tries_without_progress = 0;
+        Recovery::Relist
+    }
+}

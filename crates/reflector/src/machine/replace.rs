@@ -1,0 +1,78 @@
+//! Replaces the contents of the sink by a list.
+
+use kinformer_core::internal::contain;
+use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
+
+use crate::consistency;
+use crate::machine::{Machine, Step};
+use crate::options::ConsistencyCheck;
+use crate::spans;
+use crate::state::count;
+use crate::{ListOptions, NextRequest, Recovery, SourceError, StopReason, VersionMatch};
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    /// Replaces the content of the sink by a list, complete or not. Returns the next step only if that failed.
+    pub(super) async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
+        // Read before the source can complete another list, such as that of the consistency check.
+        let list = list.epoch(self.source.list_epoch());
+        if self.options.consistency_check == ConsistencyCheck::On {
+            self.check_consistency(&list).await?;
+        }
+        self.wait_for_room().await?;
+        let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
+        let objects = list.objects.len();
+        drop(self.shared.take_relist_request());
+        let deltas = Delta::ReplacedAll(Box::new(list)).into();
+        match contain(|| self.sink.apply(deltas)) {
+            Ok(Ok(errors)) => self.report_errors("replace", errors),
+            Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
+            Ok(Err(source)) => {
+                count(&self.shared.counters.sink_problems);
+                let error = SourceError::Sink { operation: "replace", source };
+                return Ok(Some(self.fail(error, Recovery::Relist)));
+            }
+            Err(source) => {
+                let error = SourceError::Panic { operation: "replace", source };
+                return Ok(Some(self.fail(error, Recovery::Relist)));
+            }
+        }
+        count(&self.shared.counters.replaces);
+        spans::listed(&self.span, objects, &version);
+        self.version = version.clone();
+        self.version_unavailable = false;
+        self.probing.listed();
+        self.is_restart = false;
+        self.shared.set_version(version);
+        if is_complete {
+            self.list_is_complete();
+        }
+        if !self.synced {
+            self.synced = true;
+            self.schedule_resync();
+            self.shared.set_synced();
+        }
+        Ok(None)
+    }
+
+    async fn check_consistency(&mut self, list: &Replacement<T>) -> Result<(), StopReason> {
+        let version = &list.resource_version;
+        if version.is_unset() || *version == ResourceVersion::number(0) {
+            return Ok(());
+        }
+        self.admit(NextRequest::List).await?;
+        let exact = ListOptions {
+            version_match: Some(VersionMatch::Exact),
+            ..ListOptions::at_version(version.clone())
+        };
+        let pager = self.pager();
+        let difference = match self.or_cancel(pager.list(exact)).await? {
+            Ok(second) => consistency::compare(list, &second),
+            // The version may have expired. The check is then impossible, which is reported.
+            Err(error) => Err(error),
+        };
+        if let Err(error) = difference {
+            self.report_skipped(error);
+        }
+        Ok(())
+    }
+}

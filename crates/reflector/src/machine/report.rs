@@ -1,0 +1,105 @@
+//! Failures: counts, log lines, the error hook, and the delay before the next request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use kinformer_core::internal::contain;
+use kinformer_core::{Object, Sink};
+use tokio::time::Instant;
+
+use crate::backoff::{RunningBackoff, after};
+use crate::machine::{Machine, Step};
+use crate::spans;
+use crate::state::count;
+use crate::{Failure, NextRequest, Recovery, SourceError};
+
+/// From this many failures in a row, every failure is logged as a warning.
+const WARN_FROM: u32 = 3;
+
+fn next_delay(backoff: &mut RunningBackoff) -> Duration {
+    // The delays may come from a user's iterator.
+    contain(|| backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
+}
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    /// Counts and reports a failure. Returns the step that waits before the next request.
+    pub(super) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
+        self.failures = self.failures.saturating_add(1);
+        self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
+        let delay = self.next_delay_after(&error);
+        self.report(error, recovery, delay);
+        let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
+        Step::BackOff { delay, next }
+    }
+
+    fn next_delay_after(&mut self, error: &SourceError) -> Duration {
+        after(error, next_delay(&mut self.backoff))
+    }
+
+    /// Returns the delay before the next healing list, after an incomplete list or after this error.
+    pub(super) fn next_repeat_delay(&mut self, error: Option<&SourceError>) -> Duration {
+        let delay = next_delay(&mut self.incomplete_list_backoff);
+        error.map_or(delay, |error| after(error, delay))
+    }
+
+    /// Resets the counts of failures, because a watch has delivered something or lasted.
+    pub(super) fn reset_failures(&mut self) {
+        self.tries_without_progress = 0;
+        if self.failures >= WARN_FROM {
+            tracing::info!(failures = self.failures, "recovered");
+        }
+        self.failures = 0;
+        self.shared.counters.consecutive_failures.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts, logs and delivers the error that ended a list or watch.
+    pub(super) fn report(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
+        let error = error.into();
+        spans::failed(&self.span, &error);
+        count(&self.shared.counters.failures);
+        if matches!(*error, SourceError::VersionsWentBack { .. }) {
+            count(&self.shared.counters.versions_went_back);
+        }
+        let (reflector, failures) = (&*self.shared.name, self.failures);
+        let harmless = error.is_expired() || error.is_retryable() || recovery == Recovery::FallBackToList;
+        if failures >= WARN_FROM || !harmless {
+            tracing::warn!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
+        } else {
+            tracing::debug!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
+        }
+        self.deliver_error(error, recovery, delay);
+    }
+
+    /// Logs and delivers an error that ends neither a list nor a watch, such as that of one object. There may be very
+    /// many: the error hook gets all; the log gets a warning for each power of two and each 1,000th, and the others at
+    /// debug level.
+    pub(super) fn report_skipped(&self, error: SourceError) {
+        let so_far = self.shared.skipped.fetch_add(1, Ordering::Relaxed) + 1;
+        let reflector = &*self.shared.name;
+        if so_far.is_power_of_two() || so_far.is_multiple_of(1000) {
+            tracing::warn!(reflector, %error, so_far, "error reported; the reflector continues");
+        } else {
+            tracing::debug!(reflector, %error, so_far, "error reported; the reflector continues");
+        }
+        self.deliver_error(error, Recovery::Skip, Duration::ZERO);
+    }
+
+    pub(super) fn unexpected(&self, what: String) {
+        count(&self.shared.counters.unexpected_events);
+        self.report_skipped(SourceError::Unexpected { what });
+    }
+
+    /// Stores the last error and passes it to the error hook.
+    fn deliver_error(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
+        let error = error.into();
+        self.shared.set_error(error.clone());
+        if let Some(hook) = &self.options.error_hook {
+            let reflector = &*self.shared.name;
+            let failure = Failure { reflector, error: &error, recovery, delay, failures: self.failures };
+            if let Err(panic) = contain(|| hook(&failure)) {
+                tracing::error!(reflector, %panic, "error hook panicked");
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Waits: delays between requests, and room in the sink.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures::FutureExt;
+use kinformer_core::internal::contain;
+use kinformer_core::{Object, Sink};
+use tokio::time::{Instant, sleep_until};
+
+use crate::machine::{FOREVER, Machine};
+use crate::{NextRequest, ReflectorState, StopReason};
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(super) async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<(), StopReason> {
+        self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.failures });
+        let until = Instant::now() + delay.min(FOREVER);
+        loop {
+            let wake = self.resync_at.map_or(until, |resync| resync.min(until));
+            self.or_cancel(sleep_until(wake)).await?;
+            if Instant::now() >= until {
+                break;
+            }
+            if let Some(error) = self.resync_if_due().await? {
+                self.report_skipped(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn or_cancel<F: Future>(&self, work: F) -> Result<F::Output, StopReason> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(StopReason::Cancelled),
+            output = work => Ok(output),
+        }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        // After a panic, the delta is applied: a sink that panics there too is reported.
+        contain(|| self.sink.is_ready()).unwrap_or(true)
+    }
+
+    pub(super) async fn wait_for_room(&self) -> Result<(), StopReason> {
+        if self.has_room() {
+            return Ok(());
+        }
+        let state = self.shared.set_state(ReflectorState::WaitingForSink);
+        let ready = AssertUnwindSafe(async { self.sink.ready().await }).catch_unwind();
+        let _ = self.or_cancel(ready).await?;
+        self.shared.set_state(state);
+        Ok(())
+    }
+}

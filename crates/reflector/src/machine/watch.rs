@@ -1,0 +1,167 @@
+//! The step of a watch: it opens the watch and passes the events on until the watch ends.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use kinformer_core::{Object, ResourceVersion, Sink};
+use tokio::time::{Instant, sleep_until};
+
+use crate::machine::apply::Progress;
+use crate::machine::recovery::WatchEnd;
+use crate::machine::sink::SinkOutcome;
+use crate::machine::{FOREVER, Machine, Step};
+use crate::probe::{Probe, ProbeEvent, Probing, went_back};
+use crate::spans;
+use crate::state::count;
+use crate::stream::{Next, OpenWatch, Waker};
+use crate::{ReflectorState, SourceError, StopReason, WatchOptions};
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(super) async fn watch(&mut self, open: Option<OpenWatch<T>>) -> Result<Step<T>, StopReason> {
+        let from = self.version.clone();
+        let timeout = open.as_ref().map_or_else(|| self.watch_timeout(), |open| open.timeout);
+        let mut progress =
+            Progress { requested: from.clone(), timeout, events: 0, moved: false, past_initial: true };
+        let started = open.as_ref().map_or_else(Instant::now, |open| open.started);
+        let open = match open {
+            Some(open) => Ok(open),
+            None => {
+                count(&self.shared.counters.watches);
+                if self.is_restart {
+                    count(&self.shared.counters.watch_restarts);
+                }
+                progress.past_initial = !from.is_unset() && from != ResourceVersion::number(0);
+                self.shared.set_state(ReflectorState::Connecting { resource_version: from.clone() });
+                let options = WatchOptions::from(from.clone(), timeout);
+                self.open(options, self.repeat_at.unwrap_or(started + FOREVER)).await?
+            }
+        };
+        let end = match open {
+            Ok(open) => {
+                self.shared.set_state(ReflectorState::Watching { resource_version: from });
+                let end = self.forward(open, &mut progress).await;
+                spans::watched(&self.span, progress.events);
+                end?
+            }
+            Err(SourceError::WatchStalled { .. }) if self.repeat_is_due() => WatchEnd::RepeatDue,
+            Err(error) => WatchEnd::Failed(error),
+        };
+        self.is_restart = true;
+        self.step_after(end, started.elapsed(), &progress).await
+    }
+
+    /// Forwards events to the sink until the watch ends, then closes the stream.
+    async fn forward(
+        &mut self,
+        mut open: OpenWatch<T>,
+        progress: &mut Progress,
+    ) -> Result<WatchEnd, StopReason> {
+        let cancel = self.cancel.clone();
+        let mut last_received = Instant::now();
+        let limit = open.silence_limit;
+        let first_alarm = self.next_alarm(last_received + limit, false);
+        let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
+        let mut waker = Waker::new(cancelled, first_alarm);
+        loop {
+            if !self.has_room() {
+                self.wait_for_room().await?;
+                // The source was not read meanwhile, so this time does not count as its silence.
+                last_received = Instant::now();
+                self.probing.received(last_received);
+            }
+            match waker.next(&mut open.stream).await? {
+                Next::Item { item, waited } => {
+                    if waited {
+                        last_received = Instant::now();
+                    }
+                    if matches!(item, Some(Ok(_))) {
+                        self.probing.received(last_received);
+                    }
+                    match item {
+                        None => return Ok(WatchEnd::Closed),
+                        Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
+                        Some(Ok(event)) => match self.apply(event, progress)? {
+                            SinkOutcome::Applied | SinkOutcome::LeftOut => {}
+                            SinkOutcome::NoRoom(full) => return Ok(WatchEnd::NoRoom(full)),
+                            SinkOutcome::Refused(error) => return Ok(WatchEnd::Failed(error)),
+                            SinkOutcome::Panicked(error) => return Ok(WatchEnd::SinkPanicked(error)),
+                        },
+                    }
+                }
+                Next::Alarm => {
+                    if let Some(end) = self.alarm(&mut waker, &mut last_received, limit).await? {
+                        return Ok(end);
+                    }
+                }
+                Next::Probe(event) => {
+                    if let Some(error) = self.probe_event(event, &mut waker.probe) {
+                        return Ok(WatchEnd::Failed(error));
+                    }
+                    waker.set_alarm(self.next_alarm(last_received + limit, waker.probe.is_some()));
+                }
+            }
+        }
+    }
+
+    /// Returns the time of the next alarm of a watch: it stalls, or a resync, the repetition of a list or a probe is due.
+    fn next_alarm(&self, stalled_at: Instant, is_probing: bool) -> Instant {
+        let probe_at = if is_probing { None } else { self.probe_at() };
+        [self.resync_at(), self.repeat_at, probe_at].into_iter().flatten().fold(stalled_at, Instant::min)
+    }
+
+    /// Handles an alarm and sets the next one, or returns the end of the watch.
+    async fn alarm(
+        &mut self,
+        waker: &mut Waker<'_, '_>,
+        last_received: &mut Instant,
+        limit: Duration,
+    ) -> Result<Option<WatchEnd>, StopReason> {
+        let silent = last_received.elapsed();
+        if silent >= limit {
+            return Ok(Some(WatchEnd::Failed(SourceError::WatchStalled { silent })));
+        }
+        if self.repeat_is_due() {
+            return Ok(Some(WatchEnd::RepeatDue));
+        }
+        let before = Instant::now();
+        if let Some(error) = self.resync_if_due().await? {
+            return Ok(Some(WatchEnd::Resync(error)));
+        }
+        // The resync may have waited for the sink.
+        let waited = before.elapsed();
+        *last_received += waited;
+        self.probing.received_later(waited);
+        if waker.probe.is_none() && self.probe_at().is_some_and(|due| due <= Instant::now()) {
+            waker.probe = Some(self.probing.admission());
+        }
+        let next = self.next_alarm(*last_received + limit, waker.probe.is_some());
+        debug_assert!(next > waker.alarm(), "an alarm that does not move causes a tight loop");
+        waker.set_alarm(next);
+        Ok(None)
+    }
+
+    /// Handles the progress of a probe. Returns an error if the versions of the source have gone back.
+    fn probe_event(&mut self, event: ProbeEvent, probe: &mut Option<Probe>) -> Option<SourceError> {
+        match event {
+            ProbeEvent::Admitted => {
+                let now = Instant::now();
+                // The admission may have taken long, and the source may have sent something since.
+                if self.probe_at().is_some_and(|due| due <= now) && self.admit_probe(now) {
+                    *probe = Some(Probing::ask(self.source.clone(), self.version.clone()));
+                }
+                None
+            }
+            ProbeEvent::Answered { known, newest } => {
+                self.probing.answered(&newest);
+                match newest {
+                    Ok(newest) => newest.and_then(|newest| went_back(&known, &newest)),
+                    Err(error) => {
+                        count(&self.shared.counters.version_probe_errors);
+                        self.report_skipped(error);
+                        None
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The step of a watch-list: a watch that starts with the events of the initial list.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use kinformer_core::internal::contain;
+use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
+use tokio::time::{Instant, sleep_until};
+
+use crate::initial_list::InitialList;
+use crate::machine::{FOREVER, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::probe::went_back;
+use crate::state::count;
+use crate::stream::{Next, OpenWatch, Waker};
+use crate::unidentified::unidentified_event;
+use crate::{
+    Recovery, ReflectorState, SourceError, StopReason, WatchEvent, WatchListMode, WatchListSupport,
+    WatchOptions,
+};
+
+impl<T: Object, S: Sink<T>> Machine<T, S> {
+    pub(super) fn may_watch_list(&self) -> bool {
+        match self.options.watch_list {
+            WatchListMode::Off => false,
+            WatchListMode::Always => true,
+            // A list is due because an item could not be read. A watch-list that ends at that item again would delay it.
+            WatchListMode::Auto if self.repeat_at.is_some() => false,
+            WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
+        }
+    }
+
+    pub(super) async fn watch_list(&mut self) -> Result<Step<T>, StopReason> {
+        count(&self.shared.counters.watch_lists);
+        if self.synced {
+            count(&self.shared.counters.relists);
+        }
+        let version = if self.version_unavailable { ResourceVersion::UNSET } else { self.version.clone() };
+        self.shared.set_state(ReflectorState::WatchListing { resource_version: version.clone() });
+        let started = Instant::now();
+        let deadline = started + self.options.watch_list_deadline.min(FOREVER);
+        let options = WatchOptions::from(version.clone(), self.watch_timeout()).with_initial_events();
+        let error = match self.open(options, deadline).await? {
+            Ok(open) => match self.receive_initial_list(open, deadline).await? {
+                Ok((list, open)) => match self
+                    .has_version(&list.resource_version)
+                    .and_then(|()| went_back(&version, &list.resource_version).map_or(Ok(()), Err))
+                {
+                    Ok(()) => {
+                        self.tries_without_progress = 0;
+                        if !list.is_complete() {
+                            self.list_is_incomplete(list.unreadable, Vec::new());
+                        }
+                        return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            },
+            Err(SourceError::WatchStalled { silent }) => {
+                SourceError::WatchListStalled { events: 0, after: silent }
+            }
+            Err(error) => error,
+        };
+        Ok(self.watch_list_failed(error))
+    }
+
+    /// Receives the initial events up to the bookmark that ends them.
+    async fn receive_initial_list(
+        &mut self,
+        mut open: OpenWatch<T>,
+        deadline: Instant,
+    ) -> Result<Result<(Replacement<T>, OpenWatch<T>), SourceError>, StopReason> {
+        let started = Instant::now();
+        let max_silence = self.options.watch_list_deadline.min(FOREVER) / 4;
+        let cancel = self.cancel.clone();
+        let cancelled = pin!(cancel.cancelled());
+        let alarm = pin!(sleep_until(deadline.min(started + max_silence)));
+        let mut waker = Waker::new(cancelled, alarm);
+        let mut last_received = started;
+        let mut list = InitialList::new();
+        let mut events = 0_u64;
+        loop {
+            let event = match waker.next(&mut open.stream).await? {
+                Next::Item { item: Some(Ok(event)), waited } => {
+                    if waited {
+                        last_received = Instant::now();
+                    }
+                    event
+                }
+                Next::Item { item: Some(Err(error)), .. } => return Ok(Err(error)),
+                Next::Item { item: None, .. } => {
+                    return Ok(Err(SourceError::WatchListIncomplete { events, after: started.elapsed() }));
+                }
+                Next::Alarm => {
+                    let now = Instant::now();
+                    if now >= deadline || now >= last_received + max_silence {
+                        return Ok(Err(SourceError::WatchListStalled { events, after: now - started }));
+                    }
+                    waker.set_alarm(deadline.min(last_received + max_silence));
+                    continue;
+                }
+                // No probe starts before the list is complete.
+                Next::Probe(_) => continue,
+            };
+            events = events.saturating_add(1);
+            count(&self.shared.counters.events);
+            match event {
+                WatchEvent::Bookmark { version, initial_events_end } => {
+                    count(&self.shared.counters.bookmarks);
+                    if initial_events_end {
+                        return Ok(Ok((list.finish(version), open)));
+                    }
+                }
+                WatchEvent::Unexpected { what, .. } => self.unexpected(what),
+                event => {
+                    if let Err(error) = self.add_to_list(&mut list, event) {
+                        return Ok(Err(error));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds one of the initial events to the list.
+    ///
+    /// # Errors
+    /// The event is unidentified, or user code panicked.
+    fn add_to_list(&self, list: &mut InitialList<T>, event: WatchEvent<T>) -> Result<(), SourceError> {
+        let event = match event {
+            WatchEvent::Added(object) => WatchEvent::Added(self.exchange.apply(object)),
+            event => event,
+        };
+        if let WatchEvent::Undecodable(error) = &event {
+            count(&self.shared.counters.decode_errors);
+            if let Some(error) = unidentified_event(error) {
+                return Err(error);
+            }
+            self.report_skipped(SourceError::Undecodable(error.clone()));
+        }
+        if let Some(source) = list.leave_out(&event) {
+            self.report_skipped(SourceError::Panic { operation: "key", source });
+            return Ok(());
+        }
+        match contain(|| list.apply(event)) {
+            Ok(applied) => applied.map_err(|error| SourceError::BrokenEvent { source: Box::new(error) }),
+            Err(source) => Err(SourceError::Panic { operation: "watch-list", source }),
+        }
+    }
+
+    fn watch_list_failed(&mut self, error: SourceError) -> Step<T> {
+        if error.is_version_unavailable() && !self.version_unavailable {
+            self.version_unavailable = true;
+            self.report(error, Recovery::Relist, Duration::ZERO);
+            return Step::WatchListOrList;
+        }
+        if self.options.watch_list == WatchListMode::Always {
+            return self.fail(error, Recovery::Relist);
+        }
+        if matches!(error, SourceError::BrokenEvent { .. }) {
+            if self.after_unidentified_event() == Recovery::Rewatch {
+                return self.fail(error, Recovery::Relist);
+            }
+            self.report(error, Recovery::FallBackToList, Duration::ZERO);
+            return Step::List;
+        }
+        let ended_early = matches!(error, SourceError::WatchListIncomplete { .. });
+        let silent = matches!(error, SourceError::WatchListStalled { .. });
+        let decided = error.is_watch_list_unsupported() || silent;
+        let unlimited = error.is_connection_refused() || error.is_too_many_requests();
+        if unlimited {
+            return self.fail(error, Recovery::Relist);
+        }
+        if !decided && (ended_early || error.is_retryable() || error.is_internal()) {
+            self.tries_without_progress = self.tries_without_progress.saturating_add(1);
+            if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS {
+                return self.fail(error, Recovery::Relist);
+            }
+        }
+        self.tries_without_progress = 0;
+        if decided {
+            self.refuse_watch_list();
+        } else {
+            self.watch_list_maybe_unsupported = true;
+        }
+        self.report(error, Recovery::FallBackToList, Duration::ZERO);
+        Step::List
+    }
+
+    pub(super) fn refuse_watch_list(&mut self) {
+        self.watch_list_maybe_unsupported = false;
+        tracing::info!("watch-lists fail or are not supported; using lists from now on");
+        if let Some(support) = self.source.watch_list_support() {
+            WatchListSupport::refuse(support);
+        }
+    }
+}
