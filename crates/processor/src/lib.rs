@@ -76,6 +76,8 @@ mod publisher;
 mod registration;
 mod resync;
 mod run;
+#[doc(hidden)]
+pub mod stepping;
 mod stream;
 mod sync;
 mod threads;

@@ -20,7 +20,7 @@ use tracing::Span;
 
 use crate::contained::drop_handler;
 use crate::listener::Listener;
-use crate::{clock, own_code};
+use crate::{clock, own_code, stepping};
 
 /// The time after which a running callback loses the slot of its thread.
 const LONG: Duration = Duration::from_secs(1);
@@ -89,6 +89,8 @@ type Job = Box<dyn FnOnce(&mut Turn<'_>) + Send>;
 
 struct Pool {
     base: AtomicUsize,
+    /// Whether it has no threads, and the waits for its turns run them: see [`stepping`].
+    stepped: bool,
     /// The number of waiting turns, as in the state, readable without the lock by running turns.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -146,7 +148,7 @@ pub(crate) struct Turn<'p> {
 impl Turn<'_> {
     /// Counts a step, and returns whether the turn may make another one.
     pub(crate) fn may_continue(&mut self) -> bool {
-        let Some((pool, thread)) = self.on else { return false };
+        let Some((pool, thread)) = self.on else { return stepping::may_continue() };
         thread.steps.store(thread.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if thread.stuck.load(Ordering::Relaxed) {
             return false;
@@ -173,7 +175,9 @@ pub(crate) async fn run<R: Send + 'static>(
     turn: impl FnOnce(&mut Turn<'_>) -> R + Send + 'static,
 ) -> Option<R> {
     let (sender, mut returned) = oneshot::channel();
-    let clock = clock::hold_if_paused();
+    let pool = Pool::get();
+    // Without a thread, the clock passes between callbacks only.
+    let clock = if pool.stepped { None } else { clock::hold_if_paused() };
     let (own, context, span) = (listener.clone(), runtime.clone(), Span::current());
     listener.waits_for_thread.store(true, Ordering::Relaxed);
     let job = move |on: &mut Turn<'_>| {
@@ -188,7 +192,6 @@ pub(crate) async fn run<R: Send + 'static>(
         }
         drop(clock);
     };
-    let pool = Pool::get();
     let (id, mut served) = pool.submit(Box::new(job));
     let mut ticket = Ticket { pool, id, listener, returned: false };
     let mut stopped = false;
@@ -205,7 +208,16 @@ pub(crate) async fn run<R: Send + 'static>(
                     job(&mut Turn { on: None, wanted: None });
                 }
             }
-            () = async { tokio::time::sleep(RETRY).await }, if !served => served = pool.grow(pool.state.lock()),
+            () = async { tokio::time::sleep(RETRY).await }, if !served && !pool.stepped => {
+                served = pool.grow(pool.state.lock());
+            }
+            () = async { stepping::start_delay().await }, if !served && pool.stepped => {
+                served = true;
+                if let Some(job) = ticket.take_back() {
+                    job(&mut Turn { on: None, wanted: None });
+                    stepping::run_time().await;
+                }
+            }
         }
     }
 }
@@ -251,16 +263,25 @@ impl State {
 impl Pool {
     fn get() -> &'static Self {
         static POOL: OnceLock<Pool> = OnceLock::new();
+        static STEPPED: OnceLock<Pool> = OnceLock::new();
+        if stepping::is_on() {
+            return STEPPED.get_or_init(|| Self { stepped: true, ..Self::new(0) });
+        }
         POOL.get_or_init(|| {
             let processors = thread::available_parallelism().map_or(1, NonZero::get);
-            Self {
-                base: AtomicUsize::new(BASE.max(4 * processors).min(MAXIMUM)),
-                waiting: AtomicUsize::new(0),
-                state: Mutex::default(),
-                work: Condvar::new(),
-                check: Condvar::new(),
-            }
+            Self::new(BASE.max(4 * processors).min(MAXIMUM))
         })
+    }
+
+    fn new(base: usize) -> Self {
+        Self {
+            base: AtomicUsize::new(base),
+            stepped: false,
+            waiting: AtomicUsize::new(0),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            check: Condvar::new(),
+        }
     }
 
     /// Submits a turn, and starts the threads that are needed: see [`Self::grow`].
@@ -270,6 +291,9 @@ impl Pool {
         state.next_id += 1;
         state.waiting.insert(id, job);
         self.waiting.store(state.waiting.len(), Ordering::Relaxed);
+        if self.stepped {
+            return (id, false);
+        }
         if state.idle > 0 {
             self.work.notify_one();
         }
@@ -418,13 +442,7 @@ mod tests {
     #[test]
     fn maximum_is_reported_once() {
         let state = State { threads: MAXIMUM, stuck: MAXIMUM, monitored: true, ..State::default() };
-        let pool: &'static Pool = Box::leak(Box::new(Pool {
-            base: AtomicUsize::new(1),
-            waiting: AtomicUsize::new(0),
-            state: Mutex::new(state),
-            work: Condvar::new(),
-            check: Condvar::new(),
-        }));
+        let pool: &'static Pool = Box::leak(Box::new(Pool { state: Mutex::new(state), ..Pool::new(1) }));
         let lines = Arc::<Mutex<Vec<u8>>>::default();
         let writer = lines.clone();
         let subscriber = tracing_subscriber::fmt().with_writer(move || Lines(writer.clone())).finish();

@@ -20,3 +20,4 @@ mod memory;
 mod reentrant;
 mod removal;
 mod resync;
+mod stepping;
