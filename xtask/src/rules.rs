@@ -1,4 +1,4 @@
-//! House rules for single files that no lint checks: sizes, and TODOs.
+//! House rules for single files that no lint checks: sizes, TODOs, and the order of `select!`.
 
 use crate::files::File;
 use crate::source;
@@ -32,7 +32,15 @@ pub(crate) fn problems(file: &File) -> Vec<String> {
             format!("lib.rs has {count} lines, more than {LIB_LINES}; move code to files of its own"),
         );
     }
-    for (index, line) in source::lines(&file.text).iter().enumerate() {
+    let lines = source::lines(&file.text);
+    for (index, line) in lines.iter().enumerate() {
+        let next = lines.get(index + 1).map_or("", |line| line.code.trim());
+        if is_replayed(&file.path) && line.code.contains("select! {") && next != "biased;" {
+            problem(
+                index + 1,
+                "a `select!` in random order, which no simulation replays; make it `biased`".into(),
+            );
+        }
         if ["TODO", "FIXME"].iter().any(|word| has_word(&line.comment, word))
             && !names_an_issue(&line.comment)
         {
@@ -40,6 +48,13 @@ pub(crate) fn problems(file: &File) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Returns whether the simulation runs this file, and replays it from a seed.
+fn is_replayed(path: &str) -> bool {
+    let is_tool =
+        ["apiserver", "cli", "testing"].iter().any(|tool| path.starts_with(&format!("crates/{tool}/")));
+    path.starts_with("crates/") && path.contains("/src/") && !is_tool
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -79,6 +94,15 @@ mod tests {
         let lib = |lines| problems_of("crates/x/src/lib.rs", &"//! x\n".repeat(lines));
         assert!(lib(LIB_LINES + 1).contains("lib.rs has 151 lines"));
         assert_eq!(lib(LIB_LINES), "");
+    }
+
+    #[test]
+    fn selects_are_biased() {
+        let random = "tokio::select! {\n    () = a => {}\n}";
+        assert!(in_source(random).contains("a.rs:1: a `select!` in random order"));
+        assert_eq!(problems_of("crates/cli/src/a.rs", random), "");
+        assert_eq!(problems_of("crates/x/tests/it/a.rs", random), "");
+        assert_eq!(in_source("tokio::select! {\n    biased;\n    () = a => {}\n}"), "");
     }
 
     #[test]

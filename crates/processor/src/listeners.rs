@@ -216,7 +216,9 @@ impl Listeners {
         }
         tasks.into_iter().for_each(|(listener, task)| running.spawn(&listener, task));
 
+        // The watchdog never ends, and the token is ready once.
         tokio::select! {
+            biased;
             () = cancel.cancelled() => {}
             () = self.watch() => {}
         }
@@ -254,7 +256,9 @@ impl Listeners {
         loop {
             let published = self.published.load(Ordering::Acquire);
             if !self.members.read(|members| members.values().any(|listener| listener.has_work())) {
+                // The order does not matter: either arm ends the wait.
                 tokio::select! {
+                    biased;
                     () = self.joined.notified() => {}
                     () = self.bell.wait(&mut sleeper, || self.published.load(Ordering::Acquire) != published) => {}
                 }

@@ -76,9 +76,11 @@ async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
         End::Empty => poll_fn(|context| delivery.poll_ready(context)).await,
         End::Yield => tokio::task::yield_now().await,
         End::Panicked => {
+            // The order does not matter: either arm ends the pause.
             tokio::select! {
-                () = tokio::time::sleep(PAUSE_AFTER_PANIC) => {}
+                biased;
                 () = delivery.listener.stop.cancelled() => {}
+                () = tokio::time::sleep(PAUSE_AFTER_PANIC) => {}
             }
         }
     }

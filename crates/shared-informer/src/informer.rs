@@ -218,9 +218,12 @@ impl<T: Object> SharedIndexInformer<T> {
         let check = inner.processor.resync_check_period().unwrap_or_default();
         let mut controlling = pin!(controller.resync_period(check).run(cancel));
         let reason = loop {
+            // The processor first: it is rarely ready and ends once, while the controller may use up the budget of this
+            // task.
             tokio::select! {
-                reason = &mut controlling => break reason,
+                biased;
                 ended = &mut handlers, if handlers_ended.is_none() => handlers_ended = Some(ended),
+                reason = &mut controlling => break reason,
             }
         };
         tracing::debug!(?reason, "informer stopping");

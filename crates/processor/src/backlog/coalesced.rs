@@ -201,9 +201,11 @@ impl<T: Object> Newest<T> {
                 self.wake();
                 return;
             }
+            // The order does not matter: either arm ends the wait, and the stop is checked after each event.
             tokio::select! {
-                () = poll_fn(|context| reader.poll_ready(context)) => {}
+                biased;
                 () = stop.cancelled() => {}
+                () = poll_fn(|context| reader.poll_ready(context)) => {}
             }
         }
     }
