@@ -77,8 +77,14 @@ impl SharedInformerFactoryBuilder {
 impl Inner {
     /// Ends the informers that were never started, so that waits for them return.
     fn discard(&self) {
-        let informers: Vec<_> = self.informers.iter().map(|entry| entry.managed()).collect();
-        informers.iter().for_each(|informer| informer.discard());
+        self.entries().iter().for_each(|entry| entry.managed().discard());
+    }
+
+    /// Returns all informers, ordered by key.
+    fn entries(&self) -> Vec<Arc<Entry>> {
+        let mut entries: Vec<_> = self.informers.iter().map(|entry| entry.clone()).collect();
+        entries.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        entries
     }
 }
 
@@ -193,7 +199,7 @@ impl SharedInformerFactory {
             }
             // From here on a shutdown waits for these informers.
             let begin = |entry: &Arc<Entry>| entry.begin(&self.inner.cancel, || self.inner.tasks.token());
-            self.inner.informers.iter().filter_map(|entry| begin(&entry)).collect()
+            self.inner.entries().iter().filter_map(begin).collect()
         };
         // A runtime that has ended drops the task and its captures within `spawn`.
         for mut start in starts {
@@ -238,8 +244,7 @@ impl SharedInformerFactory {
     }
 
     async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
-        let entries: Vec<Arc<Entry>> = self.inner.informers.iter().map(|entry| entry.clone()).collect();
-        let waits = entries.into_iter().map(|entry| async move {
+        let waits = self.inner.entries().into_iter().map(|entry| async move {
             let synced = entry.synced(deadline).await;
             (!entry.is_released()).then(|| (Arc::<str>::from(entry.managed().name()), synced))
         });
@@ -403,7 +408,7 @@ impl WeakFactory {
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let informers: Vec<_> =
-            self.inner.informers.iter().map(|entry| entry.managed().name().to_owned()).collect();
+            self.inner.entries().iter().map(|entry| entry.managed().name().to_owned()).collect();
         f.debug_struct("SharedInformerFactory")
             .field("options", &self.inner.options)
             .field("informers", &informers)

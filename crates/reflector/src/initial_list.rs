@@ -1,6 +1,6 @@
 //! Gathers the objects of a watch-list until the list is complete.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct InitialList<T> {
     /// The place in `objects` of each key.
     places: HashTable<usize>,
     seed: RandomState,
-    undecodable: HashSet<ObjectKey>,
+    undecodable: BTreeSet<ObjectKey>,
     /// The number of objects left out because their accessor of the key panicked.
     unreadable: usize,
 }
@@ -33,7 +33,7 @@ impl<T: Object> InitialList<T> {
             free: Vec::new(),
             places: HashTable::new(),
             seed: RandomState::default(),
-            undecodable: HashSet::new(),
+            undecodable: BTreeSet::new(),
             unreadable: 0,
         }
     }

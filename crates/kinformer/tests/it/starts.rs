@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use crate::common::{builder, config_map, factory, server, soon, synced};
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kinformer::{
     CacheSync, Error, Informer, InformerError, LabelSelector, NAMESPACE_INDEX, Phase, SharedInformerFactory,
 };
 use kinformer_apiserver::{ApiServer, Fault};
+use kinformer_testing::scripted_http::{Answer, in_process_client};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
@@ -384,4 +385,24 @@ async fn missing_start_is_logged() {
     in_time(factory.shutdown()).await.unwrap();
     assert_eq!(log.missing_starts(), Vec::<String>::new());
     server.shutdown().await;
+}
+
+/// Informers start in the order of their keys, so that a simulated run can be repeated.
+#[tokio::test(start_paused = true)]
+async fn informers_start_in_order() {
+    for _ in 0..4 {
+        let (client, requests) = in_process_client(|_| Answer::never());
+        let factory = SharedInformerFactory::new(client);
+        factory.informer::<Secret>();
+        factory.informer::<Pod>();
+        factory.informer::<ConfigMap>();
+        factory.informer::<Service>();
+        factory.informer::<Node>();
+        factory.start().unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let started: Vec<_> = requests.all().into_iter().map(|request| request.target).collect();
+        let order = ["configmaps", "nodes", "pods", "secrets", "services"];
+        assert_eq!(started.len(), order.len());
+        assert!(started.iter().zip(order).all(|(path, plural)| path.contains(plural)), "{started:?}");
+    }
 }
