@@ -1,0 +1,175 @@
+//! One run: a seed determines the world, its actors and every step.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::kube_core::Resource;
+use kinformer::{QueueKind, SharedInformerFactory, WatchListMode};
+use kinformer_processor::stepping::Stepping;
+use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::random::pick;
+use crate::stub::Server;
+use crate::trace::{Recorder, Trace};
+use crate::view::View;
+
+/// The simulated time within which everything is in sync after the last fault.
+const CONVERGES: Duration = Duration::from_secs(300);
+
+/// The longest simulated time of a run.
+const LONGEST: Duration = Duration::from_secs(7_200);
+
+/// Runs the world of a seed, and returns what happened.
+///
+/// # Panics
+/// Panics if the runtime cannot be created.
+pub fn run(seed: u64) -> Trace {
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
+    let runtime = runtime.expect("a runtime");
+    let _stepping = Stepping::from_seed(seed);
+    let recorder = runtime.block_on(async {
+        let recorder = Recorder::new();
+        if tokio::time::timeout(LONGEST, live(seed, &recorder)).await.is_err() {
+            recorder.violation("the run has not ended");
+        }
+        recorder
+    });
+    recorder.trace()
+}
+
+async fn live(seed: u64, recorder: &Recorder) {
+    let mut rng = Rng::with_seed(seed);
+    let server = Server::new(rng.u64(..), recorder.clone());
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    let factory = factory(&mut rng, &server);
+    let maps = View::of(factory.informer::<ConfigMap>(), &server, recorder);
+    let secrets = View::of(factory.informer::<Secret>(), &server, recorder);
+    add_handlers(&mut rng, &maps);
+    add_handlers(&mut rng, &secrets);
+
+    let mut actors = JoinSet::new();
+    actors.spawn(writer(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn(visitor(rng.fork(), maps.clone()));
+    actors.spawn(reader(rng.fork(), maps.clone()));
+    actors.spawn(reader(rng.fork(), secrets.clone()));
+    sleep(Duration::from_millis(rng.u64(..500))).await;
+    if let Err(error) = factory.start() {
+        recorder.violation(error);
+    }
+    while let Some(ended) = actors.join_next().await {
+        if let Err(error) = ended {
+            recorder.violation(format_args!("an actor failed: {error}"));
+        }
+    }
+
+    recorder.note("world", "no more changes and faults");
+    let deadline = Instant::now() + CONVERGES;
+    for view in [maps.check_end(deadline).await, secrets.check_end(deadline).await] {
+        if let Err(problem) = view {
+            recorder.violation(format_args!("not in sync in time: {problem}"));
+        }
+    }
+    recorder.note("world", "in sync");
+    if let Err(error) = factory.shutdown().await {
+        recorder.violation(error);
+    }
+    recorder.note("world", "shut down");
+    drop((factory, maps, secrets));
+    // Tasks of the client end when they are next polled.
+    sleep(Duration::from_secs(1)).await;
+    let left = Handle::current().metrics().num_alive_tasks() - tasks;
+    if left > 0 {
+        recorder.violation(format_args!("{left} tasks are left"));
+    }
+}
+
+fn factory(rng: &mut Rng, server: &Server) -> SharedInformerFactory {
+    let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
+    let page = std::num::NonZeroU32::new(rng.u32(1..10));
+    let watch = Duration::from_secs(rng.u64(5..200));
+    let builder = SharedInformerFactory::builder(server.client()).reflector(move |options| {
+        let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);
+        match page {
+            Some(page) => options.page_size(page),
+            None => options,
+        }
+    });
+    let queue = pick(rng, [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo]);
+    let resync = if rng.bool() { Duration::ZERO } else { Duration::from_secs(rng.u64(5..60)) };
+    let builder = builder.queue(queue).default_resync(resync);
+    if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() }
+}
+
+/// Writes objects.
+async fn writer(mut rng: Rng, server: Server, recorder: Recorder) {
+    for number in 0..rng.usize(20..120) {
+        pause(&mut rng).await;
+        let plural = if rng.u8(..3) == 0 { "secrets" } else { "configmaps" };
+        let key = format!("{}/{}", pick(&mut rng, ["a", "b"]), pick(&mut rng, ["p", "q", "r", "s", "t"]));
+        if rng.u8(..4) == 0 {
+            if let Some(version) = server.delete(plural, &key) {
+                recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
+            }
+        } else {
+            let version = server.put(plural, &key, &number.to_string());
+            recorder.note("writer", format_args!("writes {plural} {key} at {version}"));
+        }
+    }
+}
+
+/// Injects faults.
+async fn faults(mut rng: Rng, server: Server, recorder: Recorder) {
+    for _ in 0..rng.usize(..8) {
+        sleep(Duration::from_millis(rng.u64(..20_000))).await;
+        match rng.u8(..3) {
+            0 => {
+                recorder.note("faults", "breaks all watches");
+                server.break_watches();
+            }
+            1 => recorder.note("faults", format_args!("compacts at {}", server.compact())),
+            _ => {
+                let statuses: Vec<u16> =
+                    (0..rng.usize(1..4)).map(|_| pick(&mut rng, [500, 503, 410, 429])).collect();
+                recorder.note("faults", format_args!("the next requests get {statuses:?}"));
+                server.fail_next(statuses);
+            }
+        }
+    }
+}
+
+/// Adds a handler and removes it, again and again.
+async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+    for number in 0..rng.usize(1..6) {
+        pause(&mut rng).await;
+        let Some((registration, _)) = view.add(&mut rng, &format!("visitor {number}")) else { return };
+        pause(&mut rng).await;
+        registration.remove().await;
+        view.recorder.note(registration.name(), "removed");
+    }
+}
+
+/// Reads the store.
+async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+    for _ in 0..rng.usize(50..200) {
+        sleep(Duration::from_millis(rng.u64(..1_000))).await;
+        view.check_store();
+    }
+}
+
+/// Adds the handlers that stay.
+fn add_handlers<K: Resource<DynamicType = ()> + 'static>(rng: &mut Rng, view: &View<K>) {
+    for name in ["first", "second"] {
+        let added = view.add(rng, name);
+        view.keep(added);
+    }
+}
+
+async fn pause(rng: &mut Rng) {
+    let most = pick(rng, [0, 2, 100, 5_000]);
+    sleep(Duration::from_millis(rng.u64(..=most))).await;
+}
