@@ -1,7 +1,7 @@
 //! Shared parts of the benches: objects, an indexer with them, and the baseline.
 //!
 //! Every figure is a ratio to the baseline measured in the same run: a lock around hash maps, laid out like client-go
-//! 1.37 (`threadSafeMap`: a map of objects, and for each index a map of values to sets of keys; a list looks up each
+//! 0.37 (`threadSafeMap`: a map of objects, and for each index a map of values to sets of keys; a list looks up each
 //! key under the lock).
 
 mod locked;

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// Continue after a failed step, and fail at the end
     #[arg(long)]
     keep_going: bool,
-    /// Only the steps whose name contains this; may be repeated
+    /// Run only the steps whose name contains this text; may be repeated
     #[arg(long, value_name = "STEP")]
     only: Vec<String>,
 }
@@ -92,7 +92,7 @@ fn chosen(steps: &[Step], only: &[String]) -> Result<Vec<Step>, String> {
 
 /// Runs the steps. Returns a line for each, a summary, and the names of the failed steps.
 fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
-    let (mut summary, mut passed, mut failed) = (String::new(), 0, Vec::new());
+    let (mut summary, mut passed, mut skipped, mut failed) = (String::new(), 0, 0, Vec::new());
     for (name, step) in steps {
         println!("\n== {name}");
         #[expect(
@@ -105,7 +105,10 @@ fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
                 passed += 1;
                 "passed".to_owned()
             }
-            Ok(Done::Skipped(why)) => format!("skipped: {why}"),
+            Ok(Done::Skipped(why)) => {
+                skipped += 1;
+                format!("skipped: {why}")
+            }
             Err(problem) => {
                 println!("{name}: {problem}");
                 failed.push(*name);
@@ -120,7 +123,7 @@ fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
             break;
         }
     }
-    summary.push_str(&format!("\nci: {passed} passed, {} failed", failed.len()));
+    summary.push_str(&format!("\nci: {passed} passed, {skipped} skipped, {} failed", failed.len()));
     (summary, failed)
 }
 
@@ -379,10 +382,10 @@ mod tests {
 
     #[test]
     fn steps_are_counted_by_outcome() {
-        assert_eq!(last_line(&[PASSES, PASSES], false), "ci: 2 passed, 0 failed");
-        assert_eq!(last_line(&[PASSES, SKIPPED], false), "ci: 1 passed, 0 failed");
-        assert_eq!(last_line(&[FAILS, PASSES], false), "ci: 0 passed, 1 failed");
-        assert_eq!(last_line(&[FAILS, PASSES], true), "ci: 1 passed, 1 failed");
+        assert_eq!(last_line(&[PASSES, PASSES], false), "ci: 2 passed, 0 skipped, 0 failed");
+        assert_eq!(last_line(&[PASSES, SKIPPED], false), "ci: 1 passed, 1 skipped, 0 failed");
+        assert_eq!(last_line(&[FAILS, PASSES], false), "ci: 0 passed, 0 skipped, 1 failed");
+        assert_eq!(last_line(&[FAILS, PASSES], true), "ci: 1 passed, 0 skipped, 1 failed");
         assert_eq!(run_steps(&[PASSES, FAILS], true).1, ["bad"]);
         assert!(run_steps(&[SKIPPED], false).0.contains("absent: skipped: no tool"));
     }

@@ -15,7 +15,7 @@ pub(crate) fn use_server(config: &mut Config, url: http::Uri) {
     }
 }
 
-/// Drops kubeconfig credentials if the connection has no TLS, even on loopback. Follows client-go 1.37
+/// Drops kubeconfig credentials if the connection has no TLS, even on loopback. Follows client-go 0.37
 /// (`clientcmd.DirectClientConfig.ClientConfig`).
 pub(crate) fn drop_credentials(config: &mut Config) {
     if config.cluster_url.scheme_str() != Some("https") {

@@ -23,7 +23,7 @@ impl Session {
     /// Connects to the cluster and resolves the resources; `None` if `stop` comes first.
     ///
     /// # Errors
-    /// No cluster, no answer, a refusal, or an unknown name.
+    /// The server cannot be reached, does not answer in time or rejects the request, or a name is unknown.
     pub(crate) async fn begin(
         cluster: &ConnectionArgs,
         scope: &ScopeArgs,
@@ -31,15 +31,15 @@ impl Session {
         stop: &Stop,
     ) -> Result<Option<Self>, Error> {
         let connection = Connection::open(cluster).await?;
-        let asked = async {
-            let asking = Catalogue::discover(&connection.client, &connection.server);
-            let late = |_| {
+        let resolve = async {
+            let discovery = Catalogue::discover(&connection.client, &connection.server);
+            let timed_out = |_| {
                 Error::Timeout(format!("{} did not answer the discovery requests in 30 s", connection.server))
             };
-            tokio::time::timeout(DISCOVERY, asking).await.map_err(late)??.find_all(names)
+            tokio::time::timeout(DISCOVERY, discovery).await.map_err(timed_out)??.find_all(names)
         };
         let resources = tokio::select! {
-            resources = asked => resources?,
+            resources = resolve => resources?,
             () = stop.requested() => {
                 connection.close().await;
                 return Ok(None);

@@ -8,7 +8,7 @@ use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone, Versi
 /// One change on its way from the source to the store: [`Sink`](crate::Sink)s apply it, queues deliver it to their
 /// consumer.
 ///
-/// The variants are the delta types of client-go 1.37, each with its own data.
+/// The variants are the delta types of client-go 0.37, each with its own data.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Delta<T> {

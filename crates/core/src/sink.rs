@@ -31,7 +31,7 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// * `Bookmark`: the source of a part has reached this version without a change.
 ///
 /// Queues and stores also offer these operations under their client-go names (`add`, `update`, `delete`, `replace`,
-/// `resync`). Follows client-go 1.37 (`ReflectorStore`).
+/// `resync`). Follows client-go 0.37 (`ReflectorStore`).
 pub trait Sink<T: Object>: Send + Sync {
     /// Applies these deltas.
     ///
@@ -56,7 +56,7 @@ pub trait Sink<T: Object>: Send + Sync {
 
 /// The objects that a consumer already knows, as a queue looks them up in a store.
 ///
-/// Follows client-go 1.37 (`KeyListerGetter`).
+/// Follows client-go 0.37 (`KeyListerGetter`).
 pub trait KnownObjects<T: Object>: Send + Sync {
     /// Returns the keys of all known objects, each once.
     fn keys(&self) -> Vec<ObjectKey>;

@@ -9,7 +9,7 @@ use crate::{KeyRef, Object, ObjectKey, PartId, Parts};
 ///
 /// `O` is the handle of the object, such as `Arc<Pod>`.
 ///
-/// Follows client-go 1.37, which represents the second case by a `DeletedFinalStateUnknown` in place of the object. An
+/// Follows client-go 0.37, which represents the second case by a `DeletedFinalStateUnknown` in place of the object. An
 /// enum forces handlers to cover both cases.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Tombstone<O> {
 
 /// A deletion that was missed.
 ///
-/// Follows client-go 1.37 (`DeletedFinalStateUnknown`).
+/// Follows client-go 0.37 (`DeletedFinalStateUnknown`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FinalStateUnknown<O> {

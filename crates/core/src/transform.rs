@@ -16,7 +16,7 @@ type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 /// change the key or the [part](crate::Partition) of the object. If it fails or panics, the object is not stored and
 /// the error names it; other objects are not affected.
 ///
-/// Follows client-go 1.37 (`TransformFunc`), except that a failure there ends the list or watch.
+/// Follows client-go 0.37 (`TransformFunc`), except that a failure there ends the list or watch.
 pub struct Transform<T>(Arc<Function<T>>);
 
 impl<T: Object> Transform<T> {

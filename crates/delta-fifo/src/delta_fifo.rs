@@ -41,7 +41,7 @@ pub enum OnReplace {
 /// queues a [`Delta::Sync`] for each known object that is neither queued nor being processed; such objects have newer
 /// states on their way. Without known objects a resync queues nothing.
 ///
-/// A clone is another handle to the same queue. Follows client-go 1.37 (`DeltaFIFO`), which has no bookmarks. Here a
+/// A clone is another handle to the same queue. Follows client-go 0.37 (`DeltaFIFO`), which has no bookmarks. Here a
 /// bookmark is not queued as a delta; it updates the [versions](crate::Popped::versions) of the next pop.
 pub type DeltaFifo<T> = DeltaQueue<T, PerKey<T>>;
 

@@ -18,7 +18,7 @@ use crate::{Bound, Error};
 /// A queue with one place per key, from which only the newest state is popped.
 ///
 /// For consumers that process each object once, in its newest state, and ignore deletions: a deleted object leaves the
-/// queue. A clone is another handle to the same queue. Follows client-go 1.37 (`FIFO`): an object of the initial list
+/// queue. A clone is another handle to the same queue. Follows client-go 0.37 (`FIFO`): an object of the initial list
 /// counts as processed when it is popped.
 pub struct Fifo<T> {
     shared: Arc<Shared<T>>,

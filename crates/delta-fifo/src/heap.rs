@@ -18,7 +18,7 @@ type PriorityFunction<T, P> = dyn Fn(&T) -> P + Send + Sync;
 /// one place; adding it again replaces the object and its priority.
 ///
 /// The priority function is called once for each added object, while no lock is held. Use `Reverse` for the opposite
-/// order. A clone is another handle to the same queue. Follows client-go 1.37 (`Heap`), which compares objects under
+/// order. A clone is another handle to the same queue. Follows client-go 0.37 (`Heap`), which compares objects under
 /// its lock. Adding and popping are O(log n).
 ///
 /// ```
@@ -103,7 +103,7 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
         self.put_all(objects, Present::Replace)
     }
 
-    /// Removes and returns the object with this key; `None` if there is none. In client-go 1.37 (`Heap.Delete`) an
+    /// Removes and returns the object with this key; `None` if there is none. In client-go 0.37 (`Heap.Delete`) an
     /// absent key is an error.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use kinformer_core::PartId;
 
-/// Follows client-go 1.37 (`HasSynced`), except that an entry counts once it has been processed, not when it is popped.
+/// Follows client-go 0.37 (`HasSynced`), except that an entry counts once it has been processed, not when it is popped.
 pub(crate) struct Initial {
     /// For each part, whether it has been written. From then on its initial list is known.
     populated: Vec<bool>,

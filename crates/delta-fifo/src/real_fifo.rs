@@ -23,7 +23,7 @@ use crate::{DeltaQueue, DeltaQueueBuilder};
 ///   object. Bookmarks are not queued; they only update the [versions](crate::Popped::versions). Known objects are
 ///   looked up while no lock is held.
 ///
-/// A clone is another handle to the same queue. Follows client-go 1.37 (`RealFIFO`).
+/// A clone is another handle to the same queue. Follows client-go 0.37 (`RealFIFO`).
 pub type RealFifo<T> = DeltaQueue<T, InOrder<T>>;
 
 /// Builds a [`RealFifo`].

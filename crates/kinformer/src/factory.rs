@@ -41,7 +41,7 @@ use crate::target::{Bound, Target};
 /// Objects are [packed](kinformer_kube::Packed): stored as received, and decoded when they are read or when they arrive
 /// ([`Decode`](crate::Decode)).
 ///
-/// Follows client-go 1.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and
+/// Follows client-go 0.37 (`SharedInformerFactory`, `DynamicSharedInformerFactory`, and
 /// `metadatainformer.SharedInformerFactory`), which has three factories where this crate has one.
 #[derive(Clone)]
 pub struct SharedInformerFactory {
@@ -125,7 +125,7 @@ impl SharedInformerFactory {
     /// # Errors
     /// The error that `make` returned.
     ///
-    /// Follows client-go 1.37 (`InformerFor`).
+    /// Follows client-go 0.37 (`InformerFor`).
     pub fn informer_with<T: Object, E>(
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
@@ -222,7 +222,7 @@ impl SharedInformerFactory {
     /// their outcome is [`InformerError::NotStarted`](crate::InformerError::NotStarted). Informers that are
     /// [released](crate::InformerLease) or [removed](crate::Informer::remove) during the wait are left out.
     ///
-    /// client-go 1.37 (`WaitForCacheSync`) leaves out informers that were not started, so a program that forgets
+    /// client-go 0.37 (`WaitForCacheSync`) leaves out informers that were not started, so a program that forgets
     /// `Start` reads empty listers.
     ///
     /// The wait for an informer that cannot sync lasts until the informer stops: see

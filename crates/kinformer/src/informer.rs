@@ -37,7 +37,7 @@ use crate::target::{Bound, Target};
 /// keeps the informer until its shutdown. A bound view never becomes a view of another informer, even if its informer
 /// is removed.
 ///
-/// Follows client-go 1.37 (`SharedIndexInformer`, `GenericInformer`, and the typed informers such as `PodInformer`).
+/// Follows client-go 0.37 (`SharedIndexInformer`, `GenericInformer`, and the typed informers such as `PodInformer`).
 pub struct Informer<K> {
     view: Arc<View>,
     kind: PhantomData<fn() -> K>,
@@ -214,7 +214,7 @@ impl<K> Informer<K> {
     /// [`Error::Indexers`] if the informer has an index of this name, which is unchanged. [`Error::Stopped`] if the
     /// informer has stopped.
     ///
-    /// Follows client-go 1.37 (`AddIndexers`).
+    /// Follows client-go 0.37 (`AddIndexers`).
     pub fn index(
         &self,
         name: impl Into<Arc<str>>,

@@ -23,7 +23,7 @@ use crate::{Error, LabelSelector};
 /// once if they have no error to return ([`list`](Self::list), [`for_each`](Self::for_each)). An informer that has
 /// started and not synced yet has the objects received so far.
 ///
-/// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 1.37 (`listers`).
+/// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 0.37 (`listers`).
 pub struct Lister<K> {
     objects: Objects,
     kind: PhantomData<fn() -> K>,

@@ -49,7 +49,7 @@ pub(crate) struct Options {
 
 /// Builds a [`SharedInformerFactory`](crate::SharedInformerFactory).
 ///
-/// Follows client-go 1.37 (`SharedInformerOption`).
+/// Follows client-go 0.37 (`SharedInformerOption`).
 #[must_use = "nothing is built yet"]
 pub struct SharedInformerFactoryBuilder {
     pub(crate) client: Client,

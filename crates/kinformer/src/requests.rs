@@ -66,7 +66,7 @@ impl SharedInformerFactory {
     /// [`Error::Discovery`] if it does not serve the group and version, or the request fails. [`Error::Name`] if the
     /// group or version cannot be a segment of a URL path.
     ///
-    /// Follows client-go 1.37 (`ForResource`).
+    /// Follows client-go 0.37 (`ForResource`).
     pub async fn for_resource(
         &self,
         resource: &GroupVersionResource,

@@ -62,8 +62,8 @@ pub(crate) fn item<K: Object + FromWire>(
 /// Decodes one event of a watch.
 ///
 /// # Errors
-/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] for an event whose object cannot be identified. Events
-/// after an error are not valid.
+/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] for an event whose object cannot be identified. The
+/// caller must discard the events that follow an error.
 pub(crate) fn event<K: Object + FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,

@@ -11,7 +11,7 @@ use crate::decode::Named;
 /// resource definition may choose any name for its list (`spec.names.listKind`, even `Table`), so a kind that is not
 /// built in accepts any list kind in its group. A list without a kind is refused, since an API server always names it.
 ///
-/// client-go 1.37 refuses a list of another type in its typed clients, and accepts a list without a kind.
+/// client-go 0.37 refuses a list of another type in its typed clients, and accepts a list without a kind.
 ///
 /// # Errors
 /// [`SourceError::WrongList`] if the list has another kind or group.

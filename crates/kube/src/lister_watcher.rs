@@ -40,7 +40,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// The objects of a `KubeListerWatcher<K>` are [`KubeObject<K>`], decoded when they arrive, for a
 /// `SharedIndexInformer<KubeObject<K>>`. The objects of [`packed`](Self::packed) are [`PackedObject`].
 ///
-/// Clones share the client. Follows client-go 1.37 (`ListWatch`), except that an object that cannot be decoded ends
+/// Clones share the client. Follows client-go 0.37 (`ListWatch`), except that an object that cannot be decoded ends
 /// neither the list nor the watch.
 pub struct KubeListerWatcher<K> {
     client: Client,

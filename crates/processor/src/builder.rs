@@ -54,7 +54,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// Each resync delivers each object once, however long that takes. If the handler is due again before its resync
     /// starts, it receives one resync. Only a resync delivers unchanged objects; a relist does not.
     ///
-    /// Follows client-go 1.37 (`AddEventHandlerWithResyncPeriod`), which ignores the period of a handler if the
+    /// Follows client-go 0.37 (`AddEventHandlerWithResyncPeriod`), which ignores the period of a handler if the
     /// informer has none.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
@@ -71,7 +71,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// an addition, and an object that stops passing as a deletion. A panic of the filter counts as a panic of the
     /// handler.
     ///
-    /// Follows client-go 1.37 (`FilteringResourceEventHandler`), which filters a deletion by the final state, so that
+    /// Follows client-go 0.37 (`FilteringResourceEventHandler`), which filters a deletion by the final state, so that
     /// its handler may miss it.
     pub fn filter(mut self, keep: impl Fn(&Arc<T>) -> bool + Send + 'static) -> Self {
         self.filter = Some(Box::new(keep));

@@ -29,7 +29,7 @@ use crate::contained::drop_contained;
 /// assert_eq!(describe(&Event::updated("red", "green")), "red is now green");
 /// ```
 ///
-/// Follows client-go 1.37 (`ResourceEventHandler`).
+/// Follows client-go 0.37 (`ResourceEventHandler`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<O> {
@@ -43,7 +43,7 @@ pub enum Event<O> {
 
 /// An addition.
 ///
-/// Follows client-go 1.37 (`OnAdd`, with `obj` and `isInInitialList`).
+/// Follows client-go 0.37 (`OnAdd`, with `obj` and `isInInitialList`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Added<O> {
@@ -59,7 +59,7 @@ pub struct Added<O> {
 ///
 /// A deletion and a re-creation of an object may be delivered as one update; its two states then have different UIDs.
 ///
-/// Follows client-go 1.37 (`OnUpdate`).
+/// Follows client-go 0.37 (`OnUpdate`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Updated<O> {
@@ -73,7 +73,7 @@ pub struct Updated<O> {
 
 /// A deletion.
 ///
-/// Follows client-go 1.37 (`OnDelete`, whose `obj` is the object or a `DeletedFinalStateUnknown`).
+/// Follows client-go 0.37 (`OnDelete`, whose `obj` is the object or a `DeletedFinalStateUnknown`).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Deleted<O> {
@@ -205,7 +205,7 @@ pub(crate) fn drop_object<T>(object: Arc<T>) {
 
 /// An event in the log, with the state that filters and coalescing need.
 ///
-/// Follows client-go 1.37 (`addNotification`, `updateNotification`, `deleteNotification`).
+/// Follows client-go 0.37 (`addNotification`, `updateNotification`, `deleteNotification`).
 #[derive(Debug)]
 pub(crate) struct LoggedEvent<T> {
     pub(crate) event: Event<Arc<T>>,

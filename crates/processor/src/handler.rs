@@ -14,7 +14,7 @@ use crate::event::{Added, Deleted, Event, Updated};
 /// [`inline`](crate::HandlerBuilder::inline). A panic skips the current event; the handler continues with the next one
 /// after a second.
 ///
-/// Follows client-go 1.37 (`ResourceEventHandler`), with the same callbacks.
+/// Follows client-go 0.37 (`ResourceEventHandler`), with the same callbacks.
 pub trait EventHandler<O>: Send + 'static {
     /// Called when an object was added, from this handler's point of view.
     fn on_add(&mut self, added: &Added<O>) {
@@ -153,7 +153,7 @@ where
 ///     .on_delete(|deleted| println!("{:?}", deleted.tombstone));
 /// ```
 ///
-/// Follows client-go 1.37 (`ResourceEventHandlerDetailedFuncs`).
+/// Follows client-go 0.37 (`ResourceEventHandlerDetailedFuncs`).
 #[must_use]
 pub struct EventHandlerFuncs<O> {
     on_add: Option<Box<OnAdd<O>>>,

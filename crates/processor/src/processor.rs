@@ -32,7 +32,7 @@ use crate::stream::EventStream;
 ///
 /// Cheap to clone; all clones are the same processor. When the last clone is dropped, the handlers end.
 ///
-/// Follows client-go 1.37 (`sharedProcessor`).
+/// Follows client-go 0.37 (`sharedProcessor`).
 pub struct SharedProcessor<T> {
     publisher: Arc<Publisher<T>>,
 }
@@ -196,7 +196,7 @@ impl<T: Object> SharedProcessor<T> {
     /// Marks the handlers that are due for a resync, and returns whether any handler is marked. A handler stays marked
     /// until [`Self::take_due_handlers`] returns it. If it becomes due several times before, it receives one resync.
     ///
-    /// Follows client-go 1.37 (`shouldResync`), where the next check changes which handlers receive a resync that is
+    /// Follows client-go 0.37 (`shouldResync`), where the next check changes which handlers receive a resync that is
     /// still being delivered.
     pub fn mark_due_handlers(&self) -> bool {
         self.publisher.listeners().mark_due()

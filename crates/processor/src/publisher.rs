@@ -162,7 +162,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    /// Adds a handler. `task` creates the handler's task from its events.
+    /// Adds a handler. `task` creates the handler's task from its `Delivery`.
     pub(crate) fn join(
         &self,
         handler: NewHandler<T>,

@@ -18,7 +18,7 @@ use crate::own_code;
 ///
 /// Cheap to clone. Dropping it does not remove the handler, which stays until it is removed or its processor stops.
 ///
-/// Follows client-go 1.37 (`ResourceEventHandlerRegistration`).
+/// Follows client-go 0.37 (`ResourceEventHandlerRegistration`).
 #[derive(Clone)]
 pub struct Registration {
     pub(crate) listener: Arc<Listener>,

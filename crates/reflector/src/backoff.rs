@@ -16,7 +16,7 @@ type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 ///
 /// The default starts with 0.8 s and doubles up to 30 s. Each delay is lengthened by a random share of up to its own
 /// length, so that a thousand clients do not return at the same moment. After 2 minutes without a delay the sequence
-/// restarts. Follows client-go 1.37 (`defaultBackoffInit` and its siblings).
+/// restarts. Follows client-go 0.37 (`defaultBackoffInit` and its siblings).
 #[derive(Clone)]
 pub struct Backoff {
     delays: Arc<dyn Fn() -> Delays + Send + Sync>,

@@ -347,14 +347,14 @@ impl SourceError {
 
     /// Returns whether the requested version has expired (410), which only a list repairs.
     ///
-    /// Follows client-go 1.37 (`isExpiredError`).
+    /// Follows client-go 0.37 (`isExpiredError`).
     pub fn is_expired(&self) -> bool {
         self.has(410, &["Expired", "Gone"])
     }
 
     /// Returns whether the server has not reached the requested version yet. It may never reach it.
     ///
-    /// Follows client-go 1.37 (`isTooLargeResourceVersionError`), which recognizes three forms: the reason of a cause
+    /// Follows client-go 0.37 (`isTooLargeResourceVersionError`), which recognizes three forms: the reason of a cause
     /// (current servers), the message of a cause (1.17.0 to 1.18.5), and the message of the status (older servers).
     pub fn is_too_large_resource_version(&self) -> bool {
         let Some(status) = self.status() else { return false };

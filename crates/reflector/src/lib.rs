@@ -13,7 +13,7 @@
 //! counted ([`ReflectorMetrics`]), logged, and passed to the error hook. A [`ReflectorHandle`] observes the reflector
 //! from outside.
 //!
-//! # Trade-offs and differences from client-go 1.37
+//! # Trade-offs and differences from client-go 0.37
 //!
 //! * The reflector relists only after failures that a watch cannot repair: an expired version (410), a version that the
 //!   server never had, a corrupt object in the server's storage, a resource that is not found. After any other failure
@@ -30,7 +30,7 @@
 //! * The last version never moves back, except by a list requested without a version. A version below the requested one
 //!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
 //!   so the reflector requests the newest version, if the source can report it, after a watch that ended early and
-//!   after 90 seconds of silence. client-go 1.37 moves back with each event and does not detect a restored server.
+//!   after 90 seconds of silence. client-go 0.37 moves back with each event and does not detect a restored server.
 //! * At most 10 lists and watches start in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
 //!
 //! # Example

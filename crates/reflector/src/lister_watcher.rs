@@ -25,7 +25,7 @@ pub type WatchStream<T> = BoxStream<'static, Result<WatchEvent<T>, SourceError>>
 /// The reflector may drop the futures at any time, which must end the request. A panic is contained and treated as an
 /// error of the request.
 ///
-/// Follows client-go 1.37 (`ListerWatcherWithContext`).
+/// Follows client-go 0.37 (`ListerWatcherWithContext`).
 #[async_trait]
 pub trait ListerWatcher<T: Object>: Send + Sync {
     /// Returns all objects, or one page of them.

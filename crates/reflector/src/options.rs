@@ -133,7 +133,7 @@ impl ReflectorOptions {
     /// whether there are any. If it returns `false` or panics, the resync is skipped. Without this function, every
     /// period ends with a resync.
     ///
-    /// Follows client-go 1.37 (`ShouldResync`).
+    /// Follows client-go 0.37 (`ShouldResync`).
     #[must_use]
     pub fn take_due_resyncs(mut self, take: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.take_due_resyncs = Some(Arc::new(take));
@@ -144,7 +144,7 @@ impl ReflectorOptions {
     /// 500 objects a page: an API server reads pages from its storage, not from its memory. A list of more than 10,000
     /// pages is an error ([`SourceError::EndlessList`]).
     ///
-    /// Follows client-go 1.37 (`WatchListPageSize`).
+    /// Follows client-go 0.37 (`WatchListPageSize`).
     #[must_use]
     pub fn page_size(mut self, objects: NonZeroU32) -> Self {
         self.page_size = Some(objects);
@@ -184,7 +184,7 @@ impl ReflectorOptions {
     /// Sets the shortest requested duration of a watch. The duration of each watch is random between this and twice
     /// this. The default is 5 minutes; shorter values count as 5 minutes.
     ///
-    /// Follows client-go 1.37 (`MinWatchTimeout`).
+    /// Follows client-go 0.37 (`MinWatchTimeout`).
     #[must_use]
     pub fn min_watch_timeout(mut self, timeout: Duration) -> Self {
         self.min_watch_timeout = timeout.max(MIN_WATCH_TIMEOUT);
@@ -218,7 +218,7 @@ impl ReflectorOptions {
     /// Sets for how long the reflector watches again after internal errors (500) of a watch before it relists: 1 minute
     /// by default. With zero it relists at once.
     ///
-    /// Follows client-go 1.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no delay
+    /// Follows client-go 0.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no delay
     /// between the attempts.
     #[must_use]
     pub fn internal_error_window(mut self, window: Duration) -> Self {
@@ -229,7 +229,7 @@ impl ReflectorOptions {
     /// Sets a function that is called with every failure. It runs within the reflector and should return quickly. Its
     /// panics are contained.
     ///
-    /// Follows client-go 1.37 (`WatchErrorHandler`).
+    /// Follows client-go 0.37 (`WatchErrorHandler`).
     #[must_use]
     pub fn error_hook(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.error_hook = Some(Arc::new(hook));
@@ -239,7 +239,7 @@ impl ReflectorOptions {
     /// Lists a second time after every list, at exactly its version, and reports [`SourceError::Inconsistent`] if keys
     /// or versions differ. For tests and CI: it doubles the cost.
     ///
-    /// Follows client-go 1.37 (`KUBE_WATCHLIST_INCONSISTENCY_DETECTOR`), which panics instead.
+    /// Follows client-go 0.37 (`KUBE_WATCHLIST_INCONSISTENCY_DETECTOR`), which panics instead.
     #[must_use]
     pub fn check_consistency(mut self) -> Self {
         self.consistency_check = ConsistencyCheck::On;

@@ -54,7 +54,7 @@ impl<T: Object> Pager<'_, T> {
     /// Reads all pages. If a later page has expired or has another version, requests the full list again at once, in
     /// one piece.
     ///
-    /// Follows client-go 1.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
+    /// Follows client-go 0.37 (`ListPager.ListWithAlloc`), which ignores a continue token of the list in one piece, and
     /// the versions of later pages.
     pub(crate) async fn list(&self, first: ListOptions<T>) -> Result<FullList<T>, SourceError> {
         count(&self.shared.counters.lists);

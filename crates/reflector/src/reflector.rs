@@ -21,7 +21,7 @@ use crate::{Exchange, ListerWatcher, ReflectorHandle, ReflectorOptions, StopReas
 ///   closed; none ends the reflector. Each is counted, logged, and passed to the error hook.
 /// * A panic of the source, the sink or the hooks is contained and treated as a failure.
 ///
-/// Follows client-go 1.37 (`Reflector`), with the differences listed in the [crate's documentation](crate).
+/// Follows client-go 0.37 (`Reflector`), with the differences listed in the [crate's documentation](crate).
 pub struct Reflector<T: Object, S: Sink<T>> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,

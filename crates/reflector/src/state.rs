@@ -328,7 +328,7 @@ impl ReflectorHandle {
     /// Returns the last version: everything up to it has been given to the sink. Unset before the first list and for a
     /// source without versions.
     ///
-    /// Follows client-go 1.37 (`LastSyncResourceVersion`).
+    /// Follows client-go 0.37 (`LastSyncResourceVersion`).
     pub fn last_version(&self) -> ResourceVersion {
         self.shared.version.lock().clone()
     }

@@ -29,7 +29,7 @@ use crate::{resyncs, reuse};
 #[non_exhaustive]
 pub enum QueueKind {
     /// A `RealFifo` in atomic mode: all events in the order of arrival, and a list as one delta. The default, as in
-    /// client-go 1.37.
+    /// client-go 0.37.
     #[default]
     RealFifo,
     /// A `RealFifo` that splits a list into its objects.

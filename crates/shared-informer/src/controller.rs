@@ -75,7 +75,7 @@ where
 /// # }
 /// ```
 ///
-/// Follows client-go 1.37 (`Controller`).
+/// Follows client-go 0.37 (`Controller`).
 pub struct Controller<T: Object, P> {
     name: Arc<str>,
     reflectors: Vec<(Part, PartReflector<T>)>,

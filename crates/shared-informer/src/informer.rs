@@ -48,7 +48,7 @@ use crate::parts::Part;
 ///
 /// Cheap to clone; all clones are the same informer. Handlers may be added and removed at any time until it stops.
 ///
-/// Follows client-go 1.37 (`SharedIndexInformer`).
+/// Follows client-go 0.37 (`SharedIndexInformer`).
 pub struct SharedIndexInformer<T: Object> {
     pub(crate) inner: Arc<Inner<T>>,
 }
@@ -152,7 +152,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// [`Error::Indexers`], without any effect, if a name is taken. [`Error::Stopped`] if the informer has stopped.
     ///
-    /// Follows client-go 1.37 (`AddIndexers`).
+    /// Follows client-go 0.37 (`AddIndexers`).
     pub fn add_indexers(
         &self,
         indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,

@@ -11,7 +11,7 @@ use crate::latency::LatencySummary;
 
 /// The metrics of an informer, read at one moment.
 ///
-/// Follows client-go 1.37 (the `informer_*` and `reflector_*` metrics).
+/// Follows client-go 0.37 (the `informer_*` and `reflector_*` metrics).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerMetrics {

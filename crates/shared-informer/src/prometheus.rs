@@ -90,7 +90,7 @@ impl InformerCollector {
     /// [`Error::DuplicateMetrics`], without any effect, if another informer with the same name, resource, cluster and
     /// [scope](crate::SharedIndexInformerBuilder::scope) was added and has neither stopped nor been dropped.
     ///
-    /// Follows client-go 1.37 (`InformerName`), which rejects a name that is taken.
+    /// Follows client-go 0.37 (`InformerName`), which rejects a name that is taken.
     pub fn add<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Result<(), Error> {
         let inner = &informer.inner;
         let as_metrics: Arc<dyn Metrics> = inner.clone();

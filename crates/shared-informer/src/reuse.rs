@@ -9,21 +9,20 @@ use kinformer_store::Indexer;
 
 use crate::same::is_same_version;
 
-/// Returns an exchange of unchanged objects for those of the store, so that a relist takes memory only for changed
-/// objects.
+/// Replaces unchanged objects of a relist by the stored ones, so that a relist takes memory only for changed objects.
 pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
-    Exchange::new(move |object| known(&store, object, |same| same != Some(false)))
+    Exchange::new(move |object| stored_if_same(&store, object, |same| same != Some(false)))
 }
 
-/// Returns the transform with an exchange of its unchanged results. The result at one version may depend on more than
-/// the object, so the contents must be known to be the same.
+/// Adds to a transform that unchanged results are replaced by the stored objects. A transform may return different
+/// results for one version, so the contents must be known to be the same.
 pub(crate) fn exchange_results<T: Object>(transform: Transform<T>, store: Arc<Indexer<T>>) -> Transform<T> {
-    transform.and_then(move |object| Ok(known(&store, object, |same| same == Some(true))))
+    transform.and_then(move |object| Ok(stored_if_same(&store, object, |same| same == Some(true))))
 }
 
 /// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
-/// can be known to be the same: the versions of other sources may prove less than those of an API server.
-fn known<T: Object>(
+/// can be known to be the same: in other sources, equal versions may not mean equal objects.
+fn stored_if_same<T: Object>(
     store: &Indexer<T>,
     object: Arc<T>,
     is_same_content: impl Fn(Option<bool>) -> bool,

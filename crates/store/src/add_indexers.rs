@@ -23,7 +23,7 @@ impl<T: Object> Indexer<T> {
     /// # Errors
     /// [`Error::IndexerConflict`]: a name is repeated or in use. Nothing has changed.
     ///
-    /// Follows client-go 1.37 (`AddIndexers`).
+    /// Follows client-go 0.37 (`AddIndexers`).
     pub fn add_indexers(
         &self,
         indexers: impl IntoIterator<Item = (impl Into<Arc<str>>, IndexFunction<T>)>,

@@ -24,7 +24,7 @@ type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 /// expires. Entries that are never read are not removed automatically; call [`remove_expired`](Self::remove_expired) to
 /// bound the memory.
 ///
-/// Follows client-go 1.37 (`ExpirationCache`), except that the keys and the length exclude expired entries as well, so
+/// Follows client-go 0.37 (`ExpirationCache`), except that the keys and the length exclude expired entries as well, so
 /// that all answers agree. Uses tokio's clock, which needs no runtime and can be paused in tests.
 pub struct ExpiringStore<T> {
     entries: Indexer<Entry<T>>,

@@ -18,7 +18,7 @@ type Function<T> = dyn Fn(&Arc<T>, &mut IndexValues) -> Result<(), BoxError> + S
 /// Called once for every write of an object, before any lock is taken; it must be deterministic. If it fails or panics,
 /// the object is stored anyway but is missing from this index, and the returned error names the object and the index.
 ///
-/// Follows client-go 1.37 (`IndexFunc`), where a failing function panics.
+/// Follows client-go 0.37 (`IndexFunc`), where a failing function panics.
 pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
@@ -39,7 +39,7 @@ impl<T: Object> IndexFunction<T> {
 
     /// Creates an index by namespace; cluster-scoped objects have the value `""`.
     ///
-    /// Follows client-go 1.37 (`MetaNamespaceIndexFunc`).
+    /// Follows client-go 0.37 (`MetaNamespaceIndexFunc`).
     #[must_use]
     pub fn by_namespace() -> Self {
         Self::new(|object, values| values.push(object.key().namespace().unwrap_or_default()))

@@ -30,7 +30,7 @@ use crate::{Error, Reader, Store};
 /// leaves it unchanged. A store that is [divided into parts](IndexerBuilder::parts) has one version per part, and a
 /// replace affects only the objects of one part.
 ///
-/// Follows client-go 1.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves the version
+/// Follows client-go 0.37 (`Indexer`, `ThreadSafeStore`), where a later event with a lower version moves the version
 /// back.
 pub struct Indexer<T> {
     /// Taken only by writers, before the readers' lock.

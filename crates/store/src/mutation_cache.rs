@@ -69,7 +69,7 @@ impl MutationCacheOptions {
 /// overlay is best-effort: a write is dropped when it expires or when there are too many.
 ///
 /// A write whose version cannot be compared is retained until it expires. Each read comes from one consistent state of
-/// the indexer. Follows client-go 1.37 (`MutationCache`), which covers only get and one index, and leaves an object in
+/// the indexer. Follows client-go 0.37 (`MutationCache`), which covers only get and one index, and leaves an object in
 /// the index under its old values.
 pub struct MutationCache<T> {
     store: Reader<T>,

@@ -54,7 +54,7 @@ impl<T: Object> Reader<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Follows client-go 1.37 (`Store.GetByKey`; `Store.Get(object)` is this with the object's key).
+    /// Follows client-go 0.37 (`Store.GetByKey`; `Store.Get(object)` is this with the object's key).
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.shared.roots.read().get(key.into()).cloned()
     }
@@ -71,7 +71,7 @@ impl<T: Object> Reader<T> {
 
     /// Returns the keys of all objects, in no particular order. O(n), one allocation per key.
     ///
-    /// Follows client-go 1.37 (`Store.ListKeys`).
+    /// Follows client-go 0.37 (`Store.ListKeys`).
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.snapshot().keys()
     }
@@ -93,7 +93,7 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// As [`Snapshot::index_of`].
     ///
-    /// Follows client-go 1.37 (`Indexer.Index`).
+    /// Follows client-go 0.37 (`Indexer.Index`).
     pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<Arc<T>>, Error> {
         Ok(self.snapshot().index_of(index, object)?.into_iter().cloned().collect())
     }
@@ -111,7 +111,7 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
     ///
-    /// Follows client-go 1.37 (`Indexer.ListIndexFuncValues`).
+    /// Follows client-go 0.37 (`Indexer.ListIndexFuncValues`).
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
         Ok(self.snapshot().index_values(index)?.cloned().collect())
     }

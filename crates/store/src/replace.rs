@@ -14,7 +14,7 @@ use crate::indexer::Indexer;
 use crate::points::{MAX_NUMBER, Points};
 use crate::roots::{Edit, Functions, Roots, SLOT_LEAF, full, hash_key};
 use crate::snapshot::discard;
-use crate::write::{Changes, in_no_part, index_error, is_late, panicked};
+use crate::write::{Changes, in_no_part, index_error, is_stale, panicked};
 
 /// The list, with the results of all user code.
 struct List<T> {
@@ -195,7 +195,7 @@ enum Destination {
     /// None: a later object of the list has the same key.
     Repeated,
     /// None: another part has delivered a newer state, stored in this slot.
-    Late(u32),
+    Stale(u32),
 }
 
 impl<T: Object> List<T> {
@@ -211,8 +211,8 @@ impl<T: Object> List<T> {
         let key = object.key();
         match before.find(hash, key) {
             Some(slot) if listed.has(slot) => Destination::Repeated,
-            Some(slot) if before.object(slot).is_some_and(|stored| is_late(parts, object, stored)) => {
-                Destination::Late(slot)
+            Some(slot) if before.object(slot).is_some_and(|stored| is_stale(parts, object, stored)) => {
+                Destination::Stale(slot)
             }
             Some(slot) => Destination::Slot(slot),
             None => {
@@ -268,7 +268,7 @@ impl<T: Object> List<T> {
                     duplicates.push(position);
                     NO_SLOT
                 }
-                Ok(Destination::Late(slot)) => {
+                Ok(Destination::Stale(slot)) => {
                     listed.set(slot);
                     late.push(position);
                     NO_SLOT

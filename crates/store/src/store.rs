@@ -13,7 +13,7 @@ use kinformer_core::{
 /// and the client-go names for writing one delta. All implementations pass the same generic test suite: each answer
 /// comes from one consistent state, so a list never contains a key twice or half of a replace.
 ///
-/// Follows client-go 1.37 (`Store`).
+/// Follows client-go 0.37 (`Store`).
 pub trait Store<T: Object>: Sink<T> + KnownObjects<T> {
     /// Returns all objects, each once, in no particular order. O(n).
     fn list(&self) -> Vec<Arc<T>>;

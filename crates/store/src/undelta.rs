@@ -22,7 +22,7 @@ type Push<T> = dyn Fn(Snapshot<T>) + Send + Sync;
 /// gets the newest state. When several threads write at once, one of them makes the calls for all. The push function
 /// may write to the store: the call for that write follows after it has returned.
 ///
-/// Follows client-go 1.37 (`UndeltaStore`), where calls can overtake each other. The state is a snapshot, so a push
+/// Follows client-go 0.37 (`UndeltaStore`), where calls can overtake each other. The state is a snapshot, so a push
 /// costs O(1), where upstream copies the list.
 pub struct UndeltaStore<T: Object> {
     store: Indexer<T>,

@@ -66,7 +66,7 @@ struct Entry<T> {
     /// A delta of one object, or a bookmark.
     delta: Delta<T>,
     hash: u32,
-    reached: Reached,
+    part_version: PartVersion,
     /// Errors of index functions.
     errors: PartialErrors,
     outcome: Outcome<T>,
@@ -79,13 +79,14 @@ enum Outcome<T> {
     /// Applied; holds the previously stored object.
     Applied(Option<Arc<T>>),
     /// Skipped, because a newer state of the object is stored.
-    Late,
+    Stale,
     /// Rejected; nothing has changed.
-    Refused(Box<Error>),
+    Rejected(Box<Error>),
 }
 
-/// The part of a delta and the version that the part reaches with it; `None` if the object belongs to no part.
-type Reached = (Option<PartId>, ResourceVersion);
+/// The part of a delta and the version to which the delta advances it. The part is `None` if the object belongs to no
+/// part.
+type PartVersion = (Option<PartId>, ResourceVersion);
 
 /// Deltas of single objects that are published together.
 type Batch<T> = SmallVec<[Entry<T>; 1]>;
@@ -144,7 +145,7 @@ impl<T: Object> Indexer<T> {
         let mut written = Written::default();
         let mut position = 0;
         let mut batch = Batch::new();
-        // The given versions are reached with the last publication.
+        // The given versions are set only with the last publication.
         let none = VersionUpdates::NONE;
         let early = at.map(|_| &none);
         let mut list_at = None;
@@ -208,7 +209,7 @@ impl<T: Object> Indexer<T> {
         written: &mut Written,
     ) {
         if !batch.iter().any(Entry::changes_objects) {
-            return self.move_to_bookmarks(batch, at, written);
+            return self.advance_to_bookmarks(batch, at, written);
         }
         let mut functions = self.functions();
         loop {
@@ -227,8 +228,8 @@ impl<T: Object> Indexer<T> {
                 let first = number * functions.all.len();
                 entry.outcome = entry.apply(&mut edit, &self.shared.parts, &values, first);
                 if at.is_none()
-                    && !matches!(entry.outcome, Outcome::Refused(_))
-                    && let (Some(part), version) = &entry.reached
+                    && !matches!(entry.outcome, Outcome::Rejected(_))
+                    && let (Some(part), version) = &entry.part_version
                 {
                     edit.roots.versions.advance(*part, version);
                 }
@@ -259,11 +260,16 @@ impl<T: Object> Indexer<T> {
         }
     }
 
-    /// Applies a batch without changes of objects.
+    /// Applies a batch that has only bookmarks, or is empty.
     #[cold]
-    fn move_to_bookmarks(&self, batch: &mut [Entry<T>], at: Option<&VersionUpdates>, written: &mut Written) {
+    fn advance_to_bookmarks(
+        &self,
+        batch: &mut [Entry<T>],
+        at: Option<&VersionUpdates>,
+        written: &mut Written,
+    ) {
         let mut bookmarks = VersionUpdates::NONE;
-        for Entry { reached: (part, version), .. } in batch {
+        for Entry { part_version: (part, version), .. } in batch {
             if let Some(part) = part {
                 bookmarks.append(*part, VersionUpdate::Advance(version.clone()));
             }
@@ -273,7 +279,7 @@ impl<T: Object> Indexer<T> {
 
     /// Applies several deltas, like [`Self::apply`], for callers that do not need the changes.
     ///
-    /// Follows client-go 1.37 (`ThreadSafeStoreWithTransaction`).
+    /// Follows client-go 0.37 (`ThreadSafeStoreWithTransaction`).
     pub fn transaction(&self, deltas: impl IntoIterator<Item = Delta<T>>) -> PartialErrors {
         self.write_all(deltas.into_iter().collect()).errors
     }
@@ -331,20 +337,20 @@ impl<T: Object> Indexer<T> {
 
     /// Calls the user code of a delta. Returns `None` for a delta without effect on a store.
     fn prepare(&self, position: usize, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
-        let (delta, (hash, reached)) = match delta {
+        let (delta, (hash, part_version)) = match delta {
             Delta::Added(object) => self.prepare_object(object, Delta::Added)?,
             Delta::Updated(object) => self.prepare_object(object, Delta::Updated)?,
             Delta::Replaced(object) => self.prepare_object(object, Delta::Replaced)?,
             Delta::Deleted(tombstone) => self.prepare_deletion(tombstone)?,
             Delta::Bookmark { part, ref resource_version } => {
-                let reached = (Some(part), resource_version.clone());
-                (delta, (0, reached))
+                let version = (Some(part), resource_version.clone());
+                (delta, (0, version))
             }
             // The object of a resync is stored already.
             _ => return Ok(None),
         };
         let (errors, outcome) = (PartialErrors::default(), Outcome::Pending);
-        Ok(Some(Entry { position, delta, hash, reached, errors, outcome }))
+        Ok(Some(Entry { position, delta, hash, part_version, errors, outcome }))
     }
 
     /// Transforms an object and calls its accessors. Returns its delta.
@@ -353,13 +359,13 @@ impl<T: Object> Indexer<T> {
         &self,
         object: Arc<T>,
         delta: impl FnOnce(Arc<T>) -> Delta<T>,
-    ) -> Result<(Delta<T>, (u32, Reached)), Error> {
+    ) -> Result<(Delta<T>, (u32, PartVersion)), Error> {
         let (object, result) = self.transform_and_read(object)?;
         Ok((delta(object), result))
     }
 
     /// Transforms an object and calls its accessors.
-    fn transform_and_read(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, Reached)), Error> {
+    fn transform_and_read(&self, object: Arc<T>) -> Result<(Arc<T>, (u32, PartVersion)), Error> {
         let object = match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
@@ -367,7 +373,7 @@ impl<T: Object> Indexer<T> {
         let result = try_accessors(|| {
             let key = object.key();
             key.check()?;
-            Ok((hash_key(&self.hasher, key), self.reached(&object)))
+            Ok((hash_key(&self.hasher, key), self.part_version(&object)))
         });
         match result {
             Ok(Ok((_, (None, _)))) => Err(in_no_part(object)),
@@ -378,14 +384,17 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Calls the accessors of a deletion. Returns its delta.
-    fn prepare_deletion(&self, tombstone: Tombstone<Arc<T>>) -> Result<(Delta<T>, (u32, Reached)), Error> {
+    fn prepare_deletion(
+        &self,
+        tombstone: Tombstone<Arc<T>>,
+    ) -> Result<(Delta<T>, (u32, PartVersion)), Error> {
         let result = try_accessors(|| {
             tombstone.key().check()?;
-            let reached = match &tombstone {
-                Tombstone::FinalState(object) => self.reached(object),
+            let version = match &tombstone {
+                Tombstone::FinalState(object) => self.part_version(object),
                 _ => (None, ResourceVersion::UNSET),
             };
-            Ok((hash_key(&self.hasher, tombstone.key()), reached))
+            Ok((hash_key(&self.hasher, tombstone.key()), version))
         });
         let error = match result {
             Ok(Ok(result)) => return Ok((Delta::Deleted(tombstone), result)),
@@ -396,7 +405,7 @@ impl<T: Object> Indexer<T> {
         Err(error)
     }
 
-    fn reached(&self, object: &T) -> Reached {
+    fn part_version(&self, object: &T) -> PartVersion {
         (self.shared.parts.of(object), object.resource_version())
     }
 
@@ -452,14 +461,14 @@ impl<T: Object> Entry<T> {
                     let stored = || slot.and_then(|slot| edit.roots.object(slot));
                     (
                         slot,
-                        parts.is_divided() && stored().is_some_and(|stored| is_late(parts, object, stored)),
+                        parts.is_divided() && stored().is_some_and(|stored| is_stale(parts, object, stored)),
                     )
                 });
                 match found {
-                    Ok((_, true)) => Outcome::Late,
+                    Ok((_, true)) => Outcome::Stale,
                     Ok((slot, false)) => match edit.upsert(slot, hash, object, values, first) {
                         Ok(old) => Outcome::Applied(old),
-                        Err(error) => Outcome::Refused(Box::new(error)),
+                        Err(error) => Outcome::Rejected(Box::new(error)),
                     },
                     Err(source) => self.panicked(source),
                 }
@@ -482,7 +491,7 @@ impl<T: Object> Entry<T> {
     #[cold]
     fn panicked(&self, source: BoxError) -> Outcome<T> {
         let key = try_accessors(|| self.delta.key().and_then(|key| key.try_into().ok())).ok().flatten();
-        Outcome::Refused(Box::new(Error::Accessor { key, source }))
+        Outcome::Rejected(Box::new(Error::Accessor { key, source }))
     }
 }
 
@@ -502,7 +511,7 @@ impl<T> Entry<T> {
                 }
                 return Some(Change::new(delta, old).at_revision(revision));
             }
-            Outcome::Refused(error) => reports.push(self.position, *error),
+            Outcome::Rejected(error) => reports.push(self.position, *error),
             _ => {}
         }
         discard_delta(delta);
@@ -510,9 +519,8 @@ impl<T> Entry<T> {
     }
 }
 
-/// Returns whether a newer state of the object, from another part, is stored: the source of that part is ahead, and the
-/// deletion from this part is still to come.
-pub(crate) fn is_late<T: Object>(parts: &Parts<T>, object: &T, stored: &T) -> bool {
+/// Returns whether the stored object is of another part and newer. This part has not delivered its deletion yet.
+pub(crate) fn is_stale<T: Object>(parts: &Parts<T>, object: &T, stored: &T) -> bool {
     parts.is_divided()
         && parts.of(object) != parts.of(stored)
         && object.resource_version().compare(&stored.resource_version()).is_some_and(Ordering::is_lt)

@@ -118,7 +118,7 @@ impl ResourceStore {
         Some(Snapshot { version, objects })
     }
 
-    /// Keeps a snapshot for the following pages.
+    /// Keeps a snapshot, so that later pages of a list read the same state.
     pub(crate) fn keep(&self, snapshot: &Snapshot) {
         let mut dropped = None;
         let mut state = self.state.lock();
@@ -142,7 +142,7 @@ impl ResourceStore {
         let kept = std::mem::take(&mut state.kept);
         drop(state);
         drop((events, kept));
-        // A watcher that has not read everything must notice that it has been overtaken.
+        // Wakes watchers: one with unread events must find that its version was compacted.
         self.written.send_replace(version);
     }
 
@@ -187,7 +187,7 @@ impl ResourceStore {
         Arc::new(Stored::new(key.clone(), version, kind, &object, &self.fields))
     }
 
-    /// Signals each write. The value itself is only a hint; read the log.
+    /// Signals each write. The value may be out of date; read the log.
     pub(crate) fn written(&self) -> watch::Receiver<u64> {
         self.written.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The view of whole objects of an informer that was created to fetch metadata.
+//! The view of the whole objects of an informer that started with metadata only.
 
 use std::fmt;
 use std::sync::Arc;

@@ -92,7 +92,7 @@ impl Process {
 }
 
 /// Runs a plugin and blocks until it has ended. The plugin inherits standard error, and standard input if that is a
-/// terminal. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`).
+/// terminal. Follows client-go 0.37 (`plugin/pkg/client/auth/exec`).
 ///
 /// # Errors
 /// [`Error::ExecPlugin`] if the plugin cannot be run, fails, or issues no credentials.

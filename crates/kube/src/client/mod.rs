@@ -47,7 +47,7 @@ use renewal::Renewing;
 /// A renewal starts at most once every 5 s. All requests that need it wait for the same renewal, for at most a minute,
 /// and a plugin that runs for longer than five minutes is killed. If a renewal fails, a warning is logged, the old
 /// credentials stay in use, and the caller receives the 401. New connections use a new client certificate or CA bundle;
-/// open connections stay open until their watches have ended. Follows client-go 1.37 (`plugin/pkg/client/auth/exec`,
+/// open connections stay open until their watches have ended. Follows client-go 0.37 (`plugin/pkg/client/auth/exec`,
 /// `transport/cert_rotation.go`), which closes open connections.
 ///
 /// # Plain HTTP

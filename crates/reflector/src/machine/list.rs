@@ -68,7 +68,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Returns the version that a list requests: `0` for any state, unset for the newest.
     ///
-    /// Follows client-go 1.37 (`relistResourceVersion`).
+    /// Follows client-go 0.37 (`relistResourceVersion`).
     fn list_version(&self) -> ResourceVersion {
         if self.version_unavailable {
             ResourceVersion::UNSET

@@ -127,7 +127,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Watches again within the window after the first internal error, then relists.
     ///
-    /// Follows client-go 1.37 (`RetryWithDeadline`).
+    /// Follows client-go 0.37 (`RetryWithDeadline`).
     fn after_internal_error(&mut self) -> Recovery {
         let now = Instant::now();
         let recent = self.internal_errors.filter(|(_, last)| now - *last < INTERNAL_ERRORS_FORGOTTEN);

@@ -49,7 +49,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Returns a random duration for a watch, so that a thousand watches that started together do not end together.
     ///
-    /// Follows client-go 1.37 (`minWatchTimeout`, `maxWatchTimeout`).
+    /// Follows client-go 0.37 (`minWatchTimeout`, `maxWatchTimeout`).
     pub(super) fn watch_timeout(&self) -> Duration {
         self.options.min_watch_timeout.min(FOREVER).mul_f64(1.0 + fastrand::f64())
     }

@@ -32,7 +32,7 @@ pub use slots::DecodeAs;
 use slots::Slots;
 pub use view::{Packed, PackedRef};
 
-/// A type that can be created from an object's bytes: all types that serde decodes, which are decoded at once, and
+/// A type that can be created from an object's bytes: all types that serde decodes, which are decoded immediately, and
 /// [`Packed`], which is decoded later.
 pub trait FromWire: Sized {
     /// Creates the value from the bytes of an object.
@@ -51,7 +51,7 @@ impl<K: DeserializeOwned> FromWire for K {
                 // The copy is dropped after this call: the type owns its fields.
                 decoder.decode_seed(&codec, &bytes, PhantomData::<K>)
             }
-            // The error of decoding is more specific.
+            // Decodes the original bytes, because that error is more specific.
             Err(error) => decoder.decode::<K>(bytes).and(Err(error)),
         }
     }
@@ -296,8 +296,8 @@ impl Object for PackedObject {
         self.uid()
     }
 
-    /// Compares two objects in protobuf by their bytes, others by their fields, independent of the encodings. Metadata
-    /// only is never equal to a whole object, even one without other fields.
+    /// Compares two objects in protobuf by their bytes, others by their fields, independent of the encodings. A
+    /// metadata-only object is never equal to a whole object, even to one without other fields.
     fn has_same_content(&self, other: &Self) -> Option<bool> {
         Some(
             self.is_metadata_only() == other.is_metadata_only()
@@ -319,7 +319,7 @@ impl Object for PackedObject {
 
 impl fmt::Debug for PackedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packed")
+        f.debug_struct("PackedObject")
             .field("namespace", &self.encoded.part(NAMESPACE))
             .field("name", &self.encoded.part(NAME))
             .field("resource_version", &self.version)
