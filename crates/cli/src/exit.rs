@@ -67,7 +67,7 @@ pub(crate) enum Error {
         /// The message of the server.
         reason: String,
     },
-    /// The server answered with another error, or with something unreadable.
+    /// The server answered with another error, or with a response that could not be decoded.
     #[error("{server} failed to {what}: {reason}")]
     BadResponse {
         /// The URL of the server.

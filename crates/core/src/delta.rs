@@ -147,9 +147,9 @@ pub struct Replacement<T> {
     /// Keys of objects that exist but could not be delivered, because decoding or their transform failed. Their known
     /// states are kept and not treated as deleted.
     pub undelivered: Vec<ObjectKey>,
-    /// The number of further objects whose keys could not be read. If it is not 0, the list is incomplete: any object
+    /// The number of further, unidentified objects: their keys are unknown. If it is not 0, the list is incomplete: any object
     /// missing from it may be one of them, so a sink applies the listed objects and deletes nothing.
-    pub unreadable: usize,
+    pub unidentified: usize,
 }
 
 impl<T> Replacement<T> {
@@ -161,7 +161,7 @@ impl<T> Replacement<T> {
             resource_version: resource_version.into(),
             epoch: 0,
             undelivered: Vec::new(),
-            unreadable: 0,
+            unidentified: 0,
         }
     }
 
@@ -186,17 +186,17 @@ impl<T> Replacement<T> {
         self
     }
 
-    /// Sets the number of objects whose keys could not be read.
+    /// Sets the number of unidentified objects, whose keys are unknown.
     #[must_use]
-    pub fn unreadable(mut self, objects: usize) -> Self {
-        self.unreadable = objects;
+    pub fn unidentified(mut self, objects: usize) -> Self {
+        self.unidentified = objects;
         self
     }
 
     /// Returns whether every object missing from this list is deleted, that is, no object was
-    /// [unreadable](Self::unreadable).
+    /// [unidentified](Self::unidentified).
     pub fn is_complete(&self) -> bool {
-        self.unreadable == 0
+        self.unidentified == 0
     }
 }
 
@@ -215,7 +215,7 @@ impl<T> Clone for Replacement<T> {
             resource_version: self.resource_version.clone(),
             epoch: self.epoch,
             undelivered: self.undelivered.clone(),
-            unreadable: self.unreadable,
+            unidentified: self.unidentified,
         }
     }
 }

@@ -92,15 +92,15 @@ pub(crate) struct Incoming<T> {
     pub(crate) objects: Vec<Arc<T>>,
     /// Keys of objects that exist but are not in the list.
     pub(crate) undelivered: Vec<ObjectKey>,
-    /// Number of further objects whose keys could not be read.
-    pub(crate) unreadable: usize,
+    /// Number of further, unidentified objects: their keys are unknown.
+    pub(crate) unidentified: usize,
     pub(crate) resource_version: ResourceVersion,
     pub(crate) errors: PartialErrors,
 }
 
 impl<T: Object> Incoming<T> {
     pub(crate) fn new(transformed: (Option<&Transform<T>>, &Parts<T>), replacement: Replacement<T>) -> Self {
-        let Replacement { objects: list, resource_version, mut undelivered, mut unreadable, .. } =
+        let Replacement { objects: list, resource_version, mut undelivered, mut unidentified, .. } =
             replacement;
         let mut errors = PartialErrors::default();
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
@@ -113,7 +113,7 @@ impl<T: Object> Incoming<T> {
                         Error::OtherPart { key: Some(key), part: Some(_) }
                         | Error::Transform { key, .. }
                         | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
-                        Error::Accessor { key: None, .. } => unreadable += 1,
+                        Error::Accessor { key: None, .. } => unidentified += 1,
                         _ => {}
                     }
                     errors.push(position, error);
@@ -129,7 +129,7 @@ impl<T: Object> Incoming<T> {
             }
         }
         let objects = objects.into_iter().flatten().collect();
-        Self { objects, undelivered, unreadable, resource_version, errors }
+        Self { objects, undelivered, unidentified, resource_version, errors }
     }
 
     /// Reads the keys of all objects, for a queue that tracks keys.
@@ -147,13 +147,13 @@ impl<T: Object> Incoming<T> {
                 }
                 // The accessor succeeded in an earlier check.
                 Err(error) => {
-                    self.unreadable += 1;
+                    self.unidentified += 1;
                     self.errors.push(objects.len(), error);
                 }
             }
         }
         all.extend(self.undelivered.into_iter().map(|key| (key, ())));
-        Keyed { objects, all, is_complete: self.unreadable == 0, errors: self.errors }
+        Keyed { objects, all, is_complete: self.unidentified == 0, errors: self.errors }
     }
 }
 

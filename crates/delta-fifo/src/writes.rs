@@ -184,10 +184,11 @@ impl<T: Object> Settings<T> {
         let (part, epoch, version) = (list.part, list.epoch, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
         if !self.keyed {
-            let Incoming { objects, undelivered, unreadable, resource_version, errors: problems } = incoming;
+            let Incoming { objects, undelivered, unidentified, resource_version, errors: problems } =
+                incoming;
             errors.extend_at(position, problems);
             let list = Replacement::new(objects, resource_version).part(part).epoch(epoch);
-            let list = list.undelivered(undelivered).unreadable(unreadable);
+            let list = list.undelivered(undelivered).unidentified(unidentified);
             return Write::All { list: Box::new(list), version };
         }
         let Keyed { objects, all, is_complete, errors: problems } = incoming.keyed();

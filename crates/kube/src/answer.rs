@@ -9,7 +9,7 @@ use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use kinformer_core::BoxError;
 use kinformer_reflector::{ApiStatus, SourceError, StatusCause};
-use kinformer_wire::{Encoding, decode_answer};
+use kinformer_wire::{Encoding, decode_response};
 use kube_client::client::Body;
 
 use crate::Error;
@@ -136,8 +136,8 @@ fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
     struct Kind {
         kind: String,
     }
-    let kind: Kind = decode_answer(encoding, body).ok()?;
-    (kind.kind == "Status").then(|| decode_answer(encoding, body).ok()).flatten()
+    let kind: Kind = decode_response(encoding, body).ok()?;
+    (kind.kind == "Status").then(|| decode_response(encoding, body).ok()).flatten()
 }
 
 /// Converts a `Status` into the reflector's error.

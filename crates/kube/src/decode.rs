@@ -62,13 +62,13 @@ pub(crate) fn item<K: Object + FromWire>(
 /// Decodes one event of a watch.
 ///
 /// # Errors
-/// The status of an `ERROR` event; [`SourceError::BrokenEvent`] for an event whose object cannot be identified. The
-/// caller must discard the events that follow an error.
+/// The status of an `ERROR` event; [`SourceError::UnidentifiedEvent`] for an event whose object cannot be identified.
+/// The caller must discard the events that follow an error.
 pub(crate) fn event<K: Object + FromWire>(
     event: Result<RawEvent<'_>, kinformer_wire::Error>,
     decoder: &ObjectDecoder,
 ) -> Result<WatchEvent<K>, SourceError> {
-    let decoded = event.and_then(|raw| decoder.decode_event(&raw)).map_err(broken)?;
+    let decoded = event.and_then(|raw| decoder.decode_event(&raw)).map_err(unidentified)?;
     let event = |object: Result<K, Undecodable>, event_type, made: fn(Arc<K>) -> WatchEvent<K>| match object
         .map_err(undecodable)
         .and_then(checked)
@@ -91,6 +91,6 @@ pub(crate) fn event<K: Object + FromWire>(
     }
 }
 
-fn broken(source: impl Into<BoxError>) -> SourceError {
-    SourceError::BrokenEvent { source: source.into() }
+fn unidentified(source: impl Into<BoxError>) -> SourceError {
+    SourceError::UnidentifiedEvent { source: source.into() }
 }

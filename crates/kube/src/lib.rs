@@ -13,7 +13,7 @@
 //! Requests are sent through kube-client's raw request method, so authentication, TLS and kubeconfig are handled by
 //! kube-client. Responses are split into objects as the bytes arrive ([`kinformer_wire`]): a list is never held in
 //! memory as one piece, managed fields are dropped, and an object that cannot be decoded is reported with its key while
-//! all others are processed. An event without a readable key ends the watch, and the next watch starts before that
+//! all others are processed. An event without a known key ends the watch, and the next watch starts before that
 //! event. A list of another kind is refused. Built-in kinds and metadata are requested in protobuf, which takes a
 //! fraction of the CPU time of JSON on both sides; a server without protobuf responds in JSON.
 //!

@@ -228,7 +228,7 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// The encoding of the server's last response to this lister-watcher or a clone; `None` before the first response.
-    pub fn answered(&self) -> Option<Encoding> {
+    pub fn response_encoding(&self) -> Option<Encoding> {
         Encoding::ALL.get(self.answered.load(Ordering::Relaxed).checked_sub(1)?).copied()
     }
 
@@ -506,7 +506,7 @@ fn malformed(error: kinformer_wire::Error) -> SourceError {
 fn broken_off(error: kinformer_wire::Error) -> SourceError {
     match error {
         kinformer_wire::Error::Truncated { .. } => malformed(error),
-        other => SourceError::BrokenEvent { source: Box::new(other) },
+        other => SourceError::UnidentifiedEvent { source: Box::new(other) },
     }
 }
 

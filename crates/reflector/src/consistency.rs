@@ -17,7 +17,7 @@ pub(crate) fn compare<T: Object>(first: &Replacement<T>, second: &FullList<T>) -
     let (mut missing, mut extra, mut changed) = difference(&first.objects, &second.objects);
     missing.retain(|key| !first.undelivered.contains(key));
     extra.retain(|key| !second.undecodable.iter().any(|error| error.key.as_ref() == Some(key)));
-    // A missing object may be one of those without a readable key.
+    // A missing object may be an unidentified one.
     if !first.is_complete() {
         missing.clear();
     }

@@ -49,7 +49,7 @@ pub enum SourceError {
         /// The error of the source.
         source: BoxError,
     },
-    /// One object could not be decoded. It was left out, and the list or watch continued.
+    /// One object with a known key could not be decoded. It was left out, and the list or watch continued.
     #[error(transparent)]
     Undecodable(DecodeError),
     /// The source sent an event of an unknown type or an object of another kind. It was skipped.
@@ -58,24 +58,24 @@ pub enum SourceError {
         /// A description of the answer.
         what: String,
     },
-    /// The watch delivered data that is no event, or an event without a readable type or key. It may concern any
-    /// object, so nothing after it was applied. The reflector watches again from the version before it; after the
-    /// second such event at one version it relists.
-    #[error("the watch delivered an unreadable event: {}", with_causes(&**source))]
-    BrokenEvent {
+    /// The watch delivered an unidentified event: data that is no event, or an event without a known type or key. It may
+    /// concern any object, so nothing after it was applied. The reflector watches again from the version before it;
+    /// after the second such event at one version it relists.
+    #[error("the watch delivered an unidentified event: {}", with_causes(&**source))]
+    UnidentifiedEvent {
         /// The error of the decoder or of the key.
         source: BoxError,
     },
-    /// A list contains objects whose keys cannot be read. Its other objects were applied, and nothing was deleted,
-    /// because each missing object may be one of the unreadable ones. The reflector is
-    /// [degraded](crate::ReflectorHandle::degraded) until a list is complete.
+    /// A list is incomplete: it contains unidentified objects, whose keys are unknown. Its other objects were applied, and
+    /// nothing was deleted, because each missing object may be one of the unidentified ones. The reflector reports the
+    /// list ([`incomplete_list`](crate::ReflectorHandle::incomplete_list)) and relists until a list is complete.
     #[error(
-        "{unreadable} objects of the list have no readable key; the list deletes nothing: {}",
+        "{unidentified} objects of the list have no readable key; the list deletes nothing: {}",
         listed(first)
     )]
     IncompleteList {
-        /// The number of objects without a readable key.
-        unreadable: usize,
+        /// The number of unidentified objects.
+        unidentified: usize,
         /// The first of them, at most ten: their positions in the list and the errors of the decoder.
         first: Vec<DecodeError>,
     },
@@ -321,7 +321,7 @@ impl SourceError {
             Self::Other { .. } => "other",
             Self::Undecodable(_) => "undecodable",
             Self::Unexpected { .. } => "unexpected",
-            Self::BrokenEvent { .. } => "broken_event",
+            Self::UnidentifiedEvent { .. } => "unidentified_event",
             Self::IncompleteList { .. } => "incomplete_list",
             Self::WrongList { .. } => "wrong_list",
             Self::MissingVersion { .. } => "missing_version",

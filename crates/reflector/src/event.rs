@@ -25,7 +25,7 @@ pub enum WatchEvent<T> {
     },
     /// An event with an object that could not be decoded. If its key and the type of the event are known, it is
     /// reported and skipped (a deletion is applied). Without one of them it may concern any object, and ends the watch
-    /// with [`SourceError::BrokenEvent`](crate::SourceError::BrokenEvent).
+    /// with [`SourceError::UnidentifiedEvent`](crate::SourceError::UnidentifiedEvent).
     Undecodable(DecodeError),
     /// An event that does not belong in this watch: of an unknown type, or with an object of another kind. It is
     /// reported and skipped.

@@ -23,7 +23,7 @@ pub(crate) struct InitialList<T> {
     seed: RandomState,
     undecodable: BTreeSet<ObjectKey>,
     /// The number of objects left out because their accessor of the key panicked.
-    unreadable: usize,
+    unidentified: usize,
 }
 
 impl<T: Object> InitialList<T> {
@@ -34,7 +34,7 @@ impl<T: Object> InitialList<T> {
             places: HashTable::new(),
             seed: RandomState::default(),
             undecodable: BTreeSet::new(),
-            unreadable: 0,
+            unidentified: 0,
         }
     }
 
@@ -45,7 +45,7 @@ impl<T: Object> InitialList<T> {
             return None;
         };
         let panic = try_accessors(|| _ = object.key().check()).err()?;
-        self.unreadable += 1;
+        self.unidentified += 1;
         Some(panic)
     }
 
@@ -116,7 +116,7 @@ impl<T: Object> InitialList<T> {
         undecodable.retain(|key| !self.has(key.as_key()));
         Replacement::new(self.objects.into_iter().flatten().collect(), version)
             .undelivered(undecodable)
-            .unreadable(self.unreadable)
+            .unidentified(self.unidentified)
     }
 }
 

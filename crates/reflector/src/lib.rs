@@ -13,20 +13,30 @@
 //! counted ([`ReflectorMetrics`]), logged, and passed to the error hook. A [`ReflectorHandle`] observes the reflector
 //! from outside.
 //!
+//! # Words
+//!
+//! * *Synced*: the sink has applied its first list. client-go's `HasSynced`.
+//! * *Relist*: each list or watch-list after the first. It replaces the contents of the sink.
+//! * *Resync*: the sink delivers all its objects to the handlers again. The source receives no request.
+//! * *Progress*: a watch makes progress if it moves the last version.
+//! * *Undecodable*: an object whose key is known, but which cannot be decoded. It is reported and left out.
+//! * *Unidentified*: an object whose key is unknown, or an event without a known key or type. It may be any object.
+//! * *Incomplete list*: a list with an unidentified object. It deletes nothing, and is repeated until a list is complete.
+//!
 //! # Trade-offs and differences from client-go 0.37
 //!
 //! * The reflector relists only after failures that a watch cannot repair: an expired version (410), a version that the
 //!   server never had, a corrupt object in the server's storage, a resource that is not found. After any other failure
 //!   of a watch, including a failure to open it, it watches again from the last version after a delay; after the fifth
-//!   fruitless watch in a row it relists. client-go relists after all errors but three.
+//!   watch in a row without progress it relists. client-go relists after all errors but three.
 //! * Delays cost freshness. The first is 0.8 to 1.6 seconds. It also applies to an expired version, because a thousand
 //!   clients find the version expired at the same moment. For a source that is not a shared server, set a shorter
 //!   [`Backoff`].
 //! * A version at which a watch expired twice is not requested from a list again. A watch-list without an end, a watch
 //!   that is silent for too long, and a page that names itself as the next one are errors, not endless waits.
 //! * One bad object is reported and left out; the list or watch continues. An event that may concern any object ends
-//!   the watch, and the next watch starts before that event. A list with an object whose key cannot be read deletes
-//!   nothing and is repeated ([`ReflectorHandle::degraded`]); client-go fails the list.
+//!   the watch, and the next watch starts before that event. A list with an object whose key cannot be read is
+//!   incomplete: it deletes nothing and is repeated ([`ReflectorHandle::incomplete_list`]); client-go fails the list.
 //! * The last version never moves back, except by a list requested without a version. A version below the requested one
 //!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
 //!   so the reflector requests the newest version, if the source can report it, after a watch that ended early and

@@ -107,7 +107,7 @@ impl Probing {
     }
 
     /// Records an answer or error, and schedules the earliest next probe.
-    pub(crate) fn answered(&mut self, newest: &Result<Option<ResourceVersion>, SourceError>) {
+    pub(crate) fn completed(&mut self, newest: &Result<Option<ResourceVersion>, SourceError>) {
         self.silence = silence();
         let mut pause = self.silence;
         match newest {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// A server that ends every watch at once without an error, or fails every list with an error that leads to another
 /// list, cannot make a reflector send more requests. A request that would exceed the limit is delayed, in
 /// [`ReflectorState::BackingOff`](crate::ReflectorState::BackingOff), and the delay is counted in
-/// [`ReflectorMetrics::requests_put_off`](crate::ReflectorMetrics::requests_put_off).
+/// [`ReflectorMetrics::requests_throttled`](crate::ReflectorMetrics::requests_throttled).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestLimit {

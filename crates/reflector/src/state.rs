@@ -33,9 +33,9 @@ use crate::SourceError;
 /// | `Connecting` | the watch is open | `Watching` |
 /// | `WatchListing`, `Listing` | the list is older than the requested version | the same, at no version, at once |
 /// | `Watching` | the source ends the watch without an error | `BackingOff` for half a second at most, then `Connecting` at the last version |
-/// | `Connecting`, `Watching` | connection refused, 429, 500, broken, stalled, very short | `BackingOff`, then `Connecting` at the last version |
-/// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth fruitless watch in a row | `BackingOff`, then a list |
-/// | `Connecting`, `Watching` | an event that cannot be read | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
+/// | `Connecting`, `Watching` | connection refused, 429, 500, a transport error, stalled, very short | `BackingOff`, then `Connecting` at the last version |
+/// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth watch in a row without progress | `BackingOff`, then a list |
+/// | `Connecting`, `Watching` | an unidentified event | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
 /// | `Watching` | the last list was incomplete, and the next one is due | `Listing` |
 /// | `Watching` | an event, or the newest version of the source, is below the version from which the watch was requested | `BackingOff`, then a list at no version |
 /// | any | the limit on requests is reached | `BackingOff`, then the request |
@@ -130,9 +130,9 @@ pub struct ReflectorMetrics {
     pub bookmarks: u64,
     /// Objects that could not be decoded.
     pub decode_errors: u64,
-    /// Objects of the last list whose keys could not be read. While this is not 0, the reflector is
-    /// [degraded](ReflectorHandle::degraded). A gauge: a complete list resets it to 0.
-    pub unreadable_items: u64,
+    /// Objects of the last list whose keys are unknown. While this is not 0, the last list is
+    /// [incomplete](ReflectorHandle::incomplete_list). A gauge: a complete list resets it to 0.
+    pub unidentified_objects: u64,
     /// Events that do not belong in a watch: of an unknown type, or with an object of another kind.
     pub unexpected_events: u64,
     /// Watches that ended within a second and delivered nothing new, and the fifth and later of a row of watches that
@@ -146,12 +146,12 @@ pub struct ReflectorMetrics {
     pub version_probe_errors: u64,
     /// Times that the source's versions were found to have gone back.
     pub versions_went_back: u64,
-    /// Delays of lists and watches by the limit on requests.
-    pub requests_put_off: u64,
+    /// Delays of lists and watches by the [`RequestLimit`](crate::RequestLimit).
+    pub requests_throttled: u64,
     /// Resyncs.
     pub resyncs: u64,
-    /// Problems reported by the sink.
-    pub sink_problems: u64,
+    /// Errors reported by the sink.
+    pub sink_errors: u64,
     /// Lists and watches that ended in an error.
     pub failures: u64,
     /// Consecutive failures up to now. A gauge.
@@ -190,16 +190,16 @@ counters!(
     events,
     bookmarks,
     decode_errors,
-    unreadable_items,
+    unidentified_objects,
     unexpected_events,
     very_short_watches,
     stalled_watches,
     version_probes,
     version_probe_errors,
     versions_went_back,
-    requests_put_off,
+    requests_throttled,
     resyncs,
-    sink_problems,
+    sink_errors,
     failures,
     consecutive_failures,
 );
@@ -216,7 +216,7 @@ pub(crate) struct Shared {
     pub(crate) skipped: AtomicU64,
     version: Mutex<ResourceVersion>,
     last_error: Mutex<Option<Arc<SourceError>>>,
-    degraded: Mutex<Option<Arc<SourceError>>>,
+    incomplete_list: Mutex<Option<Arc<SourceError>>>,
     progress: watch::Sender<Progress>,
     /// The error that requested a relist.
     relist: Mutex<Option<SourceError>>,
@@ -246,7 +246,7 @@ impl Shared {
             skipped: AtomicU64::new(0),
             version: Mutex::default(),
             last_error: Mutex::default(),
-            degraded: Mutex::default(),
+            incomplete_list: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
             relist: Mutex::default(),
             relist_requested: Notify::new(),
@@ -277,9 +277,9 @@ impl Shared {
         let _old = self.last_error.lock().replace(error);
     }
 
-    /// Returns whether the reflector was degraded before.
-    pub(crate) fn set_degraded(&self, error: Option<Arc<SourceError>>) -> bool {
-        let old = std::mem::replace(&mut *self.degraded.lock(), error);
+    /// Sets or clears the error of an incomplete list. Returns whether there was one before.
+    pub(crate) fn set_incomplete_list(&self, error: Option<Arc<SourceError>>) -> bool {
+        let old = std::mem::replace(&mut *self.incomplete_list.lock(), error);
         old.is_some()
     }
 
@@ -348,15 +348,15 @@ impl ReflectorHandle {
         self.shared.last_error.lock().clone()
     }
 
-    /// Returns [`SourceError::IncompleteList`] while the last list held objects whose keys could not be read, else
-    /// `None`.
+    /// Returns [`SourceError::IncompleteList`] while the last list is incomplete, that is, contains unidentified objects:
+    /// their keys are unknown. Returns `None` after a complete list.
     ///
-    /// A degraded reflector keeps watching and applies all events, including deletions. An object missing in the
-    /// incomplete list stays in the sink until a deletion or a complete list removes it. The reflector relists, with
-    /// the delays of its [`Backoff`](crate::Backoff), until a list is complete. An incomplete first list counts as the
-    /// first list for [`Self::is_synced`].
-    pub fn degraded(&self) -> Option<Arc<SourceError>> {
-        self.shared.degraded.lock().clone()
+    /// The reflector keeps watching and applies all events, including deletions. An object missing in the incomplete list
+    /// stays in the sink until a deletion or a complete list removes it. The reflector relists, with the delays of its
+    /// [`Backoff`](crate::Backoff), until a list is complete. An incomplete first list counts as the first list for
+    /// [`Self::is_synced`].
+    pub fn incomplete_list(&self) -> Option<Arc<SourceError>> {
+        self.shared.incomplete_list.lock().clone()
     }
 
     /// Returns whether the sink has been given its first list.

@@ -1,4 +1,4 @@
-//! Unreadable parts of answers: events that may concern any object, and objects of a list without a key.
+//! Unidentified events, which may concern any object, and unidentified objects of a list, whose keys are unknown.
 
 use kinformer_core::Object;
 use kinformer_core::internal::try_accessors;
@@ -6,25 +6,25 @@ use kinformer_core::internal::try_accessors;
 use crate::pager::FullList;
 use crate::{DecodeError, SourceError};
 
-/// The number of unreadable items that an error describes.
+/// The number of unidentified objects that an error describes.
 const DESCRIBED: usize = 10;
 
 /// Returns the error of an event that may concern any object; `None` if the event has a key and a type.
 pub(crate) fn unidentified_event(event: &DecodeError) -> Option<SourceError> {
-    let is_broken = event.key.is_none() || event.event_type.is_none();
-    is_broken.then(|| SourceError::BrokenEvent { source: Box::new(event.clone()) })
+    let is_unidentified = event.key.is_none() || event.event_type.is_none();
+    is_unidentified.then(|| SourceError::UnidentifiedEvent { source: Box::new(event.clone()) })
 }
 
-/// Removes the objects without a readable key from a list. Returns their number and the first of them.
+/// Removes the unidentified objects from a list. Returns their number and the first of them.
 pub(crate) fn take_unidentified<T: Object>(list: &mut FullList<T>) -> (usize, Vec<DecodeError>) {
     let mut bad_positions: Vec<_> = list.undecodable.iter().filter_map(|error| error.position).collect();
     bad_positions.sort_unstable();
-    let mut unreadable = Vec::new();
+    let mut unidentified = Vec::new();
     let mut count = 0;
     let mut note = |error: DecodeError| {
         count += 1;
-        if unreadable.len() < DESCRIBED {
-            unreadable.push(error);
+        if unidentified.len() < DESCRIBED {
+            unidentified.push(error);
         }
     };
     for error in list.undecodable.extract_if(.., |error| error.key.is_none()) {
@@ -42,7 +42,7 @@ pub(crate) fn take_unidentified<T: Object>(list: &mut FullList<T>) -> (usize, Ve
         note(DecodeError::new(error).position(in_list(position, &bad_positions)));
         false
     });
-    (count, unreadable)
+    (count, unidentified)
 }
 
 /// Converts a position among the decoded objects to the position in the list.

@@ -145,9 +145,9 @@ const GAUGES: [Metric; 4] = [
     }),
     ("informer_objects", "Objects in the store", |metrics| Some(metrics.objects as u64)),
     (
-        "informer_unreadable_items",
-        "Objects of the last list whose keys cannot be read; if not 0, the informer is degraded",
-        |metrics| Some(metrics.reflector.unreadable_items),
+        "informer_unidentified_objects",
+        "Objects of the last list whose keys are unknown; if not 0, the list deleted nothing and is repeated",
+        |metrics| Some(metrics.reflector.unidentified_objects),
     ),
     (
         "informer_store_resource_version",
@@ -175,8 +175,8 @@ const COUNTERS: [Metric; 8] = [
     ("informer_version_probes", "Requests for the newest version of the server", |metrics| {
         Some(metrics.reflector.version_probes)
     }),
-    ("informer_requests_put_off", "Delays of lists and watches by the limit on requests", |metrics| {
-        Some(metrics.reflector.requests_put_off)
+    ("informer_requests_throttled", "Delays of lists and watches by the limit on requests", |metrics| {
+        Some(metrics.reflector.requests_throttled)
     }),
     ("informer_failures", "Lists and watches that failed", |metrics| Some(metrics.reflector.failures)),
 ];

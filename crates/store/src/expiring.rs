@@ -76,10 +76,10 @@ fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
         Delta::Replaced(object) => Delta::Replaced(Entry::now(object)),
         Delta::Deleted(tombstone) => Delta::Deleted(tombstone.map(Entry::now)),
         Delta::ReplacedAll(list) => {
-            let Replacement { part, objects, resource_version, undelivered, unreadable, .. } = *list;
+            let Replacement { part, objects, resource_version, undelivered, unidentified, .. } = *list;
             let entries = objects.into_iter().map(Entry::now).collect();
             let list = Replacement::new(entries, resource_version).part(part).undelivered(undelivered);
-            Delta::ReplacedAll(Box::new(list.unreadable(unreadable)))
+            Delta::ReplacedAll(Box::new(list.unidentified(unidentified)))
         }
         Delta::Bookmark { part, resource_version } => Delta::Bookmark { part, resource_version },
         // A resync writes nothing, so it does not reset the age of any entry.

@@ -107,7 +107,7 @@ pub use encoding::Encoding;
 pub use error::Error;
 pub use field_path::FieldPath;
 pub use list::ListDecoder;
-pub use object_decoder::{ObjectDecoder, decode_answer};
+pub use object_decoder::{ObjectDecoder, decode_response};
 pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
 pub use received::{Undecodable, WireEvent};

@@ -212,7 +212,7 @@ pub(crate) fn drop_fields(
 ///
 /// # Errors
 /// The bytes are broken, do not match the type, or are of a kind that is unknown in this encoding.
-pub fn decode_answer<K: for<'de> Deserialize<'de>>(encoding: Encoding, body: &[u8]) -> Result<K, Error> {
+pub fn decode_response<K: for<'de> Deserialize<'de>>(encoding: Encoding, body: &[u8]) -> Result<K, Error> {
     let (codec, object) = encoding.of_response(body)?;
     Ok(codec.decode(object, PhantomData::<K>)?.0)
 }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::{
     Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, WatchDecoder,
-    decode_answer,
+    decode_response,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -48,8 +48,8 @@ fn allocated(run: impl FnOnce()) -> usize {
 }
 
 fn decode_all(bytes: &[u8]) {
-    let _ = black_box(decode_answer::<Value>(Encoding::Protobuf, bytes));
-    let _ = black_box(decode_answer::<Pod>(Encoding::Protobuf, bytes));
+    let _ = black_box(decode_response::<Value>(Encoding::Protobuf, bytes));
+    let _ = black_box(decode_response::<Pod>(Encoding::Protobuf, bytes));
     for (api_version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
         let decoder = ObjectDecoder::new(Encoding::Protobuf, api_version, kind).unwrap();
         let _ = black_box(decoder.decode::<Value>(bytes));

@@ -245,7 +245,7 @@ fn incomplete_list_deletes_nothing() {
     queue.update(pod("processed", 2)).unwrap().into_result().unwrap();
     let processing = queue.try_pop().unwrap().unwrap();
     queue.add(pod("queued", 1)).unwrap().into_result().unwrap();
-    queue.replace(list(&[("new", 3)]).unreadable(2)).unwrap().into_result().unwrap();
+    queue.replace(list(&[("new", 3)]).unidentified(2)).unwrap().into_result().unwrap();
     assert_eq!(drain(&queue), [["Added queued=1"], ["Replaced new=3"]]);
     known.process(processing);
     queue.replace(list(&[("stored", 1)])).unwrap().into_result().unwrap();

@@ -204,9 +204,9 @@ impl Model {
                     });
                 }
             }
-            Step::Replace(keys, undelivered, unreadable) => {
+            Step::Replace(keys, undelivered, unidentified) => {
                 self.admit()?;
-                self.replace(keys, undelivered, *unreadable, value);
+                self.replace(keys, undelivered, *unidentified, value);
             }
             Step::Resync if self.kind == Kind::Atomic => {
                 self.admit()?;
@@ -230,7 +230,7 @@ impl Model {
         Ok(())
     }
 
-    fn replace(&mut self, keys: &[u8], undelivered: &[u8], unreadable: usize, value: u32) {
+    fn replace(&mut self, keys: &[u8], undelivered: &[u8], unidentified: usize, value: u32) {
         let last = |(index, key): &(usize, &u8)| !keys[index + 1..].contains(key);
         let listed: Vec<_> = keys.iter().enumerate().filter(last).map(|(_, key)| name(*key)).collect();
         let before = self.queue.len();
@@ -251,7 +251,7 @@ impl Model {
                     Some(newest) => newest.state.clone(),
                     None => self.known.get(&key).map(u32::to_string),
                 };
-                if !seen && unreadable == 0 && !there.contains(&key) {
+                if !seen && unidentified == 0 && !there.contains(&key) {
                     missing.push(Plain::missed(&key, state));
                 }
             }

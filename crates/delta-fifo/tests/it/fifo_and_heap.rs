@@ -43,7 +43,7 @@ fn fifo_drops_deleted_objects() {
     queue.delete(unknown("absent", None)).unwrap().into_result().unwrap();
     add(&queue, "a", 2);
     assert_eq!(queue.keys().iter().map(|key| key.name()).collect::<Vec<_>>(), ["b", "c", "a"]);
-    queue.replace(list(&[("c", 4)]).unreadable(1)).unwrap().into_result().unwrap();
+    queue.replace(list(&[("c", 4)]).unidentified(1)).unwrap().into_result().unwrap();
     assert_eq!(queue.len(), 3, "an incomplete list deletes nothing");
     queue.replace(list(&[("c", 5), ("d", 5)])).unwrap().into_result().unwrap();
     assert_eq!(drain(&queue), [("c".into(), 5), ("d".into(), 5)]);

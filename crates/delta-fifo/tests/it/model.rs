@@ -116,8 +116,8 @@ fn write(queue: &dyn Queue<Pod>, expected: &mut Keys, step: &Step, value: u32) {
     match step {
         Step::Add(key) | Step::Update(key) => drop(expected.insert(name(*key), value)),
         Step::Delete(key) | Step::DeleteUnknown(key) => drop(expected.remove(&name(*key))),
-        Step::Replace(keys, undelivered, unreadable) => {
-            if *unreadable == 0 {
+        Step::Replace(keys, undelivered, unidentified) => {
+            if *unidentified == 0 {
                 expected.retain(|known, _| undelivered.iter().any(|key| name(*key) == *known));
             }
             expected.extend(keys.iter().map(|key| (name(*key), value)));

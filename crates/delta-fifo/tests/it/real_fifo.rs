@@ -114,7 +114,7 @@ fn atomic_mode_reports_bad_list_entries() {
 // contract: R-15a, R-15b
 #[test]
 fn incomplete_list_deletes_nothing() {
-    let incomplete = || list(&[("new", 3)]).unreadable(2);
+    let incomplete = || list(&[("new", 3)]).unidentified(2);
     let (queue, known) = with_known(&[("stored", 1), ("processed", 1)]);
     write(&queue, &["processed"]);
     let processing = queue.try_pop().unwrap().unwrap();
@@ -127,7 +127,7 @@ fn incomplete_list_deletes_nothing() {
     atomic.replace(incomplete()).unwrap().into_result().unwrap();
     let mut popped = atomic.try_pop().unwrap().unwrap();
     let Some(Delta::ReplacedAll(all)) = popped.take().into_iter().next() else { panic!("no list") };
-    assert_eq!((all.unreadable, all.is_complete()), (2, false));
+    assert_eq!((all.unidentified, all.is_complete()), (2, false));
 }
 
 /// With known objects, a replace queues the deletions first and then the objects of the list.

@@ -258,7 +258,7 @@ async fn proxy_page_for_a_watch_leads_to_a_list() {
 
 // contract: R-15a
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_item_is_not_deleted() {
+async fn unidentified_item_is_not_deleted() {
     for encoding in ENCODINGS {
         for damage in [Damage::Metadata, Damage::Name] {
             damaged_in_a_list(encoding, damage, QueueKind::RealFifo, KubeListerWatcher::<Pod>::new).await;

@@ -75,9 +75,9 @@ async fn protobuf_is_used_if_the_server_supports_it() {
             follower.caught_up(&server).await;
             server.create(config_map("b", "2")).unwrap();
             follower.caught_up(&server).await;
-            assert_eq!(source.answered(), Some(expected), "{mode:?}");
+            assert_eq!(source.response_encoding(), Some(expected), "{mode:?}");
             let list = in_json.list(ListOptions::at_version("0")).await.unwrap();
-            assert_eq!(in_json.answered(), Some(Encoding::Json));
+            assert_eq!(in_json.response_encoding(), Some(Encoding::Json));
             assert_eq!(list.objects.len(), 2);
             for map in &list.objects {
                 assert_eq!(follower.store.get(map.key()), Some(map.clone()), "{mode:?}");
@@ -103,7 +103,7 @@ async fn packed_objects_equal_eager_objects() {
             follower.caught_up(&server).await;
             let eager = KubeListerWatcher::<ConfigMap>::new(kube(&server));
             let list = eager.list(ListOptions::at_version("0")).await.unwrap();
-            assert_eq!((list.objects.len(), source.answered()), (2, eager.answered()));
+            assert_eq!((list.objects.len(), source.response_encoding()), (2, eager.response_encoding()));
             for map in &list.objects {
                 let packed = follower.store.get(map.key()).unwrap();
                 assert_eq!(packed.resource_version(), map.resource_version(), "{mode:?}");

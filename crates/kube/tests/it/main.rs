@@ -14,6 +14,7 @@ mod common;
 mod connections;
 #[cfg(all(unix, feature = "rustls-tls"))]
 mod credentials;
+mod damaged_responses;
 mod faults;
 mod kinds;
 mod object;
@@ -22,5 +23,4 @@ mod requests;
 mod server_certificates;
 #[cfg(feature = "rustls-tls")]
 mod tls;
-mod unreadable;
 mod versions;

@@ -12,21 +12,21 @@ use crate::{DecodeError, Recovery, SourceError};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Reports an incomplete list and schedules the list that repeats it. The watch continues until then.
-    pub(super) fn list_is_incomplete(&mut self, unreadable: usize, first: Vec<DecodeError>) {
-        let items = u64::try_from(unreadable).unwrap_or(u64::MAX);
-        self.shared.counters.unreadable_items.store(items, Ordering::Relaxed);
+    pub(super) fn list_is_incomplete(&mut self, unidentified: usize, first: Vec<DecodeError>) {
+        let objects = u64::try_from(unidentified).unwrap_or(u64::MAX);
+        self.shared.counters.unidentified_objects.store(objects, Ordering::Relaxed);
         let delay = self.next_repeat_delay(None);
         self.schedule_repeat(delay);
-        let error = Arc::new(SourceError::IncompleteList { unreadable, first });
-        self.shared.set_degraded(Some(error.clone()));
+        let error = Arc::new(SourceError::IncompleteList { unidentified, first });
+        self.shared.set_incomplete_list(Some(error.clone()));
         self.report(error, Recovery::Relist, delay);
     }
 
     /// Ends the repetition after a complete list.
     pub(super) fn list_is_complete(&mut self) {
         self.repeat_at = None;
-        self.shared.counters.unreadable_items.store(0, Ordering::Relaxed);
-        if self.shared.set_degraded(None) {
+        self.shared.counters.unidentified_objects.store(0, Ordering::Relaxed);
+        if self.shared.set_incomplete_list(None) {
             tracing::info!("list is complete again");
         }
     }

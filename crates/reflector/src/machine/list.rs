@@ -39,26 +39,26 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.watch_list_maybe_unsupported {
             self.refuse_watch_list();
         }
-        let (unreadable, first) = take_unidentified(&mut list);
-        self.shared.counters.decode_errors.fetch_add(unreadable as u64, Ordering::Relaxed);
+        let (unidentified, first) = take_unidentified(&mut list);
+        self.shared.counters.decode_errors.fetch_add(unidentified as u64, Ordering::Relaxed);
         let undelivered: Vec<_> = list.undecodable.iter().filter_map(|e| e.key.clone()).collect();
         for error in list.undecodable {
             count(&self.shared.counters.decode_errors);
             self.report_skipped(SourceError::Undecodable(error));
         }
-        if unreadable > 0 {
+        if unidentified > 0 {
             // Before the list is applied, so that the reflector is never seen synced without reporting it.
-            self.list_is_incomplete(unreadable, first);
+            self.list_is_incomplete(unidentified, first);
         }
         // A second incomplete list adds nothing to the events of the watch, and applying it would lose the deletions
         // between the last event and the list. But a watch cannot continue from a version that the server does not
         // have.
         let can_continue =
             !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
-        let is_applied = unreadable == 0 || reason == ListReason::NoWatchPossible || !can_continue;
+        let is_applied = unidentified == 0 || reason == ListReason::NoWatchPossible || !can_continue;
         if is_applied {
             let replacement = Replacement::new(list.objects, list.resource_version);
-            let replacement = replacement.undelivered(undelivered).unreadable(unreadable);
+            let replacement = replacement.undelivered(undelivered).unidentified(unidentified);
             if let Some(failed) = self.replace(replacement).await? {
                 return Ok(failed);
             }

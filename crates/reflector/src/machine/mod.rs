@@ -3,17 +3,7 @@
 //! `run.rs` performs one step after the other. A step is in `list.rs`, `watch_list.rs` or `watch.rs`; each returns the
 //! next step. The steps use what is below them: `replace.rs` and `apply.rs` (a list, an event), `recovery.rs` (the step
 //! after a watch), `incomplete_list.rs`, `resync.rs`, `requests.rs` (opening a watch, the limit on requests), `sink.rs`,
-//! `report.rs` (failures) and `wait.rs`.
-//!
-//! # Words
-//!
-//! * *Synced*: the sink has applied its first list. client-go's `HasSynced`.
-//! * *Relist*: each list or watch-list after the first. It replaces the contents of the sink.
-//! * *Resync*: the sink delivers all its objects to the handlers again. The source receives no request.
-//! * *Progress*: a watch makes progress if it moves the last version.
-//! * *Undecodable*: an object whose key is known, but which cannot be decoded. It is reported and left out.
-//! * *Unidentified*: an object whose key is unknown, or an event without a known key or type. It may be any object.
-//! * *Incomplete list*: a list with an unidentified object. It deletes nothing, and is repeated until a list is complete.
+//! `report.rs` (failures) and `wait.rs`. The words are those of the crate's documentation.
 
 mod apply;
 mod incomplete_list;

@@ -96,7 +96,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Recovery::Relist;
         }
         match error {
-            SourceError::BrokenEvent { .. } => return self.after_unidentified_event(),
+            SourceError::UnidentifiedEvent { .. } => return self.after_unidentified_event(),
             // The answer does not come from the API: another watch would fail as well.
             SourceError::ContentType { .. } => return Recovery::Relist,
             _ => {}

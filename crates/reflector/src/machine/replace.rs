@@ -27,7 +27,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Ok(errors)) => self.report_errors("replace", errors),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
-                count(&self.shared.counters.sink_problems);
+                count(&self.shared.counters.sink_errors);
                 let error = SourceError::Sink { operation: "replace", source };
                 return Ok(Some(self.fail(error, Recovery::Relist)));
             }

@@ -37,7 +37,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         after(error, next_delay(&mut self.backoff))
     }
 
-    /// Returns the delay before the next healing list, after an incomplete list or after this error.
+    /// Returns the delay before an incomplete list is repeated, after that list or after this error of a repetition.
     pub(super) fn next_repeat_delay(&mut self, error: Option<&SourceError>) -> Duration {
         let delay = next_delay(&mut self.incomplete_list_backoff);
         error.map_or(delay, |error| after(error, delay))

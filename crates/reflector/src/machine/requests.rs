@@ -19,7 +19,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.requests.free_at().and_then(|free| free.checked_duration_since(Instant::now()))
             && !wait.is_zero()
         {
-            let delayed = count(&self.shared.counters.requests_put_off);
+            let delayed = count(&self.shared.counters.requests_throttled);
             let delay = lengthened(wait, wait / 4);
             if delayed.is_power_of_two() {
                 let reflector = &*self.shared.name;

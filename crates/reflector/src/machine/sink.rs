@@ -33,7 +33,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(full @ Error::Full { .. })) => return Ok(SinkOutcome::NoRoom(full)),
             Ok(Err(source)) => {
-                count(&self.shared.counters.sink_problems);
+                count(&self.shared.counters.sink_errors);
                 self.report_skipped(SourceError::Sink { operation, source });
                 return Ok(SinkOutcome::LeftOut);
             }
@@ -46,7 +46,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             _ => None,
         });
         if let Some(error) = without_key {
-            return Ok(SinkOutcome::Refused(SourceError::BrokenEvent { source: Box::new(error) }));
+            return Ok(SinkOutcome::Refused(SourceError::UnidentifiedEvent { source: Box::new(error) }));
         }
         self.report_errors(operation, errors);
         Ok(if left_out { SinkOutcome::LeftOut } else { SinkOutcome::Applied })
@@ -55,7 +55,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Counts and reports the errors of single objects.
     pub(super) fn report_errors(&self, operation: &'static str, errors: PartialErrors) {
         for problem in errors {
-            count(&self.shared.counters.sink_problems);
+            count(&self.shared.counters.sink_errors);
             self.report_skipped(SourceError::Sink { operation, source: problem.error });
         }
     }

@@ -152,7 +152,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 None
             }
             ProbeEvent::Answered { known, newest } => {
-                self.probing.answered(&newest);
+                self.probing.completed(&newest);
                 match newest {
                     Ok(newest) => newest.and_then(|newest| went_back(&known, &newest)),
                     Err(error) => {

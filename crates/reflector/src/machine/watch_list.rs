@@ -23,7 +23,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         match self.options.watch_list {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
-            // A list is due because an item could not be read. A watch-list that ends at that item again would delay it.
+            // A list is due because of an unidentified object. A watch-list that ends at that object again would delay it.
             WatchListMode::Auto if self.repeat_at.is_some() => false,
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
@@ -48,7 +48,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     Ok(()) => {
                         self.tries_without_progress = 0;
                         if !list.is_complete() {
-                            self.list_is_incomplete(list.unreadable, Vec::new());
+                            self.list_is_incomplete(list.unidentified, Vec::new());
                         }
                         return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
                     }
@@ -142,7 +142,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(());
         }
         match contain(|| list.apply(event)) {
-            Ok(applied) => applied.map_err(|error| SourceError::BrokenEvent { source: Box::new(error) }),
+            Ok(applied) => {
+                applied.map_err(|error| SourceError::UnidentifiedEvent { source: Box::new(error) })
+            }
             Err(source) => Err(SourceError::Panic { operation: "watch-list", source }),
         }
     }
@@ -156,7 +158,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.options.watch_list == WatchListMode::Always {
             return self.fail(error, Recovery::Relist);
         }
-        if matches!(error, SourceError::BrokenEvent { .. }) {
+        if matches!(error, SourceError::UnidentifiedEvent { .. }) {
             if self.after_unidentified_event() == Recovery::Rewatch {
                 return self.fail(error, Recovery::Relist);
             }

@@ -360,7 +360,7 @@ async fn undecodable_listed_object_keeps_known_state() {
     assert_eq!(run.sink.keys(), ["a", "c", "d"]);
     assert_eq!(run.handle.metrics().decode_errors, 2);
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip, Recovery::Skip]);
-    assert!(run.handle.degraded().is_none());
+    assert!(run.handle.incomplete_list().is_none());
     assert!(run.errors()[1].contains("a could not be decoded: no such field"));
     run.stop().await;
 }
@@ -418,7 +418,7 @@ async fn consistency_check_reports_differences() {
 
 // contract: R-13b
 #[tokio::test(start_paused = true)]
-async fn consistency_check_ignores_unreadable_objects() {
+async fn consistency_check_skips_unidentified_objects() {
     let bad = |key: &str| DecodeError::new("no such field").key(key.parse().unwrap());
     let nameless = || DecodeError::new("no key");
     let run = start_with(

@@ -15,7 +15,7 @@ mod random;
 mod requests;
 mod running;
 mod seams;
-mod unreadable;
+mod unidentified;
 mod versions;
 mod watch_lists;
 mod watches;

@@ -28,9 +28,9 @@ enum Step {
     Break(u8),
     FailList(u8),
     FailWatch(u8),
-    /// The number of following lists in which one item is unreadable.
+    /// The number of following lists in which one item is unidentified.
     DamageLists(u8),
-    /// The number of following events that are unreadable.
+    /// The number of following events that are unidentified.
     DamageEvents(u8),
     NoRoom,
     Room,
@@ -198,7 +198,7 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     }
     check_versions(&sink.take());
     assert!(handle.is_synced());
-    assert!(handle.degraded().is_none(), "a list was complete by now");
+    assert!(handle.incomplete_list().is_none(), "a list was complete by now");
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
     assert_eq!(server.open_watches(), 0);

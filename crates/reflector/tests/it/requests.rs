@@ -302,7 +302,7 @@ async fn delayed_request_is_visible_and_keeps_resyncs() {
     let is_delayed = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { next: NextRequest::Watch, delay, .. } if *delay > SECOND);
     run.handle.state_where(is_delayed).await;
     assert_eq!(run.source.texts().len(), 10);
-    assert_eq!(run.handle.metrics().requests_put_off, 1);
+    assert_eq!(run.handle.metrics().requests_throttled, 1);
     let before = Instant::now();
     run.sink.wait_for_record("resync").await;
     assert_eq!(run.source.texts().len(), 10);
@@ -322,7 +322,7 @@ async fn request_limit_can_be_switched_off() {
     let run = start_with(source.watch(WatchScript::new().hang()), options);
     run.finished().await;
     assert_eq!(Instant::now(), before);
-    assert_eq!(run.handle.metrics().requests_put_off, 0);
+    assert_eq!(run.handle.metrics().requests_throttled, 0);
     run.stop().await;
 }
 

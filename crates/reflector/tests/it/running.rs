@@ -286,7 +286,7 @@ async fn sink_errors_are_reported_and_not_fatal() {
     assert_eq!(run.sink.keys(), ["a", "b"]);
     assert_eq!(run.recoveries(), [Recovery::Skip]);
     assert!(run.errors()[0].contains("failed to add: transform of c failed"), "{:?}", run.errors());
-    assert_eq!(run.handle.metrics().sink_problems, 1);
+    assert_eq!(run.handle.metrics().sink_errors, 1);
     assert_eq!(run.handle.last_version(), 9.into());
     run.stop().await;
 }

@@ -23,15 +23,15 @@ fn incomplete(version: u64) -> List<Item> {
     list(version, &[("a", 1)]).undecodable([DecodeError::new("no such field").position(1)])
 }
 
-fn degraded_at_twenty() -> ScriptedSource<Item> {
+fn incomplete_at_twenty() -> ScriptedSource<Item> {
     script().list(list(7, &[("a", 1)])).watch_error(expired()).list(incomplete(20)).watch(hang())
 }
 
-/// A healing list below the requested version leads to a list of the newest state.
+/// A repeated list below the requested version leads to a list of the newest state.
 // contract: R-15e, R-17b, R-17e
 #[tokio::test(start_paused = true)]
-async fn outdated_healing_list_relists_the_newest() {
-    let source = degraded_at_twenty()
+async fn outdated_repeated_list_relists_the_newest() {
+    let source = incomplete_at_twenty()
         .list(list(13, &[("b", 12)]))
         .watch(hang())
         .list(list(14, &[("b", 12)]))
@@ -45,14 +45,14 @@ async fn outdated_healing_list_relists_the_newest() {
 
 // contract: R-15e, R-17e
 #[tokio::test(start_paused = true)]
-async fn degraded_reflector_follows_a_restored_server() {
+async fn repeated_list_detects_a_restored_server() {
     // As kube-apiserver behaves: the version is too large for a list, and a watch stays silent.
     let source =
-        degraded_at_twenty().list_error(too_large()).watch(hang()).list(incomplete(13)).watch(hang());
+        incomplete_at_twenty().list_error(too_large()).watch(hang()).list(incomplete(13)).watch(hang());
     let run = start_with(source, steady());
     run.finished().await;
     assert_eq!(run.source.texts()[3..], ["watch 20", "list 20", "watch 20", "list - limit 500", "watch 13"]);
-    assert!(run.handle.degraded().is_some());
+    assert!(run.handle.incomplete_list().is_some());
     run.stop().await;
 }
 
@@ -80,7 +80,7 @@ impl Object for Keyless {
 
 // contract: R-15e, R-15f, I-11d
 #[tokio::test(start_paused = true)]
-async fn keyless_initial_event_degrades_the_reflector() {
+async fn keyless_initial_event_makes_list_incomplete() {
     let item = |name| Arc::new(Keyless(name));
     let source = ScriptedSource::new()
         .with_watch_list(WatchListSupport::new())
@@ -96,7 +96,7 @@ async fn keyless_initial_event_degrades_the_reflector() {
     assert_eq!(handle.stopped_until(Instant::now() + 60 * SECOND).await, None);
     assert_eq!(source.texts(), ["watch-list -", "watch-list 7", "list 9", "watch 9"]);
     assert_eq!(sink.keys(), ["a"], "a list without the keyless object is complete");
-    assert!(handle.degraded().is_none());
+    assert!(handle.incomplete_list().is_none());
     cancel.cancel();
     task.await.unwrap();
 }
@@ -150,7 +150,7 @@ async fn request_limit_leaves_room_for_version_probes() {
 
 // contract: R-01b, R-15e
 #[tokio::test(start_paused = true)]
-async fn healing_lists_do_not_lengthen_watch_delays() {
+async fn repeated_lists_do_not_lengthen_watch_delays() {
     let mut source = script().list(incomplete(20));
     for _ in 0..8 {
         source = source.watch(hang()).list(incomplete(20));

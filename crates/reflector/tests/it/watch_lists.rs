@@ -305,10 +305,10 @@ async fn repeated_key_replaces_its_object() {
     }
 }
 
-/// An unreadable event fails the watch-list. The second time, a list replaces the watch-list.
+/// An unidentified event fails the watch-list. The second time, a list replaces the watch-list.
 // contract: R-14g, R-14h, R-14i
 #[tokio::test(start_paused = true)]
-async fn unreadable_event_fails_the_watch_list() {
+async fn unidentified_event_fails_the_watch_list() {
     let key = || "x".parse().unwrap();
     let events: [WatchEvent<Item>; 3] = [
         WatchEvent::Undecodable(DecodeError::new("no key").event_type(EventType::Added)),
@@ -317,7 +317,7 @@ async fn unreadable_event_fails_the_watch_list() {
     ];
     for event in events {
         let support = WatchListSupport::new();
-        let broken = || {
+        let unidentified = || {
             WatchScript::new()
                 .added(Item::new("a", 1))
                 .event(event.clone())
@@ -327,8 +327,8 @@ async fn unreadable_event_fails_the_watch_list() {
         let run = start_with(
             script()
                 .with_watch_list(support.clone())
-                .watch(broken())
-                .watch(broken())
+                .watch(unidentified())
+                .watch(unidentified())
                 .list(list(9, &[("a", 1), ("b", 2)]))
                 .watch_error(expired())
                 .watch(WatchScript::new().added(Item::new("c", 1)).initial_events_end(10).hang()),

@@ -187,10 +187,10 @@ async fn run_case(case: Case) -> usize {
 
     // An object that always panics is not checked. If its key cannot be read, a list proves no deletion, so deleted
     // objects are not checked either.
-    let unreadable = nth.is_none() && accessor == Accessor::Key;
+    let unidentified = nth.is_none() && accessor == Accessor::Key;
     let is_checked = |name: &str| {
         let is_deleted = operation == Operation::Relist && name == "a";
-        (nth.is_some() || !name.starts_with('b')) && !(unreadable && is_deleted)
+        (nth.is_some() || !name.starts_with('b')) && !(unidentified && is_deleted)
     };
     let expected: BTreeMap<_, _> = items
         .decodable()

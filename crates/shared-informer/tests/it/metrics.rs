@@ -60,8 +60,8 @@ async fn informer_reports_its_metrics() {
     let _ = running.stop().await;
 }
 
-/// A source whose second list has two unreadable items, and whose third list is complete.
-fn unreadable_once() -> ScriptedSource<Item> {
+/// A source whose second list has two unidentified items, and whose third list is complete.
+fn unidentified_once() -> ScriptedSource<Item> {
     let list =
         |version: u64, names: &[&str]| List::new(names.iter().map(|name| Item::new(name, version)), version);
     ScriptedSource::new()
@@ -73,13 +73,13 @@ fn unreadable_once() -> ScriptedSource<Item> {
         .watch(WatchScript::new().hang())
 }
 
-/// After an incomplete list, the informer reports that it is degraded, and deletes an object only if the watch reports
+/// After an incomplete list, the informer reports that list, and deletes an object only if the watch reports
 /// its deletion.
 // contract: R-15a, R-15c, R-15d, R-15f, I-09
 #[tokio::test(start_paused = true)]
-async fn degraded_informer_deletes_only_by_watch() {
+async fn incomplete_list_deletes_only_by_watch() {
     for queue in crate::common::QUEUES {
-        let source = unreadable_once();
+        let source = unidentified_once();
         let informer = SharedIndexInformer::builder(source).queue(queue).build().unwrap();
         let seen = crate::common::Seen::default();
         let recorder = seen.clone();
@@ -89,13 +89,13 @@ async fn degraded_informer_deletes_only_by_watch() {
         seen.wait(|view| !view.map.contains_key("toaster")).await;
         assert_eq!(running.informer.store().keys().len(), 2, "{queue:?}: the kettle may be one of the two");
         let reflector = running.informer.part(PartId::ONLY).unwrap().reflector();
-        assert_eq!(running.informer.metrics().reflector.unreadable_items, 2);
-        let error = reflector.degraded().unwrap();
-        assert!(matches!(&*error, SourceError::IncompleteList { unreadable: 2, .. }), "{error}");
+        assert_eq!(running.informer.metrics().reflector.unidentified_objects, 2);
+        let error = reflector.incomplete_list().unwrap();
+        assert!(matches!(&*error, SourceError::IncompleteList { unidentified: 2, .. }), "{error}");
 
         seen.wait(|view| !view.map.contains_key("kettle")).await;
-        assert!(reflector.degraded().is_none());
-        assert_eq!(running.informer.metrics().reflector.unreadable_items, 0);
+        assert!(reflector.incomplete_list().is_none());
+        assert_eq!(running.informer.metrics().reflector.unidentified_objects, 0);
         seen.assert_no_faults();
         let _ = running.stop().await;
     }
@@ -130,7 +130,7 @@ async fn page_has_an_informer_until_it_stops() {
     for line in [
         format!("informer_queued_items{labels} 0"),
         format!("informer_objects{labels} 2"),
-        format!("informer_unreadable_items{labels} 0"),
+        format!("informer_unidentified_objects{labels} 0"),
         format!("informer_store_resource_version{labels} {}", source.version()),
         format!("informer_relists_total{labels} 1"),
         format!("informer_handler_queued_events{} 0", of("printer")),

@@ -121,7 +121,7 @@ enum Step {
     Write(Pod),
     Batch(Vec<Option<Pod>>),
     Delete(String, bool),
-    Replace { pods: Vec<Pod>, again: usize, undelivered: Vec<String>, unreadable: usize },
+    Replace { pods: Vec<Pod>, again: usize, undelivered: Vec<String>, unidentified: usize },
     Bookmark(u64),
     AddIndexer(&'static str),
     Snapshot,
@@ -162,7 +162,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             prop::collection::vec(any_key(), 0..4),
             prop_oneof![4 => Just(0), 1 => Just(1_usize)],
         )
-            .prop_map(|(pods, again, undelivered, unreadable)| Step::Replace { pods, again, undelivered, unreadable }),
+            .prop_map(|(pods, again, undelivered, unidentified)| Step::Replace { pods, again, undelivered, unidentified }),
         1 => (0u64..100).prop_map(Step::Bookmark),
         1 => prop::sample::select(vec!["namespace", "node", "app", "labels"]).prop_map(Step::AddIndexer),
         3 => Just(Step::Snapshot),
@@ -237,10 +237,10 @@ proptest! {
                         }
                     }
                 }
-                Step::Replace { pods, again, undelivered, unreadable } => {
+                Step::Replace { pods, again, undelivered, unidentified } => {
                     let mut list: Vec<Arc<Pod>> = model.values().take(again).cloned().collect();
                     list.extend(pods.into_iter().map(Arc::new));
-                    let mut new = if unreadable == 0 { Model::new() } else { model.clone() };
+                    let mut new = if unidentified == 0 { Model::new() } else { model.clone() };
                     for key in &undelivered {
                         new.extend(model.get(key).map(|pod| (key.clone(), pod.clone())));
                     }
@@ -251,7 +251,7 @@ proptest! {
                     }
                     new.extend(listed.clone());
                     let keys = undelivered.iter().map(|key| key.parse().unwrap());
-                    let applied = store.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 50u64).undelivered(keys).unreadable(unreadable))));
+                    let applied = store.apply(Delta::ReplacedAll(Box::new(Replacement::new(list, 50u64).undelivered(keys).unidentified(unidentified))));
                     prop_assert_eq!(applied.errors.errors().iter().filter(|p| matches!(p.error, kinformer_core::Error::Duplicate { .. })).count(), duplicates);
                     let mut changed = Model::new();
                     for change in applied.changes {

@@ -60,7 +60,7 @@ fn list_removes_only_objects_of_its_part() {
     assert_eq!(changed, ["a", "b"]);
     assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
     // An incomplete list deletes nothing.
-    indexer.replace(list(B, &[item("c", B, 1)], 2).unreadable(1)).unwrap().into_result().unwrap();
+    indexer.replace(list(B, &[item("c", B, 1)], 2).unidentified(1)).unwrap().into_result().unwrap();
     assert_eq!(names(&indexer), ["b0@1", "c1@1", "d1@1"]);
     indexer.replace(list(B, &[], 3)).unwrap().into_result().unwrap();
     assert_eq!(names(&indexer), ["b0@1"]);

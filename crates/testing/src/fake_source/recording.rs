@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// Formats a delta as text: `add ns/a@7`, `delete ns/a`, `replace ns/a@7 ns/b@8 @9`, `resync`, `bookmark @9`.
-/// Undelivered keys are in parentheses; `(2 unreadable)` means two objects without a readable key.
+/// Undelivered keys are in parentheses; `(2 unidentified)` means two objects whose keys are unknown.
 pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
     let object = |o: &Arc<T>| format!("{}@{}", o.key(), o.resource_version());
     match delta {
@@ -23,7 +23,7 @@ pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
             words.extend(list.objects.iter().map(object));
             words.extend(list.undelivered.iter().map(|key| format!("({key})")));
             if !list.is_complete() {
-                words.push(format!("({} unreadable)", list.unreadable));
+                words.push(format!("({} unidentified)", list.unidentified));
             }
             words.push(format!("@{}", list.resource_version));
             words.join(" ")

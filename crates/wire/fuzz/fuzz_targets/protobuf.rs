@@ -6,14 +6,14 @@ use std::hint::black_box;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::{
     Encoding, FromWire, ListDecoder, ManagedFields, FieldPath, ObjectDecoder, Packed, WatchDecoder,
-    decode_answer,
+    decode_response,
 };
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = black_box(decode_answer::<Value>(Encoding::Protobuf, bytes));
-    let _ = black_box(decode_answer::<Pod>(Encoding::Protobuf, bytes));
+    let _ = black_box(decode_response::<Value>(Encoding::Protobuf, bytes));
+    let _ = black_box(decode_response::<Pod>(Encoding::Protobuf, bytes));
     let _ = black_box(ObjectDecoder::json().decode::<Pod>(bytes));
     let _ = black_box(ObjectDecoder::json().decode::<Value>(bytes));
     for (api_version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer_wire::{
-    Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed, ProtobufProblem, decode_answer,
+    Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed, ProtobufProblem, decode_response,
 };
 use serde_json::Value;
 
@@ -39,12 +39,12 @@ fn too_deep_nesting_is_a_typed_error() {
     let enclose =
         |inner: &[u8]| [b"k8s\0", types.as_slice(), &field(2, &field(2, &field(1, inner)))].concat();
     let within = (0..1000).fold(b"{}".to_vec(), |inner, _| enclose(&inner));
-    assert!(is_too_deep(decode_answer::<Value>(Encoding::Protobuf, &within)));
+    assert!(is_too_deep(decode_response::<Value>(Encoding::Protobuf, &within)));
     let once = enclose(&enclose(b"{\"a\":1}"));
-    let revision: ControllerRevision = decode_answer(Encoding::Protobuf, &once).unwrap();
+    let revision: ControllerRevision = decode_response(Encoding::Protobuf, &once).unwrap();
     assert_eq!(revision.data.0["data"]["a"], 1, "an object within another may be protobuf");
     let json = enclose("[".repeat(10_000).as_bytes());
-    assert!(is_too_deep(decode_answer::<Value>(Encoding::Protobuf, &json)));
+    assert!(is_too_deep(decode_response::<Value>(Encoding::Protobuf, &json)));
     assert!(is_too_deep(ObjectDecoder::json().decode::<Value>("[".repeat(10_000).as_bytes())));
 }
 

@@ -12,7 +12,7 @@ pub enum Step<O> {
     Update(u8),
     Delete(u8),
     DeleteUnknown(u8),
-    /// The listed objects, the undelivered ones, and how many are unreadable.
+    /// The listed objects, the undelivered ones, and how many are unidentified.
     Replace(Vec<u8>, Vec<u8>, usize),
     Resync,
     Bookmark,
@@ -44,7 +44,7 @@ pub fn any_step<O: Clone + std::fmt::Debug + 'static>(
             prop::collection::vec(key, 0..2),
             prop_oneof![4 => Just(0), 1 => Just(1_usize)],
         )
-            .prop_map(|(keys, undelivered, unreadable)| Step::Replace(keys, undelivered, unreadable)),
+            .prop_map(|(keys, undelivered, unidentified)| Step::Replace(keys, undelivered, unidentified)),
         weights.resync => Just(Step::Resync),
         weights.bookmark => Just(Step::Bookmark),
         weights.other => other.prop_map(Step::Other),
@@ -62,11 +62,11 @@ pub fn write<O>(queue: &dyn Queue<Pod>, step: &Step<O>, value: u32) -> Result<Pa
         Step::Update(key) => one(queue, Delta::Updated(pod(&name(*key), value))),
         Step::Delete(key) => one(queue, Delta::Deleted(pod(&name(*key), value).into())),
         Step::DeleteUnknown(key) => one(queue, Delta::Deleted(unknown(&name(*key), None))),
-        Step::Replace(keys, undelivered, unreadable) => {
+        Step::Replace(keys, undelivered, unidentified) => {
             let objects = keys.iter().map(|key| pod(&name(*key), value)).collect();
             let undelivered = undelivered.iter().map(|key| name(*key).parse().unwrap());
             let list = Replacement::new(objects, value.to_string());
-            let list = list.undelivered(undelivered).unreadable(*unreadable);
+            let list = list.undelivered(undelivered).unidentified(*unidentified);
             queue.apply(Delta::ReplacedAll(Box::new(list)).into())
         }
         Step::Resync => queue.apply(Delta::SyncAll.into()),

@@ -169,7 +169,7 @@ async fn line_that_stays_damaged() {
 
 /// The name of an object in a second list cannot be read.
 #[tokio::test(start_paused = true)]
-async fn unreadable_item_of_a_relist() {
+async fn unidentified_item_of_a_relist() {
     let run = follow(5 * MINUTE, || {
         server(
             |request| match request.number {

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kinformer_wire::{Encoding, Error, decode_answer};
+use kinformer_wire::{Encoding, Error, decode_response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ fn assert_same(ours: &Value, json: &[u8], empty: fn(&Value) -> bool, name: &str)
 pub(crate) fn check<K: DeserializeOwned + Serialize + PartialEq + Debug>(sample: &Sample<'_>) {
     let name = format!("{} {}", sample.api_version, sample.kind);
     let (encoding, object) = sample.read.unwrap_or((Encoding::Protobuf, sample.protobuf));
-    let ours: Result<K, Error> = decode_answer(encoding, object);
+    let ours: Result<K, Error> = decode_response(encoding, object);
     let Ok(theirs) = serde_json::from_slice(sample.json) else {
         let is_type_error = matches!(ours, Err(Error::Undecodable { .. } | Error::Malformed { .. }));
         assert!(is_type_error, "{name}: {ours:?}");
@@ -124,8 +124,8 @@ pub(crate) fn check<K: DeserializeOwned + Serialize + PartialEq + Debug>(sample:
 /// The protobuf decodes to exactly Go's JSON.
 fn check_untyped(sample: &Sample<'_>) {
     let name = format!("{} {}", sample.api_version, sample.kind);
-    let ours: Value =
-        decode_answer(Encoding::Protobuf, sample.protobuf).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let ours: Value = decode_response(Encoding::Protobuf, sample.protobuf)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     assert_same(&ours, sample.json, |_| false, &name);
 }
 

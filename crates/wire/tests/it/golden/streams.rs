@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
 use kinformer_wire::{
     Encoding, Error, EventType, ListDecoder, ListEnvelope, ManagedFields, ObjectDecoder, RawEvent, TypeMeta,
-    WatchDecoder, decode_answer,
+    WatchDecoder, decode_response,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -171,7 +171,7 @@ fn list_without_items_is_a_list() {
 #[test]
 fn errors_are_statuses_in_both_encodings() {
     let [ours, json] =
-        BOTH.map(|encoding| decode_answer::<Status>(encoding, body("status", encoding)).unwrap());
+        BOTH.map(|encoding| decode_response::<Status>(encoding, body("status", encoding)).unwrap());
     assert_eq!(ours, json);
     assert_eq!((ours.code, ours.reason.as_deref()), (Some(410), Some("Expired")));
     assert_same(

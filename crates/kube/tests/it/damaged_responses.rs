@@ -1,4 +1,4 @@
-//! Responses with unreadable parts, and responses of another kind.
+//! Damaged responses, and responses of another kind.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -86,7 +86,10 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
                 panic!("{encoding:?} {damage:?}: {} events", events.len());
             };
             assert_eq!(first.key().to_string(), "default/a");
-            assert!(matches!(error, SourceError::BrokenEvent { .. }), "{encoding:?} {damage:?}: {error:?}");
+            assert!(
+                matches!(error, SourceError::UnidentifiedEvent { .. }),
+                "{encoding:?} {damage:?}: {error:?}"
+            );
         }
     }
 }
@@ -94,7 +97,7 @@ async fn ends_the_watch<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S,
 /// An event whose frame, type or metadata cannot be read ends the watch.
 // contract: R-14a, R-14c
 #[tokio::test]
-async fn unreadable_event_ends_watch() {
+async fn unidentified_event_ends_watch() {
     let pod = ["v1", "Pod"];
     ends_the_watch(KubeListerWatcher::<Pod>::new, pod).await;
     ends_the_watch(KubeListerWatcher::packed::<Pod>, pod).await;
@@ -103,10 +106,10 @@ async fn unreadable_event_ends_watch() {
     ends_the_watch(KubeListerWatcher::<PartialObjectMeta<Pod>>::new, metadata).await;
 }
 
-/// A bookmark or an error event that cannot be read is a broken event.
+/// A bookmark or an error event that cannot be read is an unidentified event.
 // contract: R-14a, R-14b, R-14c, L-04a, L-10
 #[tokio::test]
-async fn unreadable_bookmark_or_error_is_broken_event() {
+async fn damaged_bookmark_or_error_is_unidentified() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     let lines = [
         r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":7}}"#,
@@ -137,7 +140,10 @@ async fn unreadable_bookmark_or_error_is_broken_event() {
     for (encoding, body) in bodies {
         let text = String::from_utf8_lossy(&body).into_owned();
         let events = fixture.watch(encoding, body).await;
-        assert!(matches!(events.as_slice(), [Err(SourceError::BrokenEvent { .. })]), "{text:?}: {events:?}");
+        assert!(
+            matches!(events.as_slice(), [Err(SourceError::UnidentifiedEvent { .. })]),
+            "{text:?}: {events:?}"
+        );
     }
     // The annotation counts only with the value `true`.
     let line = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}}}}"#;

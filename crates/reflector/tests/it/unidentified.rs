@@ -1,4 +1,4 @@
-//! Unreadable events and incomplete lists.
+//! Unidentified events and incomplete lists.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn nameless(position: usize) -> DecodeError {
 }
 
 /// Every kind of event that may concern any object.
-fn broken_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
+fn unidentified_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
     let added = |error: DecodeError| Ok(WatchEvent::Undecodable(error.event_type(EventType::Added)));
     [
         added(DecodeError::new("no key").resource_version(8)),
@@ -33,7 +33,7 @@ fn broken_events() -> [Result<WatchEvent<Item>, SourceError>; 5] {
         )),
         Ok(WatchEvent::Modified(Item::new("ns/", 8))),
         Ok(WatchEvent::Deleted(Item::new("", 8))),
-        Err(SourceError::BrokenEvent { source: "no event at all".into() }),
+        Err(SourceError::UnidentifiedEvent { source: "no event at all".into() }),
     ]
 }
 
@@ -44,15 +44,15 @@ fn after(script: WatchScript<Item>, item: Result<WatchEvent<Item>, SourceError>)
     }
 }
 
-/// A broken event ends the watch, and the next watch starts before the event.
+/// An unidentified event ends the watch, and the next watch starts before the event.
 // contract: R-14a, R-14c, R-14d, R-14e
 #[tokio::test(start_paused = true)]
-async fn next_watch_starts_before_a_broken_event() {
-    for event in broken_events() {
+async fn watch_restarts_before_an_unidentified_event() {
+    for event in unidentified_events() {
         let what = format!("{event:?}");
-        let broken = after(WatchScript::new().bookmark(8), event).added(Item::new("d", 10));
+        let watch = after(WatchScript::new().bookmark(8), event).added(Item::new("d", 10));
         let run = start_with(
-            listed().watch(broken).watch(WatchScript::new().modified(Item::new("a", 9)).hang()),
+            listed().watch(watch).watch(WatchScript::new().modified(Item::new("a", 9)).hang()),
             steady(),
         );
         run.finished().await;
@@ -63,17 +63,17 @@ async fn next_watch_starts_before_a_broken_event() {
             "{what}: nothing after it is applied"
         );
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
-        assert!(run.errors()[0].starts_with("the watch delivered an unreadable event: "));
+        assert!(run.errors()[0].starts_with("the watch delivered an unidentified event: "));
         assert_eq!(run.delays(), [SECOND]);
         run.stop().await;
     }
 }
 
-/// A second broken event after the same version leads to a list.
+/// A second unidentified event after the same version leads to a list.
 // contract: R-14f
 #[tokio::test(start_paused = true)]
-async fn second_broken_event_leads_to_a_list() {
-    for (first, second) in broken_events().into_iter().zip(broken_events()) {
+async fn second_unidentified_event_leads_to_a_list() {
+    for (first, second) in unidentified_events().into_iter().zip(unidentified_events()) {
         let run = start_with(
             listed()
                 .watch(after(WatchScript::new(), first))
@@ -95,17 +95,17 @@ async fn second_broken_event_leads_to_a_list() {
 
 // contract: R-14f
 #[tokio::test(start_paused = true)]
-async fn progress_resets_the_count_of_broken_events() {
-    let broken = |version| {
-        let [event, ..] = broken_events();
+async fn progress_forgets_an_unidentified_event() {
+    let unidentified = |version| {
+        let [event, ..] = unidentified_events();
         after(WatchScript::new().bookmark(version), event)
     };
     let run = start_with(
         listed()
-            .watch(broken(8))
-            .watch(broken(9))
-            .watch(broken(10))
-            .watch(broken(10))
+            .watch(unidentified(8))
+            .watch(unidentified(9))
+            .watch(unidentified(10))
+            .watch(unidentified(10))
             .list(list(11, &[]))
             .watch(hang()),
         steady(),
@@ -134,14 +134,14 @@ impl Sink<Item> for TwoErrors {
 /// An object without a key breaks the watch, even if the sink reports another error of the object as well.
 // contract: R-14a, R-14e
 #[tokio::test(start_paused = true)]
-async fn object_without_a_key_breaks_the_watch() {
+async fn object_without_a_key_ends_the_watch() {
     let source = Arc::new(
         listed().watch(WatchScript::new().bookmark(8).added(Item::new("d", 9)).hang()).watch(hang()),
     );
     let (failed, mut failures) = tokio::sync::mpsc::channel(8);
     let options = steady().error_hook(move |failure| {
-        let broken = matches!(failure.error, SourceError::BrokenEvent { .. });
-        failed.try_send((broken, failure.recovery)).unwrap();
+        let unidentified = matches!(failure.error, SourceError::UnidentifiedEvent { .. });
+        failed.try_send((unidentified, failure.recovery)).unwrap();
     });
     let reflector = Reflector::with_options("test", source.clone(), TwoErrors, options);
     let task = tokio::spawn(reflector.run(Default::default()));
@@ -153,7 +153,7 @@ async fn object_without_a_key_breaks_the_watch() {
     task.abort();
 }
 
-/// Both kinds of lists with an object without a readable key.
+/// Both kinds of lists with an unidentified object.
 fn incomplete(version: u64) -> [List<Item>; 2] {
     [
         list(version, &[("a", 1), ("d", 4)]).undecodable([nameless(1)]),
@@ -181,23 +181,23 @@ async fn incomplete_list_deletes_nothing() {
             steady(),
         );
         run.sink.wait_for_record("delete b@10").await;
-        assert_eq!(run.sink.texts()[1], "replace a@1 d@4 (1 unreadable) @9");
+        assert_eq!(run.sink.texts()[1], "replace a@1 d@4 (1 unidentified) @9");
         assert_eq!(run.sink.keys(), ["a", "c", "d"]);
-        let error = run.handle.degraded().unwrap();
-        let SourceError::IncompleteList { unreadable: 1, first } = &*error else { panic!("{error}") };
+        let error = run.handle.incomplete_list().unwrap();
+        let SourceError::IncompleteList { unidentified: 1, first } = &*error else { panic!("{error}") };
         assert_eq!(first[0].position, Some(1));
         assert!(error.to_string().contains("item 1, with an unknown key, could not be decoded: "), "{error}");
-        assert_eq!(run.handle.metrics().unreadable_items, 1);
+        assert_eq!(run.handle.metrics().unidentified_objects, 1);
         assert!(run.handle.is_synced());
 
         run.sink.wait_for_record("update a@11").await;
         assert_eq!(run.sink.keys(), ["a", "c", "d"]);
-        assert!(run.handle.degraded().is_some());
+        assert!(run.handle.incomplete_list().is_some());
 
         run.finished().await;
         assert_eq!(run.sink.keys(), ["a", "d"]);
-        assert!(run.handle.degraded().is_none());
-        assert_eq!(run.handle.metrics().unreadable_items, 0);
+        assert!(run.handle.incomplete_list().is_none());
+        assert_eq!(run.handle.metrics().unidentified_objects, 0);
         let texts = ["list 7", "watch 9", "list 10", "watch 10", "list 11", "watch 30"];
         assert_eq!(run.source.texts()[2..], texts);
         assert_eq!(run.recoveries(), [Recovery::Relist; 3]);
@@ -226,11 +226,11 @@ async fn incomplete_first_list_counts_as_the_first() {
             steady(),
         );
         run.handle.wait_for_sync().await.unwrap();
-        assert!(run.handle.degraded().is_some());
+        assert!(run.handle.incomplete_list().is_some());
         assert_eq!(run.sink.keys(), ["a", "d"]);
         run.finished().await;
         assert_eq!(run.sink.keys(), ["a", "b", "d"]);
-        // No watch-list, because the unreadable items would break it.
+        // No watch-list, because the unidentified items would break it.
         let texts = ["watch-list -", "watch-list -", "list 0 limit 500", "watch 9", "list 9", "watch 10"];
         assert_eq!(run.source.texts(), texts);
         run.stop().await;
@@ -261,7 +261,7 @@ async fn repeated_incomplete_lists_back_off() {
 
 // contract: R-15d, R-15e, R-15f
 #[tokio::test(start_paused = true)]
-async fn watch_resumes_after_a_failed_healing_list() {
+async fn watch_resumes_after_a_failed_repeated_list() {
     let run = start_with(
         listed()
             .watch_error(expired())
@@ -281,19 +281,19 @@ async fn watch_resumes_after_a_failed_healing_list() {
     run.stop().await;
 }
 
-/// While the reflector is degraded, neither a failed nor an unanswered watch delays the next list.
+/// While a list is to be repeated, neither a failed nor an unanswered watch delays the next list.
 // contract: R-15e
 #[tokio::test(start_paused = true)]
-async fn failed_watch_does_not_delay_a_healing_list() {
-    let degraded = || listed().watch_error(expired()).list(list(9, &[]).undecodable([nameless(0)]));
+async fn failed_watch_does_not_delay_a_repeated_list() {
+    let incomplete_list = || listed().watch_error(expired()).list(list(9, &[]).undecodable([nameless(0)]));
     let slow = || {
         ReflectorOptions::new().backoff(Backoff::from_delays(|| [SECOND, 60 * SECOND, SECOND].into_iter()))
     };
-    for source in [degraded().hang(), degraded().watch_error(expired())] {
+    for source in [incomplete_list().hang(), incomplete_list().watch_error(expired())] {
         let run = start_with(source.list(list(12, &[("a", 1)])).watch(hang()), slow());
         run.finished().await;
         assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 12"]);
-        assert!(run.handle.degraded().is_none());
+        assert!(run.handle.incomplete_list().is_none());
         assert!(matches!(run.handle.state(), ReflectorState::Watching { .. }));
         run.stop().await;
     }
@@ -313,7 +313,7 @@ impl Object for MayPanic {
 
 // contract: R-15a, R-15b, R-15c, I-11d
 #[tokio::test(start_paused = true)]
-async fn object_whose_key_panics_is_unreadable() {
+async fn object_whose_key_panics_is_unidentified() {
     let objects = |names: &[Option<&'static str>]| {
         names.iter().map(|name| Arc::new(MayPanic(*name))).collect::<Vec<_>>()
     };
@@ -329,7 +329,7 @@ async fn object_whose_key_panics_is_unreadable() {
     source.finished().await;
     settle().await;
     assert_eq!(sink.keys(), ["a", "b", "c"]);
-    let error = handle.degraded().unwrap().to_string();
+    let error = handle.incomplete_list().unwrap().to_string();
     assert!(error.contains("item 1, ") && error.contains("no key today"), "{error}");
     task.abort();
 }
@@ -351,8 +351,12 @@ async fn incomplete_unversioned_list_is_applied() {
         steady(),
     );
     run.finished().await;
-    let texts =
-        ["replace a@1 @", "replace b@1 (1 unreadable) @", "replace c@1 (1 unreadable) @", "replace c@1 @"];
+    let texts = [
+        "replace a@1 @",
+        "replace b@1 (1 unidentified) @",
+        "replace c@1 (1 unidentified) @",
+        "replace c@1 @",
+    ];
     assert_eq!(run.sink.texts(), texts);
     assert_eq!(run.sink.keys(), ["c"]);
     run.stop().await;
