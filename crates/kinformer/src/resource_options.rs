@@ -78,7 +78,7 @@ impl ResourceOptions {
         self.change(move |object| {
             let mut value: K = object.decode_new()?;
             change(&mut value)?;
-            Ok(Arc::new(PackedObject::encode(&value, &decoder)?))
+            Ok(Arc::new(object.encode_changed(&value, &decoder)?))
         })
     }
 

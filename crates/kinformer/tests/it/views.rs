@@ -232,6 +232,31 @@ async fn every_view_reads_the_transformed_object() {
     server.shutdown().await;
 }
 
+// contract: L-28a
+#[tokio::test]
+async fn typed_transform_keeps_the_record() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let data = FieldPath::new(&["data"]);
+    let labels = FieldPath::new(&["metadata", "labels"]);
+    let without_labels = labels.clone();
+    let factory = builder(&server)
+        .drop_fields::<ConfigMap>([data.clone()])
+        .transform_packed::<ConfigMap>(move |map| Ok(map.without_fields(&[&without_labels])?))
+        .transform::<ConfigMap>(|map| {
+            map.immutable = Some(true);
+            Ok(())
+        })
+        .build();
+    let maps = factory.informer::<ConfigMap>();
+    synced(&factory).await;
+    let map = maps.get(("default", "a")).unwrap();
+    assert_eq!(map.decode().unwrap().immutable, Some(true));
+    assert_eq!(map.dropped_fields(), [data, labels]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 // contract: F-12b
 #[tokio::test]
 async fn repeated_requests_list_once() {

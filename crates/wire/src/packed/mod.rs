@@ -143,9 +143,22 @@ impl PackedObject {
     /// # Errors
     /// The value cannot be encoded, or is not an object with metadata.
     pub fn encode<K: Serialize>(value: &K, decoder: &ObjectDecoder) -> Result<Self, Error> {
+        Self::encode_with(value, decoder, "")
+    }
+
+    /// Encodes a changed value of this object as JSON, with the record of this object's [dropped
+    /// fields](Self::dropped_fields). `decoder` must be a decoder of JSON. For transforms that change a decoded object.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    pub fn encode_changed<K: Serialize>(&self, value: &K, decoder: &ObjectDecoder) -> Result<Self, Error> {
+        Self::encode_with(value, decoder, self.encoded.dropped().0)
+    }
+
+    fn encode_with<K: Serialize>(value: &K, decoder: &ObjectDecoder, dropped: &str) -> Result<Self, Error> {
         let json = serde_json::to_vec(value)
             .map_err(|error| Error::Unencodable { what: type_name::<K>(), problem: error.to_string() })?;
-        Self::new(&json, decoder, "")
+        Self::new(&json, decoder, dropped)
     }
 
     /// Creates an object from a value, in JSON, and keeps the value as [decoded](Self::keep_decoded): see
@@ -196,7 +209,8 @@ impl PackedObject {
 
     /// The fields that were dropped from this object, by [`Self::without_fields`] or on
     /// [arrival](ObjectDecoder::drop_fields): each field that the object had, once. All other fields but the [managed
-    /// fields](crate::ManagedFields) are as the server sent them.
+    /// fields](crate::ManagedFields) are as the server sent them, unless the object was
+    /// [encoded again](Self::encode_changed).
     pub fn dropped_fields(&self) -> Vec<FieldPath> {
         self.encoded.dropped().paths().map(FieldPath::of).collect()
     }
