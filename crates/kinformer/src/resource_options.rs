@@ -24,7 +24,8 @@ pub enum Decode {
     OnArrival,
 }
 
-type Change = dyn Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
+/// A transform; the decoder is that of the objects which it encodes.
+type Change = dyn Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObject>, BoxError> + Send + Sync;
 
 /// The options of one resource of a factory, for all its views: see
 /// [`SharedInformerFactoryBuilder::resource`](crate::SharedInformerFactoryBuilder::resource).
@@ -74,11 +75,10 @@ impl ResourceOptions {
         self,
         change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
-        let decoder = ObjectDecoder::json();
-        self.change(move |object| {
+        self.change(move |object, decoder| {
             let mut value: K = object.decode_new()?;
             change(&mut value)?;
-            Ok(Arc::new(object.encode_changed(&value, &decoder)?))
+            Ok(Arc::new(object.encode_changed(&value, decoder)?))
         })
     }
 
@@ -88,12 +88,15 @@ impl ResourceOptions {
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.change(move |object| change(Packed::new(object)).map(Packed::into_object))
+        self.change(move |object, _| change(Packed::new(object)).map(Packed::into_object))
     }
 
     fn change(
         mut self,
-        change: impl Fn(Arc<PackedObject>) -> Result<Arc<PackedObject>, BoxError> + Send + Sync + 'static,
+        change: impl Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObject>, BoxError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
         self.changes.push(Arc::new(change));
         self
@@ -103,11 +106,17 @@ impl ResourceOptions {
         !self.changes.is_empty()
     }
 
-    /// Combines all transforms into one.
+    /// Combines all transforms into one. The objects that it encodes share one cache of decoded values.
     pub(crate) fn transforms(&self) -> Option<Transform<PackedObject>> {
         let changes = self.changes.clone();
+        let mut decoder = ObjectDecoder::json();
+        if let Some(objects) = self.keep {
+            decoder = decoder.decoded_cache_size(objects);
+        }
         self.has_transform().then(|| {
-            Transform::new(move |object| changes.iter().try_fold(object, |object, change| change(object)))
+            Transform::new(move |object| {
+                changes.iter().try_fold(object, |object, change| change(object, &decoder))
+            })
         })
     }
 }

@@ -257,6 +257,40 @@ async fn typed_transform_keeps_the_record() {
     server.shutdown().await;
 }
 
+/// Reads of `keep + 1` objects leave `keep` of them decoded, whatever transforms there are.
+// contract: F-22
+#[tokio::test]
+async fn transform_results_stay_decoded_as_set() {
+    let server = server().await;
+    for name in ["a", "b", "c"] {
+        server.create(config_map("default", name, "1")).unwrap();
+    }
+    for keep in [0, 2] {
+        let decode = Decode::OnRead { keep };
+        let changed = |map: &mut ConfigMap| {
+            map.immutable = Some(true);
+            Ok(())
+        };
+        let factories = [
+            builder(&server).decode::<ConfigMap>(decode),
+            builder(&server).transform_packed::<ConfigMap>(Ok).decode::<ConfigMap>(decode),
+            builder(&server).transform::<ConfigMap>(changed).decode::<ConfigMap>(decode),
+            builder(&server).decode::<ConfigMap>(decode).transform(changed).transform(changed),
+        ];
+        for (number, factory) in factories.into_iter().enumerate() {
+            let factory = factory.build();
+            let maps = factory.informer::<ConfigMap>();
+            synced(&factory).await;
+            let all = maps.snapshot();
+            all.for_each(|map| drop(map.decode().unwrap()));
+            let decoded = all.iter().filter(|map| map.is_decoded()).count();
+            assert_eq!(decoded, keep, "transforms {number}");
+            factory.shutdown().await.unwrap();
+        }
+    }
+    server.shutdown().await;
+}
+
 // contract: F-12b
 #[tokio::test]
 async fn repeated_requests_list_once() {
