@@ -1,6 +1,6 @@
 //! The indexes of `kinformer get`, for objects of any kind.
 
-use kinformer::{FieldPath, IndexValues, Informer, InformerError, NAMESPACE_INDEX, PackedRef};
+use kinformer::{Error, FieldPath, IndexValues, Informer, NAMESPACE_INDEX, PackedRef};
 
 use crate::display_fields::{self, DisplayFields, Text};
 
@@ -18,7 +18,7 @@ pub(crate) const NAMES: [&str; 4] = [NAMESPACE_INDEX, LABEL, NODE, OWNER];
 ///
 /// # Errors
 /// Two indexes have the same name, which is a bug in this program.
-pub(crate) fn add_to(informer: &Informer<DisplayFields>) -> Result<(), InformerError> {
+pub(crate) fn add_to(informer: &Informer<DisplayFields>) -> Result<(), Error> {
     informer.index(LABEL, |object: PackedRef<'_, DisplayFields>, values: &mut IndexValues| {
         object.labels().for_each(|(key, value)| values.push_fmt(format_args!("{key}={value}")));
         Ok(())

@@ -92,8 +92,11 @@ pub(crate) fn render_indexes(snapshot: &Snapshot<DisplayFields>, format: Format)
 }
 
 /// Converts the error of an unknown index, which is a mistake on the command line.
-pub(crate) fn index_error(error: kinformer_store::Error) -> Error {
-    Error::Usage(error.to_string())
+pub(crate) fn index_error(error: kinformer::Error) -> Error {
+    Error::Usage(match error {
+        kinformer::Error::Index { source, .. } => source.to_string(),
+        other => other.to_string(),
+    })
 }
 
 fn labels(object: &PackedObject) -> String {

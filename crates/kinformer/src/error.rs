@@ -4,10 +4,16 @@ use std::sync::Arc;
 
 use kinformer_core::KeyError;
 use kinformer_core::internal::with_causes;
+use kinformer_processor::Error as HandlerError;
+use kinformer_shared_informer::Error as InformerError;
+use kinformer_store::Error as StoreError;
 
 use crate::SelectorError;
 
 /// The error of this crate.
+///
+/// The errors of one informer ([`InformerError`]), of a handler's [registration](crate::Registration) and of a store are
+/// converted into it by `?`.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,19 +40,22 @@ pub enum Error {
         /// The resource.
         resource: Arc<str>,
         /// The error of the store.
-        source: Arc<kinformer_store::Error>,
+        source: Arc<StoreError>,
     },
+    /// An error of one informer, of a handler or of the handler's registration.
+    #[error(transparent)]
+    Informer(#[from] InformerError),
     /// Informers had not synced before they stopped or the deadline passed.
     #[error("not synced: {}", list(informers))]
     NotSynced {
         /// The error of each informer.
-        informers: Vec<kinformer_shared_informer::Error>,
+        informers: Vec<InformerError>,
     },
     /// Informers have stopped, but some of their handlers did not return within the grace period.
     #[error("{}", list(informers))]
     Stuck {
         /// The error of each informer.
-        informers: Vec<kinformer_shared_informer::Error>,
+        informers: Vec<InformerError>,
     },
     /// Discovery of a resource failed: the server does not serve it, or did not answer.
     #[error("discovery of {what} failed: {}", with_causes(&**source))]
@@ -75,7 +84,25 @@ pub enum Error {
     Selector(#[from] SelectorError),
 }
 
-fn list(errors: &[kinformer_shared_informer::Error]) -> String {
+impl Error {
+    pub(crate) fn index(resource: &Arc<str>, source: StoreError) -> Self {
+        Self::Index { resource: resource.clone(), source: Arc::new(source) }
+    }
+}
+
+impl From<HandlerError> for Error {
+    fn from(error: HandlerError) -> Self {
+        Self::Informer(error.into())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Informer(error.into())
+    }
+}
+
+fn list(errors: &[InformerError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

@@ -15,8 +15,8 @@ use kinformer_kube::{Packed, PackedRef};
 use kinformer_processor::{
     AsyncEventHandler, AsyncFnWith, Buffer, Event, EventHandler, Registration, WithState,
 };
-use kinformer_shared_informer::Error;
 
+use crate::Error;
 use crate::async_handler::{Closure, Methods};
 use crate::engine::Engine;
 use crate::engine::handlers::{self, Callback, Events, Handler, HandlerSpec};
@@ -74,39 +74,39 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// changes no reference counts; [`PackedRef::into_owned`] returns a shared reference to keep.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn for_each<F: FnMut(Event<PackedRef<'_, K>>) + Send + 'static>(
         self,
         mut handler: F,
     ) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler(event.as_ref().map(PackedRef::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
-        self.engine.add(self.spec, type_name::<F>(), handler)
+        add(self.engine, self.spec, type_name::<F>(), handler)
     }
 
     /// Adds a handler with a method for each kind of event; see [`Self::for_each`].
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     #[expect(clippy::should_implement_trait, reason = "adds a handler, not two values")]
     pub fn add<H: EventHandler<Packed<K>>>(self, mut handler: H) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
-        self.engine.add(self.spec, type_name::<H>(), handler)
+        add(self.engine, self.spec, type_name::<H>(), handler)
     }
 
     /// Adds a handler whose callbacks are futures; see [`Self::for_each`]. The next event is delivered when the future
     /// of the previous one has completed. The futures must not block. Delivery allocates nothing per event.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn for_each_async<H, F>(self, handler: H) -> Result<Registration, Error>
     where
         H: FnMut(Event<Packed<K>>) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let call = Handler::Async(Box::new(Closure::<K, H, F>::new(handler)));
-        self.engine.add(self.spec, type_name::<H>(), call)
+        add(self.engine, self.spec, type_name::<H>(), call)
     }
 
     /// Adds an asynchronous closure with a state of its own: see [`Self::for_each_async`]. The state is
@@ -115,9 +115,9 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::Pod;
-    /// use kinformer::{Informer, InformerError};
+    /// use kinformer::Informer;
     ///
-    /// # fn example(pods: &Informer<Pod>) -> Result<(), InformerError> {
+    /// # fn example(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {
     /// pods.handler().for_each_async_with(0, async |events, event| {
     ///     *events += 1;
     ///     println!("{}: event {events}", event.key());
@@ -128,7 +128,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn for_each_async_with<S, F>(mut self, state: S, handler: F) -> Result<Registration, Error>
     where
         S: Send + 'static,
@@ -145,27 +145,42 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// panics is called again with the next event.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn add_async<H: AsyncEventHandler<Packed<K>>>(self, handler: H) -> Result<Registration, Error> {
         let on_event = async |mut handler: H, event| {
             let ended = AssertUnwindSafe(handler.on_event(event)).catch_unwind().await;
             (handler, ended)
         };
         let call = Handler::Async(Box::new(Methods::<K, H, _, _>::new(handler, on_event)));
-        self.engine.add(self.spec, type_name::<H>(), call)
+        add(self.engine, self.spec, type_name::<H>(), call)
     }
 
     /// Returns the events as a stream, which begins with all stored objects. Without a [name](Self::name), the stream
     /// is named after the source location of this call.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     #[track_caller]
     pub fn stream(mut self) -> Result<EventStream<K>, Error> {
         let caller = Location::caller();
         self.spec.name.get_or_insert_with(|| format!("stream at {}:{}", caller.file(), caller.line()).into());
-        Ok(EventStream { events: self.engine.events(self.spec)?, kind: PhantomData })
+        Ok(EventStream { events: events(self.engine, self.spec)?, kind: PhantomData })
     }
+}
+
+// Not generic, so that they are compiled in this crate.
+
+fn add(
+    engine: &dyn Engine,
+    spec: HandlerSpec,
+    name: &'static str,
+    handler: Handler,
+) -> Result<Registration, Error> {
+    Ok(engine.add(spec, name, handler)?)
+}
+
+fn events(engine: &dyn Engine, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+    Ok(engine.events(spec)?)
 }
 
 impl<K> fmt::Debug for HandlerBuilder<'_, K> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use kinformer_core::{BoxError, KeyRef, PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
-use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase};
+use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
 use kube_core::DynamicObject;
 use kube_core::metadata::PartialObjectMeta;
@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::Error;
 use crate::engine::Engine;
 use crate::entry::Entry;
 use crate::factory::{SharedInformerFactory, WeakFactory};
@@ -142,7 +143,7 @@ impl<K> Informer<K> {
     /// Adds a handler with default options: see [`HandlerBuilder::for_each`].
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`] if the informer has stopped.
     pub fn for_each(
         &self,
         handler: impl FnMut(Event<PackedRef<'_, K>>) + Send + 'static,
@@ -156,7 +157,7 @@ impl<K> Informer<K> {
     /// Returns all events as a stream: see [`HandlerBuilder::stream`].
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the informer has stopped.
+    /// [`InformerError::Stopped`] if the informer has stopped.
     #[track_caller]
     pub fn stream(&self) -> Result<EventStream<K>, Error>
     where
@@ -182,7 +183,8 @@ impl<K> Informer<K> {
     /// Returns a snapshot of the stored objects. The first read of an informer that was never started, here or by
     /// [`Self::get`] or [`Self::len`], logs a warning, since its store is empty.
     pub fn snapshot(&self) -> Snapshot<K> {
-        Snapshot::new(self.read().snapshot())
+        let engine = self.read();
+        Snapshot::new(engine.snapshot(), engine.resource().clone())
     }
 
     /// The engine, for a read that has no error to return.
@@ -211,7 +213,7 @@ impl<K> Informer<K> {
     /// Adds an index by the values that `function` returns for an object. May be called before and after the start.
     ///
     /// # Errors
-    /// [`Error::Indexers`] if the informer has an index of this name, which is unchanged. [`Error::Stopped`] if the
+    /// [`InformerError::Indexers`] if the informer has an index of this name, which is unchanged. [`InformerError::Stopped`] if the
     /// informer has stopped.
     ///
     /// Follows client-go 0.37 (`AddIndexers`).
@@ -226,7 +228,7 @@ impl<K> Informer<K> {
         let index = Box::new(move |object: &Arc<PackedObject>, values: &mut IndexValues| {
             function(PackedRef::new(object), values)
         });
-        self.engine().add_index(name.into(), index)
+        Ok(self.engine().add_index(name.into(), index)?)
     }
 
     /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. Only that field of an object is
@@ -242,7 +244,7 @@ impl<K> Informer<K> {
     ///
     /// Follows controller-runtime 0.25 (`FieldIndexer`).
     pub fn index_by_field(&self, name: impl Into<Arc<str>>, path: &[&str]) -> Result<(), Error> {
-        self.engine().add_index(name.into(), by_field(path))
+        Ok(self.engine().add_index(name.into(), by_field(path))?)
     }
 
     /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds whose objects are read all the
@@ -277,10 +279,10 @@ impl<K> Informer<K> {
     /// tasks of its handlers end, undelivered events are lost, and it cannot run again. The store keeps its state.
     ///
     /// # Errors
-    /// [`Error::Running`] or [`Error::Stopped`] at once, since an informer runs only once. [`Error::ReflectorEnded`] if
-    /// its reflector ended by itself. [`Error::Stuck`] at the end if handlers did not return within the grace period.
+    /// [`InformerError::Running`] or [`InformerError::Stopped`] at once, since an informer runs only once. [`InformerError::ReflectorEnded`] if
+    /// its reflector ended by itself. [`InformerError::Stuck`] at the end if handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
-        self.engine().run(cancel).await
+        Ok(self.engine().run(cancel).await?)
     }
 
     /// Whether the informer has stopped.
@@ -307,9 +309,9 @@ impl<K> Informer<K> {
     }
 
     /// Waits, and logs a warning if the informer is still not started after 10 s.
-    async fn wait<R>(&self, wait: impl Future<Output = R>) -> R {
+    async fn wait(&self, wait: impl Future<Output = Result<(), InformerError>>) -> Result<(), Error> {
         let engine = self.engine();
-        engine.started().check_wait(engine.name(), wait).await
+        Ok(engine.started().check_wait(engine.name(), wait).await?)
     }
 
     /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
@@ -319,7 +321,7 @@ impl<K> Informer<K> {
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     ///
     /// # Errors
-    /// [`Error::NotSynced`] if the informer stopped before, with its last error.
+    /// [`InformerError::NotSynced`] if the informer stopped before, with its last error.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
         self.wait(self.engine().wait_for_sync(None)).await
     }
@@ -330,7 +332,7 @@ impl<K> Informer<K> {
     /// As [`Self::wait_for_sync`].
     ///
     /// # Errors
-    /// [`Error::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
+    /// [`InformerError::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
     /// error.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
         self.wait(self.engine().wait_for_sync(Some(deadline))).await
@@ -343,7 +345,7 @@ impl<K> Informer<K> {
     /// have set it back since.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`] if the informer stopped before, or if the versions cannot be compared; at once if
+    /// [`InformerError::VersionNotReached`] if the informer stopped before, or if the versions cannot be compared; at once if
     /// the part does not exist or the informer does not have the namespace of the key.
     pub async fn wait_for<'k>(
         &self,
@@ -359,7 +361,7 @@ impl<K> Informer<K> {
     /// As [`Self::wait_for`].
     ///
     /// # Errors
-    /// As [`Self::wait_for`], and [`Error::VersionNotReached`] at the deadline.
+    /// As [`Self::wait_for`], and [`InformerError::VersionNotReached`] at the deadline.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
@@ -383,13 +385,13 @@ impl<K> Informer<K> {
     /// Adds the informer to a collector of metrics.
     ///
     /// # Errors
-    /// [`Error::DuplicateMetrics`] if an informer with the same name, resource, cluster and scope is registered.
+    /// [`InformerError::DuplicateMetrics`] if an informer with the same name, resource, cluster and scope is registered.
     #[cfg(feature = "prometheus")]
     pub fn add_to(
         &self,
         collector: &kinformer_shared_informer::prometheus::InformerCollector,
     ) -> Result<(), Error> {
-        self.engine().add_to(collector)
+        Ok(self.engine().add_to(collector)?)
     }
 
     /// Returns a lease, which keeps the informer running. When the last lease is released or dropped, the informer

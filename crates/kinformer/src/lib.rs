@@ -94,6 +94,7 @@ mod handler;
 mod index_by_field;
 mod informer;
 mod kind;
+mod layers;
 mod lister;
 mod options;
 pub mod prelude;
@@ -120,30 +121,6 @@ pub use self::{
     sync::CacheSync,
 };
 
-// The items of the layers below that users of this crate need.
-pub use kinformer_core::{
-    BoxError, FinalStateUnknown, KeyError, KeyRef, Keyed, Labels, Object, ObjectKey, PartId, PartOrKey,
-    ResourceVersion, Tombstone, Transform, Versions,
-};
-pub use kinformer_kube::{
-    Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject, Packed,
-    PackedMetadata, PackedObject, PackedRef, Params, WireError, client, client_http1, drop_credentials,
-    sends_credentials,
-};
-pub use kinformer_processor::{
-    Added, AsyncEventHandler, Buffer, Deleted, Event, EventHandler, EventHandlerFuncs, HandlerMetrics,
-    Registration, ThreadMetrics, Updated, set_base_threads, thread_metrics,
-};
-pub use kinformer_reflector::{
-    Backoff, Failure, Recovery, ReflectorHandle, ReflectorMetrics, ReflectorOptions, ReflectorState,
-    SourceError, WatchListMode,
-};
-#[cfg(feature = "prometheus")]
-pub use kinformer_shared_informer::prometheus;
-pub use kinformer_shared_informer::{
-    Bound, Error as InformerError, InformerMetrics, Part, Phase, Queue, QueueKind, QueueParts,
-    SharedIndexInformer, SharedIndexInformerBuilder, Sources,
-};
-pub use kinformer_store::{IndexFunction, IndexValues, NAMESPACE_INDEX};
+pub use self::layers::*;
 pub use tokio_util::sync::CancellationToken;
 pub use {k8s_openapi, kube_client, kube_core};

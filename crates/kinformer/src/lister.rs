@@ -45,7 +45,7 @@ impl<K> Lister<K> {
     /// [`Self::resource_name`].
     pub fn new(reader: Reader<PackedObject>) -> Self {
         let name = type_name::<K>();
-        Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name), Started::always()))
+        Self::of(Objects::new(reader, name.rsplit("::").next().unwrap_or(name).into(), Started::always()))
     }
 
     /// Sets the resource name for errors, such as `deployments.apps`.
@@ -138,7 +138,7 @@ fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, 
             Err(Error::NotStarted { resource: objects.resource.clone() })
         }
         Ok(()) => Ok(found),
-        Err(error) => Err(Error::Index { resource: objects.resource.clone(), source: Arc::new(error) }),
+        Err(error) => Err(Error::index(&objects.resource, error)),
     }
 }
 

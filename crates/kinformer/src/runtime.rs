@@ -9,13 +9,12 @@ use std::hash::Hash;
 use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_kube::Packed;
 use kinformer_processor::{Added, Deleted, Event, Updated};
-use kinformer_shared_informer::Error;
 use kube_core::Resource;
 use kube_runtime::reflector::{self, Store, store::Writer};
 use kube_runtime::watcher;
 use serde::de::DeserializeOwned;
 
-use crate::{EventStream, Informer};
+use crate::{Error, EventStream, Informer};
 
 /// Returns the events of an informer as a kube-runtime watcher's: `Init`, an `InitApply` for each stored object,
 /// `InitDone` when the informer has synced and all stored objects were returned, then every change. The stream never
@@ -26,7 +25,7 @@ use crate::{EventStream, Informer};
 /// unknown is skipped and logged, and so is an object that cannot be decoded.
 ///
 /// # Errors
-/// [`Error::Stopped`] if the informer has stopped.
+/// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
 pub fn watcher_events<K>(
     informer: &Informer<K>,
 ) -> Result<impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>, Error>
@@ -127,7 +126,7 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
 /// informer's objects, so use one store for all controllers of a kind.
 ///
 /// # Errors
-/// [`Error::Stopped`] if the informer has stopped.
+/// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
 pub fn reflector_store<K>(
     informer: &Informer<K>,
 ) -> Result<(Store<K>, impl FusedStream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>), Error>

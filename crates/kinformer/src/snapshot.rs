@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use kinformer_core::{KeyRef, ObjectKey, Versions};
 use kinformer_kube::{Packed, PackedRef};
-use kinformer_store::Error;
+use kinformer_store::Error as StoreError;
 
+use crate::Error;
 use crate::engine::state::{State, changes_since};
 
 /// An immutable snapshot of the objects of an [`Informer`](crate::Informer). Cheap to clone.
 pub struct Snapshot<K> {
     state: Arc<dyn State>,
+    resource: Arc<str>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -26,8 +28,8 @@ pub struct Difference<'a, K> {
 }
 
 impl<K> Snapshot<K> {
-    pub(crate) fn new(state: Arc<dyn State>) -> Self {
-        Self { state, kind: PhantomData }
+    pub(crate) fn new(state: Arc<dyn State>, resource: Arc<str>) -> Self {
+        Self { state, resource, kind: PhantomData }
     }
 
     /// Returns the object with this key. O(1).
@@ -92,28 +94,32 @@ impl<K> Snapshot<K> {
     /// Returns the objects that have this value in this index.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`] if there is no index of this name.
+    /// [`Error::Index`] if there is no index of this name.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<PackedRef<'_, K>>, Error> {
         let mut objects = Vec::new();
-        self.state.by_index(index, value, &mut |object| objects.push(PackedRef::new(object)))?;
-        Ok(objects)
+        let found = self.state.by_index(index, value, &mut |object| objects.push(PackedRef::new(object)));
+        found.map(|()| objects).map_err(|error| self.unknown(error))
     }
 
     /// Returns the number of objects that have this value in this index. O(1); O(objects of the value) for whole
     /// objects of an informer that was first requested for [metadata](crate::SharedInformerFactory::metadata).
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`] if there is no index of this name.
+    /// [`Error::Index`] if there is no index of this name.
     pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
-        self.state.index_len(index, value)
+        self.state.index_len(index, value).map_err(|error| self.unknown(error))
     }
 
     /// Returns all values of this index that at least one object has.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`] if there is no index of this name.
+    /// [`Error::Index`] if there is no index of this name.
     pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, Error> {
-        self.state.index_values(index)
+        self.state.index_values(index).map_err(|error| self.unknown(error))
+    }
+
+    fn unknown(&self, error: StoreError) -> Error {
+        Error::index(&self.resource, error)
     }
 
     /// Returns the differences from an earlier snapshot of the same informer: each object that was added, changed or
@@ -151,7 +157,7 @@ impl<K> Snapshot<K> {
 
 impl<K> Clone for Snapshot<K> {
     fn clone(&self) -> Self {
-        Self::new(self.state.clone())
+        Self::new(self.state.clone(), self.resource.clone())
     }
 }
 

@@ -60,7 +60,7 @@ pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};
 pub use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 pub use kinformer_wire::{
     DecodeAs, Decoded, DecodedRef, Encoding, Error as WireError, FieldPath, FromWire, ManagedFields,
-    ObjectDecoder, Packed, PackedObject, PackedRef,
+    ObjectDecoder, Packed, PackedObject, PackedRef, ProtobufProblem,
 };
 pub use lister_watcher::KubeListerWatcher;
 pub use metadata::PackedMetadata;

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use kinformer_processor::Error as ProcessorError;
 use kinformer_reflector::SourceError;
+use kinformer_store::Error as StoreError;
 
 /// The error of all methods of an informer.
 ///
-/// Errors of [handlers](kinformer_processor::HandlerBuilder) and of their
-/// [registrations](kinformer_processor::Registration) are converted into it by `?`.
+/// Errors of [handlers](kinformer_processor::HandlerBuilder), of their
+/// [registrations](kinformer_processor::Registration) and of the [store](kinformer_store::Reader) are converted into it
+/// by `?`.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,7 +44,7 @@ pub enum Error {
         informer: Arc<str>,
         /// The error of the store.
         #[source]
-        source: Arc<kinformer_store::Error>,
+        source: Arc<StoreError>,
     },
     /// The store has not reached the awaited version: the informer stopped or the deadline passed first, there is no
     /// such part, or the versions do not compare.
@@ -52,8 +54,11 @@ pub enum Error {
         informer: Arc<str>,
         /// The reason, with the version that the store has reached.
         #[source]
-        source: Arc<kinformer_store::Error>,
+        source: Arc<StoreError>,
     },
+    /// An error of the informer's store, as returned by its reader and snapshots: for example, there is no such index.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
     /// A handler has not processed the initial list: it ended or the deadline passed first.
     #[error(transparent)]
     Handler(ProcessorError),
@@ -114,6 +119,12 @@ impl From<ProcessorError> for Error {
             ProcessorError::Running { processor } => Self::Running { informer: processor },
             other => Self::Handler(other),
         }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(Arc::new(error))
     }
 }
 

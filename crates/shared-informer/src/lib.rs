@@ -74,11 +74,11 @@ mod same;
 #[doc(no_inline)]
 pub use kinformer_core::{KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
 #[doc(no_inline)]
-pub use kinformer_processor::{Buffer, Event, EventHandler, Registration};
+pub use kinformer_processor::{Buffer, Error as HandlerError, Event, EventHandler, Registration};
 #[doc(no_inline)]
 pub use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 #[doc(no_inline)]
-pub use kinformer_store::{IndexFunction, IndexValues, Reader, Snapshot};
+pub use kinformer_store::{Error as StoreError, IndexFunction, IndexValues, Reader, Snapshot};
 #[doc(no_inline)]
 pub use tokio_util::sync::CancellationToken;
 
@@ -87,8 +87,8 @@ pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};
-/// The queue between the reflectors and the store.
-pub use kinformer_delta_fifo::{Bound, Queue};
+// The queue between the reflectors and the store.
+pub use kinformer_delta_fifo::{Bound, BoxFuture, Error as QueueError, Popped, Queue, QueueMetrics};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;
 pub use parts::{Part, Sources};

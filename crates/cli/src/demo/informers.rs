@@ -7,8 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
-    Added, Buffer, Event, EventHandlerFuncs, Informer, InformerError, Packed, PackedRef, Registration,
-    SharedInformerFactory,
+    Added, Buffer, Event, EventHandlerFuncs, Informer, Packed, PackedRef, Registration, SharedInformerFactory,
 };
 use kinformer_apiserver::ApiServer;
 use kinformer_core::internal::with_causes;
@@ -172,7 +171,7 @@ impl Informers {
 ///
 /// # Errors
 /// The indexes exist already.
-pub(super) fn add_indexes(pods: &Informer<Pod>) -> Result<(), InformerError> {
+pub(super) fn add_indexes(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {
     pods.index_by_field(NODE_INDEX, &["spec", "nodeName"])?;
     pods.index(APP_INDEX, |pod, values| {
         pod.label("app").into_iter().for_each(|app| values.push(app));

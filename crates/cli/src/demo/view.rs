@@ -2,8 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer::{PackedRef, Snapshot};
-use kinformer_store::Error;
+use kinformer::{Error, PackedRef, Snapshot};
 
 use super::narration;
 use crate::table::Table;

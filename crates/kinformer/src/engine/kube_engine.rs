@@ -24,6 +24,7 @@ use crate::engine::{Engine, Managed};
 /// The only informer type for Kubernetes objects.
 pub(crate) struct KubeEngine {
     informer: SharedIndexInformer<PackedObject>,
+    resource: Arc<str>,
     arrival: Arc<Arrival>,
     /// The namespace of the objects, if the informer is restricted to exactly one.
     namespace: Option<Arc<str>>,
@@ -52,7 +53,8 @@ impl KubeEngine {
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
-        Arc::new(Self { informer, arrival, namespace, switched, started: Arc::default() })
+        let resource = informer.resource().into();
+        Arc::new(Self { informer, resource, arrival, namespace, switched, started: Arc::default() })
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
@@ -82,6 +84,10 @@ impl KubeEngine {
 impl Engine for KubeEngine {
     fn scope(&self) -> &str {
         self.informer.scope()
+    }
+
+    fn resource(&self) -> &Arc<str> {
+        &self.resource
     }
 
     fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine> {
@@ -116,7 +122,7 @@ impl Engine for KubeEngine {
     }
 
     fn objects(&self) -> Objects {
-        Objects::new(self.informer.store(), self.informer.resource(), self.started.clone())
+        Objects::new(self.informer.store(), self.resource.clone(), self.started.clone())
     }
 
     fn started(&self) -> &Started {

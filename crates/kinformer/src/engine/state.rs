@@ -156,8 +156,8 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    pub(crate) fn new(reader: Reader<PackedObject>, resource: &str, started: Arc<Started>) -> Self {
-        Self { store: Arc::new(reader), resource: resource.into(), started }
+    pub(crate) fn new(reader: Reader<PackedObject>, resource: Arc<str>, started: Arc<Started>) -> Self {
+        Self { store: Arc::new(reader), resource, started }
     }
 
     pub(crate) fn map<S: Store + 'static>(self, store: impl FnOnce(Arc<dyn Store>) -> Arc<S>) -> Self {

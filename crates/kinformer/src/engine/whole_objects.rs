@@ -72,6 +72,10 @@ impl Engine for WholeObjects {
         self.engine.scope()
     }
 
+    fn resource(&self) -> &Arc<str> {
+        self.engine.resource()
+    }
+
     fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine> {
         self
     }

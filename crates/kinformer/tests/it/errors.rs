@@ -3,8 +3,13 @@
 use std::error::Error;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{ClientError, LabelSelector, Lister, ObjectKey, Packed, kube_client};
+use kinformer::{
+    ClientError, HandlerError, Informer, InformerError, LabelSelector, Lister, ObjectKey, Packed,
+    PackedObject, Registration, StoreError, kube_client,
+};
 use kinformer_store::Indexer;
+
+use crate::common::{factory, server};
 
 /// What Rust prints of an error that `main` returns.
 fn printed(error: impl Into<Box<dyn Error>>) -> String {
@@ -34,4 +39,39 @@ fn main_prints_the_causes() {
     let error = ClientError::Discovery { api_version: kind.0, kind: kind.1, source };
     let text = printed(error);
     assert_eq!(text.matches(&kube_client::Error::TlsRequired.to_string()).count(), 1, "{text}");
+}
+
+/// One error type for the methods of an informer, of its snapshots and of its handlers.
+// contract: F-23
+#[tokio::test]
+async fn methods_of_an_informer_return_one_error() {
+    async fn used(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {
+        pods.index_by_field("node", &["spec", "nodeName"])?;
+        let handler: Registration = pods.for_each(|_| {})?;
+        pods.lister().get("a/b").map(drop).or_else(|_| pods.snapshot().by_index("node", "a").map(drop))?;
+        handler.synced_until(tokio::time::Instant::now()).await?;
+        Ok(())
+    }
+    let server = server().await;
+    let factory = factory(&server);
+    let pods = factory.informer::<Pod>();
+    assert!(matches!(
+        used(&pods).await.unwrap_err(),
+        kinformer::Error::Informer(InformerError::Handler(HandlerError::DeadlineExceeded { .. }))
+    ));
+    let again = used(&pods).await.unwrap_err();
+    assert!(matches!(again, kinformer::Error::Informer(InformerError::Indexers { .. })), "{again}");
+    let unknown = pods.snapshot().index_len("app", "a").unwrap_err();
+    assert!(
+        matches!(&unknown, kinformer::Error::Index { resource, source }
+            if &**resource == "pods" && matches!(**source, StoreError::UnknownIndex { .. })),
+        "{unknown}"
+    );
+    let text = unknown.to_string();
+    assert_eq!(text, factory.informer::<Pod>().snapshot().index_values("app").unwrap_err().to_string());
+    // The reader of a custom informer has the error of the store.
+    let unknown = Indexer::<PackedObject>::new().reader().by_index("app", "a").unwrap_err();
+    assert!(matches!(unknown.into(), kinformer::Error::Informer(InformerError::Store(_))));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Deleted, Event, InformerError as Error, KeyRef, LabelSelector, PackedObject, PartId, QueueKind,
+    Added, Deleted, Error, Event, InformerError, KeyRef, LabelSelector, PackedObject, PartId, QueueKind,
     SharedInformerFactory, Updated,
 };
 use kinformer_apiserver::ApiServer;
@@ -196,12 +196,18 @@ async fn key_of_another_namespace_is_in_no_part() {
         let stored = metadata.get(("team-a", "map")).unwrap().resource_version();
         for key in [("team-c", "map"), ("", "map")] {
             let waited = metadata.wait_for_until(key, &stored, soon()).await;
-            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{key:?}: {waited:?}");
+            assert!(
+                matches!(waited, Err(Error::Informer(InformerError::VersionNotReached { .. }))),
+                "{key:?}: {waited:?}"
+            );
         }
         let whole = factory.core().v1().config_maps();
         for _ in 0..2 {
             let waited = whole.wait_for_until(("team-c", "map"), &stored, soon()).await;
-            assert!(matches!(waited, Err(Error::VersionNotReached { .. })), "{waited:?}");
+            assert!(
+                matches!(waited, Err(Error::Informer(InformerError::VersionNotReached { .. }))),
+                "{waited:?}"
+            );
             whole.wait_for_until(("team-a", "map"), &stored, soon()).await.unwrap();
             whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
         }

@@ -159,6 +159,17 @@ async fn errors_name_the_informer_and_the_cause() {
     assert_eq!(refused.each_ref().map(cause), ["no more handlers"; 3]);
 }
 
+/// The error of a store converts into the error of the informer, with the same message.
+// contract: I-19d
+#[test]
+fn store_error_converts() {
+    let informer = informer(&FakeSource::new());
+    let unknown = || informer.store().by_index("none", "a").unwrap_err();
+    let error = Error::from(unknown());
+    assert!(matches!(&error, Error::Store(source) if matches!(**source, StoreError::UnknownIndex { .. })));
+    assert_eq!(error.to_string(), unknown().to_string());
+}
+
 /// The error of a registration converts into the error of the informer.
 // contract: I-19c
 #[tokio::test(start_paused = true)]
