@@ -12,6 +12,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
+use kinformer_wire::internal::borrowed_field;
 use kinformer_wire::{Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed};
 
 const STREAMS: &[u8] = include_bytes!("../../crates/wire/tests/it/golden/streams.bin");
@@ -120,12 +121,14 @@ fn protobuf(c: &mut Criterion) {
     let pack = |decoder: &ObjectDecoder| Packed::<Pod>::from_wire(&stripped, decoder).unwrap();
     let (packed, uncached) = (pack(&decoder), pack(&decoder.clone().decoded_cache_size(0)));
     let by_names = FieldPath::new(&["spec", "nodeName"]);
-    assert!(packed.field::<&str>(&by_names).unwrap().is_some());
+    assert!(borrowed_field::<&str>(&packed, &by_names).unwrap().is_some());
     let mut group = c.benchmark_group("a packed pod");
     group.bench_function("from the wire", |b| b.iter(|| pack(black_box(&decoder))));
     group.bench_function("its key", |b| b.iter(|| black_box(&packed).key().name().len()));
     group.bench_function("its label", |b| b.iter(|| black_box(&packed).label("app").is_some()));
-    group.bench_function("its node", |b| b.iter(|| black_box(&packed).field::<&str>(&by_names).unwrap()));
+    group.bench_function("its node", |b| {
+        b.iter(|| borrowed_field::<&str>(black_box(&packed), &by_names).unwrap())
+    });
     group.bench_function("its annotations", |b| b.iter(|| black_box(&packed).annotations().unwrap()));
     group.bench_function("typed, kept", |b| b.iter(|| black_box(&packed).decode().unwrap()));
     group.bench_function("typed, not kept", |b| b.iter(|| black_box(&uncached).decode_owned().unwrap()));

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use kinformer_kube::FieldPath;
+use kinformer_kube::internal::borrowed_field;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -13,7 +14,7 @@ use crate::engine::handlers::ObjectIndex;
 pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
     let path = FieldPath::new(path);
     Box::new(move |object, values| {
-        if let Some(Value(value)) = object.field(&path)? {
+        if let Some(Value(value)) = borrowed_field(object, &path)? {
             values.push(&value);
         }
         Ok(())

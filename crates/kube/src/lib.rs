@@ -44,6 +44,8 @@ mod answer;
 mod client;
 mod decode;
 mod error;
+#[doc(hidden)]
+pub mod internal;
 mod list_kind;
 mod lister_watcher;
 mod metadata;

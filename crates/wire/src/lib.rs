@@ -88,6 +88,8 @@ mod encoding;
 mod error;
 mod field_path;
 mod generated;
+#[doc(hidden)]
+pub mod internal;
 mod json;
 mod limits;
 mod list;

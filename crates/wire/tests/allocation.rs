@@ -64,7 +64,7 @@ fn decode_all(bytes: &[u8]) {
     if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &dropping) {
         let _ = black_box((packed.annotations(), packed.metadata_as::<Value>(), packed.decode()));
         black_box((packed.key().name().len(), packed.labels().count()));
-        let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
+        let _ = black_box(packed.field::<String>(&FieldPath::new(&["spec", "nodeName"])));
         let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));
     }
 }

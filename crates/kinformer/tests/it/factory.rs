@@ -372,8 +372,8 @@ async fn packed_objects_are_decoded_when_read() {
     let value = FieldPath::new(&["data", "key"]);
     packed
         .index("value", move |map, values| {
-            if let Some(value) = map.field::<&str>(&value)? {
-                values.push(value);
+            if let Some(value) = map.field::<String>(&value)? {
+                values.push(&value);
             }
             Ok(())
         })

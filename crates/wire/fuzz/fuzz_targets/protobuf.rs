@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
                 decoder.drop_fields([FieldPath::new(&["metadata", "labels", "app"])]).drop_fields([FieldPath::new(&["spec", "nodeSelector"])]).decoded_cache_size(0);
             if let Ok(packed) = Packed::<Pod>::from_wire(bytes, &decoder) {
                 let _ = black_box((packed.annotations(), packed.metadata_as::<Value>(), packed.decode()));
-                let _ = black_box(packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])));
+                let _ = black_box(packed.field::<String>(&FieldPath::new(&["spec", "nodeName"])));
                 let _ = black_box(packed.without_fields(&[&FieldPath::new(&["status"])]));
             }
         }

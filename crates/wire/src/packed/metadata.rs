@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::PackedObject;
 use super::identified::Pairs;
@@ -27,7 +28,7 @@ impl PackedObject {
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see
     /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
-    pub fn metadata_as<'de, M: Deserialize<'de>>(&'de self) -> Result<Option<M>, Error> {
+    pub fn metadata_as<M: DeserializeOwned>(&self) -> Result<Option<M>, Error> {
         self.within(&["metadata"])
     }
 
@@ -49,7 +50,7 @@ impl PackedObject {
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see
     /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
-    pub fn owner_references_as<'de, O: Deserialize<'de>>(&'de self) -> Result<Vec<O>, Error> {
+    pub fn owner_references_as<O: DeserializeOwned>(&self) -> Result<Vec<O>, Error> {
         Ok(self.within(&["metadata", "ownerReferences"])?.unwrap_or_default())
     }
 
@@ -59,7 +60,7 @@ impl PackedObject {
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see
     /// [`ObjectDecoder::decode`](crate::ObjectDecoder::decode).
-    pub fn deletion_timestamp_as<'de, T: Deserialize<'de>>(&'de self) -> Result<Option<T>, Error> {
+    pub fn deletion_timestamp_as<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         self.within(&["metadata", "deletionTimestamp"])
     }
 }

@@ -179,16 +179,24 @@ impl PackedObject {
     ///
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
-    pub fn decode_new<'de, K: Deserialize<'de>>(&'de self) -> Result<K, Error> {
+    pub fn decode_new<K: DeserializeOwned>(&self) -> Result<K, Error> {
         self.encoded.decode(PhantomData)
     }
 
     /// Decodes one field without the rest of the object, with the same result as in the whole object. Returns `None` if
     /// the field is missing or null. In protobuf it takes tens of nanoseconds; in JSON the whole object is read.
+    /// The value owns its data: it does not borrow from the object.
     ///
     /// # Errors
     /// As [`ObjectDecoder::decode_field`].
-    pub fn field<'de, M: Deserialize<'de>>(&'de self, path: &FieldPath) -> Result<Option<M>, Error> {
+    pub fn field<M: DeserializeOwned>(&self, path: &FieldPath) -> Result<Option<M>, Error> {
+        self.borrowed_field(path)
+    }
+
+    pub(crate) fn borrowed_field<'de, M: Deserialize<'de>>(
+        &'de self,
+        path: &FieldPath,
+    ) -> Result<Option<M>, Error> {
         let (names, resolved) = path.parts();
         self.encoded.codec().decode_field(self.bytes(), names, resolved)
     }

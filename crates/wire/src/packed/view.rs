@@ -32,7 +32,7 @@ use crate::{Error, ObjectDecoder};
 /// let pod: Packed<Pod> = Packed::from_wire(json, &ObjectDecoder::json())?;
 /// assert_eq!((pod.namespace(), pod.name()), (Some("b"), "a"));
 /// let node = FieldPath::new(&["spec", "nodeName"]);
-/// assert_eq!(pod.field::<&str>(&node)?, Some("node-1"));
+/// assert_eq!(pod.field::<String>(&node)?.as_deref(), Some("node-1"));
 /// assert!(!pod.is_decoded());
 /// assert_eq!(pod.decode()?.spec.priority, 7);
 /// # Ok::<(), kinformer_wire::Error>(())

@@ -174,7 +174,10 @@ fn last_of_duplicate_keys_wins() {
         let whole: Value = decoder.decode(object).unwrap();
         assert_eq!(whole["metadata"]["labels"], serde_json::json!({"a": "b", "k": "2"}));
         assert_eq!(packed.metadata_as::<Value>().unwrap().as_ref(), whole.get("metadata"));
-        assert_eq!(packed.field(&FieldPath::new(&["metadata", "labels", "k"])).unwrap(), Some("2"));
+        assert_eq!(
+            packed.field::<Value>(&FieldPath::new(&["metadata", "labels", "k"])).unwrap(),
+            Some("2".into())
+        );
         assert_eq!(packed.field::<Value>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
     }
     let mut watch = kinformer_wire::WatchDecoder::new(kinformer_wire::ManagedFields::Drop);

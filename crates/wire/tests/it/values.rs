@@ -25,8 +25,8 @@ fn value_becomes_a_packed_object() {
     assert_eq!((packed.uid(), packed.label("app")), (Some("u"), Some("web")));
     assert_eq!(packed.resource_version(), "7".into());
     assert_eq!(packed.annotations().unwrap()["a"], "b");
-    let node = packed.field::<&str>(&FieldPath::new(&["spec", "nodeName"])).unwrap();
-    assert_eq!(node, Some("node-1"));
+    let node = packed.field::<String>(&FieldPath::new(&["spec", "nodeName"])).unwrap();
+    assert_eq!(node.as_deref(), Some("node-1"));
     // The same object as one that was received.
     let received = Packed::<Pod>::from_value(packed.decode_new::<Pod>().unwrap()).unwrap();
     assert_eq!(received.has_same_content(&packed), Some(true));

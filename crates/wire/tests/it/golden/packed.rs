@@ -54,7 +54,7 @@ fn packed_object_equals_eager_object() {
             assert_eq!(packed.label(key), Some(value.as_str()));
         }
         assert_eq!(packed.label("not there"), None);
-        assert_eq!(packed.field::<&str>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name.as_deref());
+        assert_eq!(packed.field::<String>(&node).unwrap(), eager.spec.as_ref().unwrap().node_name);
         assert_eq!(packed.field::<String>(&FieldPath::new(&["spec", "hostname"])).unwrap(), None);
         assert_eq!(*packed.decode().unwrap(), eager);
     }
@@ -167,9 +167,9 @@ fn path_works_for_several_kinds() {
     // The third field of a pod is its status; the third field of a config map, which has no status, is its data.
     let (pod, namespace) = (pack("Pod", b"\x1a\x03\n\x01p"), pack("Namespace", b"\x1a\x03\n\x01n"));
     let config_map = pack("ConfigMap", b"\x1a\x03\n\x01n");
-    assert_eq!(pod.field::<&str>(&phase).unwrap(), Some("p"));
-    assert_eq!(namespace.field::<&str>(&phase).unwrap(), Some("n"));
-    assert_eq!(config_map.field::<&str>(&phase).unwrap(), None);
+    assert_eq!(pod.field::<String>(&phase).unwrap().as_deref(), Some("p"));
+    assert_eq!(namespace.field::<String>(&phase).unwrap().as_deref(), Some("n"));
+    assert_eq!(config_map.field::<String>(&phase).unwrap(), None);
 }
 
 // contract: L-14a, L-14c

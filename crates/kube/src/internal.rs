@@ -1,0 +1,3 @@
+//! Helpers shared by the kinformer crates. Not part of the public API; may change in any version.
+
+pub use kinformer_wire::internal::borrowed_field;
