@@ -486,11 +486,13 @@ impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
     }
 }
 
-/// Returns the media types for a list of metadata, or else a plain list in JSON, since a server other than
-/// kube-apiserver may have nothing else.
+/// Returns the media types for a list of metadata in any encoding, JSON last, or else a plain list in JSON, since a
+/// server other than kube-apiserver may have nothing else.
 fn accept_metadata() -> String {
-    let (protobuf, json) = (Encoding::Protobuf.media_type(), Encoding::Json.media_type());
-    format!("{protobuf}{METADATA_LIST},{json}{METADATA_LIST},{json}")
+    let json = Encoding::default();
+    let others = Encoding::ALL.iter().copied().filter(|encoding| *encoding != json);
+    let lists = others.chain([json]).map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
+    lists.chain([json.media_type().to_owned()]).collect()
 }
 
 /// Converts an error of a list. A truncated list is a transport error, any other problem a decoding error.
@@ -598,5 +600,20 @@ impl<K> fmt::Debug for KubeListerWatcher<K> {
             .field("namespace", &self.namespace)
             .field("selectors", &self.selectors)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Protobuf is requested before JSON, and a list of whole objects in JSON is the last resort.
+    #[test]
+    fn metadata_is_requested_in_all_encodings() {
+        assert_eq!(
+            accept_metadata(),
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        );
     }
 }

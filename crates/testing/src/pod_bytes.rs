@@ -9,7 +9,7 @@
 use kinformer_wire::Encoding;
 use serde_json::{Value, json};
 
-/// Both encodings.
+/// The encodings that these functions write.
 pub const ENCODINGS: [Encoding; 2] = [Encoding::Json, Encoding::Protobuf];
 
 /// The damage of a pod in a list or an event.
