@@ -40,6 +40,7 @@
 
 mod judge;
 mod random;
+pub mod server;
 mod stub;
 mod trace;
 mod view;

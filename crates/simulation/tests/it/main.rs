@@ -1,4 +1,11 @@
 //! The integration tests.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by a panic")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by a panic"
+)]
 
 mod seeds;
+mod server;

@@ -1,0 +1,77 @@
+//! The history that all servers of a cluster share.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::history::{History, Key};
+
+/// A cluster: one history, shared by all its servers and actors. Clones are handles.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    history: Arc<Mutex<History>>,
+    changed: watch::Sender<()>,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Cluster {
+    /// Creates a cluster without objects, at version 1.
+    pub fn new() -> Self {
+        Self { history: Arc::default(), changed: watch::Sender::new(()) }
+    }
+
+    /// Creates or replaces an object. The content is a JSON object, such as `{"data": {...}}` with or without
+    /// `metadata.labels`. Returns its version.
+    pub fn put(&self, key: Key, content: Value) -> u64 {
+        self.write(|history| history.put(key, content))
+    }
+
+    /// Deletes an object. Returns the version of the deletion, or `None` if there is no such object.
+    pub fn delete(&self, key: Key) -> Option<u64> {
+        self.write(|history| history.delete(key))
+    }
+
+    /// Moves the version on, as writes of other resources do.
+    pub fn skip(&self, versions: u64) {
+        self.write(|history| history.skip(versions));
+    }
+
+    /// Makes all states before a version unreadable. Watch caches keep their events; see
+    /// [`Server::drop_events`](super::Server::drop_events).
+    pub fn compact(&self, version: u64) {
+        self.write(|history| history.compact(version));
+    }
+
+    /// Restores a backup: goes back to the state at a version, and continues from there. All servers restart, so all
+    /// watches break.
+    pub fn restore(&self, version: u64) {
+        self.write(|history| history.restore(version));
+    }
+
+    /// Reads the history. `read` must not call the cluster or a server.
+    pub fn read<R>(&self, read: impl FnOnce(&History) -> R) -> R {
+        read(&self.history.lock())
+    }
+
+    fn write<R>(&self, write: impl FnOnce(&mut History) -> R) -> R {
+        let written = write(&mut self.history.lock());
+        self.notify();
+        written
+    }
+
+    /// Wakes all requests that wait for a change.
+    pub(crate) fn notify(&self) {
+        self.changed.send_replace(());
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+}

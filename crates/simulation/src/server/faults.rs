@@ -1,0 +1,106 @@
+//! Faults: how a response differs from that of a healthy server.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// The kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// A list, or one page.
+    List,
+    /// A watch or a watch-list.
+    Watch,
+}
+
+/// A fault of one response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An error response.
+    Status {
+        /// The status code.
+        code: u16,
+        /// The value of the header `Retry-After`, in seconds.
+        retry_after: Option<u32>,
+    },
+    /// The connection is refused.
+    Refused,
+    /// The request is never answered.
+    NoAnswer,
+    /// The response begins after this time.
+    Delay(Duration),
+    /// The body stops early.
+    Stop {
+        /// The number of bytes before that.
+        bytes: usize,
+        /// How it stops.
+        stop: Stop,
+    },
+    /// A watch without bookmarks, except the one that ends the initial events.
+    NoBookmarks,
+}
+
+/// How a body stops early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The connection breaks.
+    Broken,
+    /// The body ends, as if it were complete.
+    Ended,
+    /// No more bytes arrive, and the connection stays open until [`Server::break_watches`](super::Server::break_watches).
+    Silent,
+}
+
+const CODES: [u16; 9] = [401, 403, 404, 410, 429, 500, 502, 503, 504];
+
+/// The faults of the next requests.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    planned: VecDeque<(Option<Verb>, Fault)>,
+    per_mille: u32,
+}
+
+impl Faults {
+    pub(crate) fn plan(&mut self, verb: Option<Verb>, fault: Fault) {
+        self.planned.push_back((verb, fault));
+    }
+
+    pub(crate) fn set_rate(&mut self, per_mille: u32) {
+        self.per_mille = per_mille;
+    }
+
+    /// Drops all planned and random faults.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes the fault of a request: the first planned one that fits, or a random one.
+    pub(crate) fn take(&mut self, verb: Verb, rng: &mut Rng) -> Option<Fault> {
+        let fits = |(planned, _): &(Option<Verb>, Fault)| planned.is_none_or(|planned| planned == verb);
+        if let Some(index) = self.planned.iter().position(fits) {
+            return self.planned.remove(index).map(|(_, fault)| fault);
+        }
+        // Drawn at every rate, so that the generator is in the same state with and without random faults.
+        let drawn = rng.u32(..1000);
+        (drawn < self.per_mille).then(|| random(rng))
+    }
+}
+
+fn random(rng: &mut Rng) -> Fault {
+    match rng.u8(..8) {
+        0 | 1 => {
+            let code = rng.choice(CODES).unwrap_or(500);
+            let retry_after = (code == 429).then(|| rng.u32(..5));
+            Fault::Status { code, retry_after }
+        }
+        2 => Fault::Refused,
+        3 => Fault::NoAnswer,
+        4 => Fault::Delay(Duration::from_millis(rng.u64(..10_000))),
+        5 => Fault::NoBookmarks,
+        _ => {
+            let stop = rng.choice([Stop::Broken, Stop::Ended, Stop::Silent]).unwrap_or(Stop::Broken);
+            Fault::Stop { bytes: rng.usize(..2_000), stop }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Parsed requests.
+
+use std::collections::BTreeMap;
+
+use http::{Request, header};
+use kube_client::client::Body;
+use serde_json::{Value, json};
+
+use super::faults::Verb;
+use super::history::Key;
+use super::status::Status;
+
+/// The served resources: group and version, plural, kind.
+const RESOURCES: [(&str, &str, &str); 4] = [
+    ("v1", "configmaps", "ConfigMap"),
+    ("v1", "secrets", "Secret"),
+    ("v1", "pods", "Pod"),
+    ("simulation.example/v1", "widgets", "Widget"),
+];
+
+/// A list or a watch.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    api_version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    namespace: Option<String>,
+    labels: Vec<(String, String)>,
+    metadata_only: bool,
+    params: BTreeMap<String, String>,
+}
+
+impl Query {
+    pub(crate) fn of(request: &Request<Body>) -> Result<Self, Status> {
+        let segments: Vec<&str> = request.uri().path().split('/').skip(1).collect();
+        let (api_version, rest) = match segments.as_slice() {
+            ["api", version, rest @ ..] => ((*version).to_owned(), rest),
+            ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
+            _ => return Err(Status::of_code(404)),
+        };
+        let (namespace, plural) = match rest {
+            [plural] => (None, *plural),
+            ["namespaces", namespace, plural] => (Some((*namespace).to_owned()), *plural),
+            _ => return Err(Status::of_code(404)),
+        };
+        let served = RESOURCES.into_iter().find(|served| served.0 == api_version && served.1 == plural);
+        let (api_version, plural, kind) = served.ok_or_else(|| Status::of_code(404))?;
+        let query = request.uri().query().unwrap_or_default();
+        let params: BTreeMap<String, String> =
+            form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let selector = params.get("labelSelector").map_or("", String::as_str);
+        let labels = selector.split(',').filter(|part| !part.is_empty()).map(|part| {
+            let (name, value) = part.split_once('=').ok_or_else(|| Status::of_code(400))?;
+            Ok((name.to_owned(), value.trim_start_matches('=').to_owned()))
+        });
+        let labels = labels.collect::<Result<_, Status>>()?;
+        if params.contains_key("fieldSelector") {
+            return Err(Status::new(400, "BadRequest", "the model has no field selectors"));
+        }
+        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        let metadata_only = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
+        Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, params })
+    }
+
+    pub(crate) fn verb(&self) -> Verb {
+        if self.flag("watch") { Verb::Watch } else { Verb::List }
+    }
+
+    pub(crate) fn param(&self, name: &str) -> &str {
+        self.params.get(name).map_or("", String::as_str)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.param(name), "1" | "true")
+    }
+
+    /// Returns a number; `None` if there is none.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Status> {
+        match self.param(name) {
+            "" => Ok(None),
+            text => text.parse().map(Some).map_err(|_| Status::of_code(400)),
+        }
+    }
+
+    pub(crate) fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// Whether the query is for objects with this key.
+    pub(crate) fn has_key(&self, key: &Key) -> bool {
+        key.plural == self.plural
+            && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+    }
+
+    /// Whether the labels of an object match.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        let labels = object.pointer("/metadata/labels");
+        self.labels.iter().all(|(name, value)| {
+            labels.and_then(|labels| labels.get(name)).and_then(Value::as_str) == Some(value)
+        })
+    }
+
+    /// Returns an item of a list. Those of built-in kinds have no kind.
+    pub(crate) fn item(&self, object: &Value) -> Value {
+        if !self.metadata_only && self.api_version == "v1" { object.clone() } else { self.object(object) }
+    }
+
+    /// Returns an object with its kind.
+    pub(crate) fn object(&self, object: &Value) -> Value {
+        let (api_version, kind) = self.type_of("");
+        let mut object =
+            if self.metadata_only { json!({"metadata": object["metadata"]}) } else { object.clone() };
+        if let Some(members) = object.as_object_mut() {
+            members.insert("kind".into(), json!(kind));
+            members.insert("apiVersion".into(), json!(api_version));
+        }
+        object
+    }
+
+    /// Returns a list of items.
+    pub(crate) fn list(&self, metadata: &Value, items: &[Value]) -> Value {
+        let (api_version, kind) = self.type_of("List");
+        json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items})
+    }
+
+    fn type_of(&self, suffix: &str) -> (&'static str, String) {
+        match self.metadata_only {
+            true => ("meta.k8s.io/v1", format!("PartialObjectMetadata{suffix}")),
+            false => (self.api_version, format!("{}{suffix}", self.kind)),
+        }
+    }
+}

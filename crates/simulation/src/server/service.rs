@@ -1,0 +1,218 @@
+//! A server as a `tower::Service`.
+
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use futures::future::BoxFuture;
+use http::{Request, Response, header};
+use kube_client::client::Body;
+use parking_lot::RwLock;
+use tower::Service;
+
+use super::body::{AnswerBody, Sender};
+use super::cache::Lag;
+use super::cluster::Cluster;
+use super::faults::{Fault, Verb};
+use super::list::{Source, list};
+use super::request::Query;
+use super::state::{Connection, Options, Shared, WatchErrors};
+use super::status::Status;
+use super::watch::{Refusal, Watch, line};
+
+type Observer = dyn Fn(&str) + Send + Sync;
+
+/// One kube-apiserver of a cluster, with its own watch cache and faults. Clones are handles.
+///
+/// It is a `tower::Service` for `kube_client::Client::new(server, "default")`. It serves lists and watches of
+/// `configmaps`, `secrets` and `pods`, and of `widgets` in the group `simulation.example/v1`, as JSON.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+    observer: Arc<RwLock<Option<Arc<Observer>>>>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Creates a server whose cache has the newest state. The seed determines the chunks of bodies and random faults.
+    pub fn new(cluster: &Cluster, seed: u64, options: Options) -> Self {
+        Self { shared: Arc::new(Shared::new(cluster.clone(), seed, options)), observer: Arc::default() }
+    }
+
+    /// Sets a function that receives a line for each request and each response. It is called without a lock.
+    pub fn observe(&self, observer: impl Fn(&str) + Send + Sync + 'static) {
+        *self.observer.write() = Some(Arc::new(observer));
+    }
+
+    /// Returns the version that the watch cache has reached.
+    pub fn position(&self) -> u64 {
+        self.shared.with(|state, _| state.cache.position())
+    }
+
+    /// Sets how far the watch cache is behind the history. It never goes back to an older state.
+    pub fn set_lag(&self, lag: Lag) {
+        self.shared.with(|state, _| state.cache.set_lag(lag));
+        self.shared.cluster.notify();
+    }
+
+    /// Drops the events up to a version from the watch cache: a watch from an older version is expired. Open watches
+    /// continue.
+    pub fn drop_events(&self, version: u64) {
+        self.shared.with(|state, _| state.cache.drop_events(version));
+    }
+
+    /// Breaks all connections. Responses that have not begun are not affected.
+    pub fn break_watches(&self) {
+        self.shared.break_connections(false);
+    }
+
+    /// Restarts the server: breaks all connections, and the cache begins with the newest state, without events.
+    pub fn restart(&self) {
+        self.shared.break_connections(true);
+    }
+
+    /// Plans a fault for the next request, or for the next request of a kind. Planned faults are used in order.
+    pub fn plan(&self, verb: impl Into<Option<Verb>>, fault: Fault) {
+        self.shared.with(|state, _| state.faults.plan(verb.into(), fault));
+    }
+
+    /// Sets how many of 1000 requests meet a random fault, in addition to the planned ones.
+    pub fn set_fault_rate(&self, per_mille: u32) {
+        self.shared.with(|state, _| state.faults.set_rate(per_mille));
+    }
+
+    /// Ends all faults: planned, random and the lag. Connections that are silent break.
+    pub fn heal(&self) {
+        self.shared.with(|state, _| {
+            state.faults.clear();
+            state.cache.set_lag(Lag::None);
+        });
+        self.break_watches();
+    }
+
+    fn note(&self, number: u64, text: &str) {
+        let observer = self.observer.read().clone();
+        if let Some(observer) = observer {
+            observer(&format!("request {number}: {text}"));
+        }
+    }
+
+    async fn respond(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
+        let query = Query::of(&request);
+        let verb = query.as_ref().map_or(Verb::List, Query::verb);
+        let (number, fault, rng) = self.shared.with(|state, _| {
+            state.requests += 1;
+            let fault = state.faults.take(verb, &mut state.rng);
+            (state.requests, fault, state.rng.fork())
+        });
+        self.note(number, &request.uri().to_string());
+        if let Some(fault) = fault {
+            self.note(number, &format!("{fault:?}"));
+        }
+        let connection = self.shared.connection();
+        let mut sender = Sender {
+            shared: self.shared.clone(),
+            connection,
+            rng,
+            ready: BytesMut::new(),
+            watch: None,
+            stop: None,
+        };
+        let mut retry_after = None;
+        let faulty = match fault {
+            Some(Fault::Refused) => return Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(Fault::NoAnswer) => return pending().await,
+            Some(Fault::Delay(delay)) => {
+                tokio::time::sleep(delay).await;
+                None
+            }
+            Some(Fault::Stop { bytes, stop }) => {
+                sender.stop = Some((bytes, stop));
+                None
+            }
+            Some(Fault::Status { code, retry_after: seconds }) => {
+                retry_after = seconds;
+                let status = Status::of_code(code);
+                Some(seconds.map_or(status.clone(), |seconds| status.retry_after(seconds)))
+            }
+            Some(Fault::NoBookmarks) | None => None,
+        };
+        let filled = match (faulty, query) {
+            (Some(status), _) | (None, Err(status)) => Err(status),
+            (None, Ok(query)) => match verb {
+                Verb::List => self.list(&query, &mut sender).await,
+                Verb::Watch => self.watch(query, connection, fault, &mut sender).await,
+            },
+        };
+        let code = match filled {
+            Ok(()) => 200,
+            Err(status) => {
+                sender.ready = BytesMut::from(status.to_json().to_string().as_bytes());
+                status.code
+            }
+        };
+        self.note(number, &format!("status {code}"));
+        let mut response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
+        if let Some(seconds) = retry_after {
+            response = response.header(header::RETRY_AFTER, seconds);
+        }
+        response.body(sender.into_body()).map_err(io::Error::other)
+    }
+
+    async fn list(&self, query: &Query, sender: &mut Sender) -> Result<(), Status> {
+        let source = Source::of(query)?;
+        if let Source::Cache { at_least } = source {
+            self.shared.fresh(at_least).await?;
+        }
+        let body =
+            self.shared.with(|state, history| list(query, &source, history, state.cache.position()))?;
+        sender.ready.extend_from_slice(body.to_string().as_bytes());
+        Ok(())
+    }
+
+    async fn watch(
+        &self,
+        query: Query,
+        connection: Connection,
+        fault: Option<Fault>,
+        sender: &mut Sender,
+    ) -> Result<(), Status> {
+        match Watch::start(&self.shared, connection, query).await {
+            Ok((watch, lines)) => {
+                let bookmarks = fault != Some(Fault::NoBookmarks);
+                sender.watch = Some(if bookmarks { watch } else { watch.without_bookmarks() });
+                sender.ready.extend_from_slice(&lines);
+                Ok(())
+            }
+            Err(Refusal::Event(status)) if self.shared.options.watch_errors == WatchErrors::Events => {
+                let mut lines = Vec::new();
+                line(&mut lines, "ERROR", &status.to_json());
+                sender.ready.extend_from_slice(&lines);
+                Ok(())
+            }
+            Err(Refusal::Event(status) | Refusal::Status(status)) => Err(status),
+        }
+    }
+}
+
+impl Service<Request<Body>> for Server {
+    type Response = Response<AnswerBody>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().respond(request))
+    }
+}

@@ -1,0 +1,136 @@
+//! The state of one server, which its requests share.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use super::cache::Cache;
+use super::cluster::Cluster;
+use super::faults::Faults;
+use super::history::History;
+use super::status::Status;
+
+/// How long a request waits for the watch cache to reach a version. Follows kube-apiserver 1.37 (`blockTimeout`).
+const BLOCK: Duration = Duration::from_secs(3);
+
+/// How a watch whose version is too old, or too new, is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchErrors {
+    /// By an event `ERROR` in a response with status 200, as in kube-apiserver.
+    #[default]
+    Events,
+    /// By the status code of the response.
+    Statuses,
+}
+
+/// The settings of a server.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// The time between two bookmarks of a watch; 60 s by default.
+    pub bookmark_interval: Duration,
+    /// Whether `sendInitialEvents` is accepted; `true` by default.
+    pub watch_lists: bool,
+    /// How watches are refused.
+    pub watch_errors: WatchErrors,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bookmark_interval: Duration::from_secs(60),
+            watch_lists: true,
+            watch_errors: WatchErrors::default(),
+        }
+    }
+}
+
+/// What requests read and write at one moment.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) cache: Cache,
+    pub(crate) rng: Rng,
+    pub(crate) faults: Faults,
+    pub(crate) requests: u64,
+    breaks: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cluster: Cluster,
+    pub(crate) options: Options,
+    state: Mutex<State>,
+}
+
+/// Identifies the connections that break together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connection {
+    breaks: u64,
+    restores: usize,
+}
+
+impl Shared {
+    pub(crate) fn new(cluster: Cluster, seed: u64, options: Options) -> Self {
+        let state = State {
+            cache: cluster.read(Cache::new),
+            rng: Rng::with_seed(seed),
+            faults: Faults::default(),
+            requests: 0,
+            breaks: 0,
+        };
+        Self { cluster, options, state: Mutex::new(state) }
+    }
+
+    /// Calls a function with the state, whose cache is refreshed, and the history.
+    pub(crate) fn with<R>(&self, read: impl FnOnce(&mut State, &History) -> R) -> R {
+        let mut state = self.state.lock();
+        self.cluster.read(|history| {
+            state.cache.refresh(history, Instant::now());
+            read(&mut state, history)
+        })
+    }
+
+    /// Breaks all connections; with `restart`, the cache also begins again with the newest state.
+    pub(crate) fn break_connections(&self, restart: bool) {
+        self.with(|state, history| {
+            state.breaks += 1;
+            if restart {
+                state.cache = Cache::new(history);
+            }
+        });
+        self.cluster.notify();
+    }
+
+    pub(crate) fn connection(&self) -> Connection {
+        self.with(|state, history| Connection { breaks: state.breaks, restores: history.restores() })
+    }
+
+    /// Waits until a connection breaks.
+    pub(crate) async fn broken(&self, connection: Connection) {
+        let mut changed = self.cluster.subscribe();
+        while self.connection() == connection {
+            // The sender is in the cluster.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Waits until the cache has reached a version.
+    pub(crate) async fn fresh(&self, version: u64) -> Result<(), Status> {
+        let deadline = Instant::now() + BLOCK;
+        loop {
+            let mut changed = self.cluster.subscribe();
+            let (position, next) =
+                self.with(|state, history| (state.cache.position(), state.cache.next_change(history)));
+            if position >= version {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Status::too_large(version, position));
+            }
+            let until = next.map_or(deadline, |next| next.min(deadline));
+            let _ = timeout_at(until, changed.changed()).await;
+        }
+    }
+}
