@@ -55,9 +55,10 @@ pub(crate) fn is_on() -> bool {
     ON.get()
 }
 
-/// Returns whether a turn without a thread may make another step.
+/// Returns whether a turn without a thread may make another step. A callback that takes time ends the turn, because a
+/// stop takes effect after it.
 pub(crate) fn may_continue() -> bool {
-    is_on() && fastrand::u8(..4) > 0
+    is_on() && RUN_TIME.get().is_zero() && fastrand::u8(..4) > 0
 }
 
 /// The time that a turn waits for its start: often none.

@@ -63,11 +63,13 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<CheckedHandler> {
         let name = format!("{} {name}", self.plural);
         let known = Arc::<Mutex<HandlerView>>::default();
-        let run_time = pick(rng, [0, 0, 3, 400]);
+        let run_time = pick(rng, [0, 3, 400, 3_000]);
         let buffers = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(rng.usize(1..5))];
         let buffer = pick(rng, buffers);
         let builder = self.informer.handler().name(&*name).buffer(buffer);
-        let builder = if rng.bool() { builder.resync(Duration::from_secs(rng.u64(5..60))) } else { builder };
+        // A resync takes less time than its period.
+        let resync = Duration::from_secs(rng.u64(5..60)) + Duration::from_millis(run_time * 20);
+        let builder = if rng.bool() { builder.resync(resync) } else { builder.resync(Duration::ZERO) };
         let witness = Witness {
             name: name.clone(),
             plural: self.plural.clone(),
@@ -76,7 +78,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             known: known.clone(),
         };
         let mut times = rng.fork();
-        let form = rng.u8(..3);
+        let (form, panics) = (rng.u8(..3), rng.bool());
         let added = match form {
             0 => builder.for_each(move |event| {
                 witness.received(
@@ -84,22 +86,32 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
                     event.as_ref().map(|object| state_of(object.object())),
                 );
                 pass_time(Duration::from_millis(times.u64(..=run_time)));
+                panic_sometimes(&mut times, panics);
             }),
             1 => builder.inline().for_each(move |event| {
                 witness.received(
                     &event.key().to_string(),
                     event.as_ref().map(|object| state_of(object.object())),
                 );
+                panic_sometimes(&mut times, panics);
             }),
             _ => builder.for_each_async(move |event| {
                 witness.received(
                     &event.key().to_string(),
                     event.as_ref().map(|object| state_of(object.object())),
                 );
-                sleep(Duration::from_millis(times.u64(..=run_time)))
+                let (slept, mut later) = (sleep(Duration::from_millis(times.u64(..=run_time))), times.fork());
+                panic_sometimes(&mut times, panics);
+                async move {
+                    slept.await;
+                    panic_sometimes(&mut later, panics);
+                }
             }),
         };
-        self.recorder.note(&name, format_args!("added, form {form}, {buffer:?}, run time {run_time} ms"));
+        self.recorder.note(
+            &name,
+            format_args!("added, form {form}, {buffer:?}, run time {run_time} ms, panics {panics}"),
+        );
         match added {
             Ok(registration) => Some((registration, known)),
             Err(error) => {
@@ -129,6 +141,11 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         if let Err(problem) = checked {
             self.recorder.violation(format_args!("{}: {problem}", self.plural));
         }
+    }
+
+    /// Allows objects of the store to be newer than its version.
+    pub(crate) fn may_be_ahead(&self) {
+        self.store.lock().may_be_ahead = true;
     }
 
     /// Waits until the store and all handlers have the objects of the server.
@@ -204,4 +221,11 @@ fn state_of(object: &PackedObject) -> Value {
 fn describe(object: &Value) -> String {
     let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or("?");
     format!("v{} {}", text("/metadata/resourceVersion"), text("/metadata/uid"))
+}
+
+/// Panics without a message on stderr.
+fn panic_sometimes(rng: &mut Rng, panics: bool) {
+    if rng.u8(..40) == 0 && panics {
+        std::panic::resume_unwind(Box::new("a panic of the simulation"));
+    }
 }

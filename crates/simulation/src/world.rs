@@ -17,7 +17,7 @@ use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
 /// The simulated time within which everything is in sync after the last fault.
-const CONVERGES: Duration = Duration::from_secs(300);
+const CONVERGES: Duration = Duration::from_secs(900);
 
 /// The longest simulated time of a run.
 const LONGEST: Duration = Duration::from_secs(7_200);
@@ -45,9 +45,13 @@ async fn live(seed: u64, recorder: &Recorder) {
     let mut rng = Rng::with_seed(seed);
     let server = Server::new(rng.u64(..), recorder.clone());
     let tasks = Handle::current().metrics().num_alive_tasks();
-    let factory = factory(&mut rng, &server);
+    let (factory, queue) = factory(&mut rng, &server, recorder);
     let maps = View::of(factory.informer::<ConfigMap>(), &server, recorder);
     let secrets = View::of(factory.informer::<Secret>(), &server, recorder);
+    if !matches!(queue, QueueKind::RealFifo) {
+        maps.may_be_ahead();
+        secrets.may_be_ahead();
+    }
     add_handlers(&mut rng, &maps);
     add_handlers(&mut rng, &secrets);
 
@@ -88,7 +92,7 @@ async fn live(seed: u64, recorder: &Recorder) {
     }
 }
 
-fn factory(rng: &mut Rng, server: &Server) -> SharedInformerFactory {
+fn factory(rng: &mut Rng, server: &Server, recorder: &Recorder) -> (SharedInformerFactory, QueueKind) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
     let page = std::num::NonZeroU32::new(rng.u32(1..10));
     let watch = Duration::from_secs(rng.u64(5..200));
@@ -100,15 +104,22 @@ fn factory(rng: &mut Rng, server: &Server) -> SharedInformerFactory {
         }
     });
     let queue = pick(rng, [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo]);
+    recorder.note("world", format_args!("queue {queue:?}, watch-lists {watch_list:?}"));
     let resync = if rng.bool() { Duration::ZERO } else { Duration::from_secs(rng.u64(5..60)) };
     let builder = builder.queue(queue).default_resync(resync);
-    if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() }
+    let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
+    (factory, queue)
 }
 
 /// Writes objects.
 async fn writer(mut rng: Rng, server: Server, recorder: Recorder) {
-    for number in 0..rng.usize(20..120) {
-        pause(&mut rng).await;
+    let mut burst = 0;
+    for number in 0..rng.usize(20..160) {
+        if burst == 0 {
+            pause(&mut rng).await;
+            burst = pick(&mut rng, [1, 1, 4, 20]);
+        }
+        burst -= 1;
         let plural = if rng.u8(..3) == 0 { "secrets" } else { "configmaps" };
         let key = format!("{}/{}", pick(&mut rng, ["a", "b"]), pick(&mut rng, ["p", "q", "r", "s", "t"]));
         if rng.u8(..4) == 0 {
@@ -124,14 +135,21 @@ async fn writer(mut rng: Rng, server: Server, recorder: Recorder) {
 
 /// Injects faults.
 async fn faults(mut rng: Rng, server: Server, recorder: Recorder) {
-    for _ in 0..rng.usize(..8) {
-        sleep(Duration::from_millis(rng.u64(..20_000))).await;
-        match rng.u8(..3) {
+    let most = pick(&mut rng, [300, 3_000, 20_000]);
+    for _ in 0..rng.usize(..16) {
+        sleep(Duration::from_millis(rng.u64(..most))).await;
+        match rng.u8(..4) {
             0 => {
                 recorder.note("faults", "breaks all watches");
                 server.break_watches();
             }
             1 => recorder.note("faults", format_args!("compacts at {}", server.compact())),
+            // The informers have to list again.
+            2 => {
+                server.break_watches();
+                sleep(Duration::from_millis(rng.u64(..2_000))).await;
+                recorder.note("faults", format_args!("broke all watches, compacts at {}", server.compact()));
+            }
             _ => {
                 let statuses: Vec<u16> =
                     (0..rng.usize(1..4)).map(|_| pick(&mut rng, [500, 503, 410, 429])).collect();
