@@ -36,16 +36,41 @@ impl<T> Deltas<T> {
     }
 
     /// Appends a delta.
+    ///
+    /// ```
+    /// use kinformer_core::{Delta, Deltas, Keyed};
+    ///
+    /// let mut deltas = Deltas::<Keyed<()>>::new();
+    /// deltas.push(Delta::SyncAll);
+    /// assert!(matches!(deltas[..], [Delta::SyncAll]));
+    /// ```
     pub fn push(&mut self, delta: Delta<T>) {
         self.0.push(delta);
     }
 
     /// Removes and returns the last delta.
+    ///
+    /// ```
+    /// use kinformer_core::{Delta, Deltas, Keyed};
+    ///
+    /// let mut deltas = Deltas::<Keyed<()>>::from(Delta::SyncAll);
+    /// assert!(matches!(deltas.pop(), Some(Delta::SyncAll)));
+    /// assert!(deltas.pop().is_none());
+    /// ```
     pub fn pop(&mut self) -> Option<Delta<T>> {
         self.0.pop()
     }
 
     /// Moves all deltas of `other` to the end of this sequence, leaving `other` empty.
+    ///
+    /// ```
+    /// use kinformer_core::{Delta, Deltas, Keyed};
+    ///
+    /// let mut deltas = Deltas::<Keyed<()>>::new();
+    /// let mut later = Deltas::from(Delta::SyncAll);
+    /// deltas.append(&mut later);
+    /// assert_eq!((deltas.len(), later.len()), (1, 0));
+    /// ```
     pub fn append(&mut self, other: &mut Self) {
         self.0.append(&mut other.0);
     }

@@ -38,17 +38,41 @@ pub struct KeyRef<'a> {
 
 impl<'a> KeyRef<'a> {
     /// Creates the key of a Kubernetes object in `namespace`; an empty namespace means none.
+    ///
+    /// ```
+    /// use kinformer_core::KeyRef;
+    ///
+    /// assert_eq!(KeyRef::new("default", "web-0").namespace(), Some("default"));
+    /// assert_eq!(KeyRef::new("", "node-0"), KeyRef::named("node-0"));
+    /// ```
     pub const fn new(namespace: &'a str, name: &'a str) -> Self {
         Self { cluster: "", namespace, name }
     }
 
     /// Creates the key of a cluster-scoped Kubernetes object, or a key from any other string: a file path, a URL, an S3
     /// key.
+    ///
+    /// ```
+    /// use kinformer_core::KeyRef;
+    ///
+    /// let key = KeyRef::named("s3://logs/2026/11");
+    /// assert_eq!(key.name(), "s3://logs/2026/11");
+    /// assert_eq!(key.namespace(), None);
+    /// ```
     pub const fn named(name: &'a str) -> Self {
         Self::new("", name)
     }
 
     /// Returns the same key in this cluster; an empty cluster means none.
+    ///
+    /// ```
+    /// use kinformer_core::KeyRef;
+    ///
+    /// let web = KeyRef::new("default", "web-0");
+    /// assert_eq!(web.in_cluster("east").cluster(), Some("east"));
+    /// assert_ne!(web.in_cluster("east"), web.in_cluster("west"));
+    /// assert_eq!(web.in_cluster(""), web);
+    /// ```
     #[must_use]
     pub const fn in_cluster(self, cluster: &'a str) -> Self {
         Self { cluster, ..self }
@@ -58,6 +82,17 @@ impl<'a> KeyRef<'a> {
     ///
     /// # Errors
     /// The text has more than one `/`, an empty name, or an empty namespace before a `/`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::{KeyProblem, KeyRef};
+    ///
+    /// assert_eq!(KeyRef::parse("default/web-0")?, KeyRef::new("default", "web-0"));
+    /// assert_eq!(KeyRef::parse("node-0")?, KeyRef::named("node-0"));
+    /// assert_eq!(KeyRef::parse("a/b/c").unwrap_err().problem(), KeyProblem::TooManySlashes);
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn parse(text: &'a str) -> Result<Self, KeyError> {
         let problem = match text.split_once('/') {
             Some(("", _)) => KeyProblem::EmptyNamespace,
@@ -206,6 +241,17 @@ impl ObjectKey {
     ///
     /// # Errors
     /// The name is empty, or the namespace is 4 GiB or longer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::ObjectKey;
+    ///
+    /// let key = ObjectKey::new("default", "web-0")?;
+    /// assert_eq!(key.to_string(), "default/web-0");
+    /// assert!(ObjectKey::new("default", "").is_err());
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn new(namespace: &str, name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::new(namespace, name))
     }
@@ -214,11 +260,29 @@ impl ObjectKey {
     ///
     /// # Errors
     /// The name is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::ObjectKey;
+    ///
+    /// let key = ObjectKey::named("s3://logs/2026/11")?;
+    /// assert_eq!((key.namespace(), key.name()), (None, "s3://logs/2026/11"));
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn named(name: &str) -> Result<Self, KeyError> {
         Self::try_from(KeyRef::named(name))
     }
 
     /// Returns the key as borrowed parts. O(1).
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, ObjectKey};
+    ///
+    /// let key = ObjectKey::new("default", "web-0")?;
+    /// assert_eq!(key.as_key(), KeyRef::new("default", "web-0"));
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     #[inline]
     pub fn as_key(&self) -> KeyRef<'_> {
         let split = |text, length| str::split_at_checked(text, length as usize).unwrap_or_default();

@@ -68,6 +68,13 @@ enum Pairs<'a> {
 
 impl<'a> Labels<'a> {
     /// Creates labels from any iterator. Costs one allocation.
+    ///
+    /// ```
+    /// use kinformer_core::Labels;
+    ///
+    /// let labels = Labels::from_iterator([("app", "web"), ("tier", "front")].into_iter());
+    /// assert_eq!(labels.collect::<Vec<_>>(), [("app", "web"), ("tier", "front")]);
+    /// ```
     pub fn from_iterator(pairs: impl Iterator<Item = (&'a str, &'a str)> + 'a) -> Self {
         Self(Pairs::Boxed(Box::new(pairs)))
     }
@@ -128,6 +135,15 @@ pub struct Keyed<T> {
 
 impl<T> Keyed<T> {
     /// Creates a value with this key.
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, Keyed, Object};
+    ///
+    /// let pod = Keyed::new("default/web-0".parse()?, 7);
+    /// assert_eq!(pod.key(), KeyRef::new("default", "web-0"));
+    /// assert_eq!(*pod, 7);
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn new(key: ObjectKey, value: T) -> Self {
         Self { key, value }
     }
@@ -137,6 +153,17 @@ impl<T> Keyed<T> {
     ///
     /// # Errors
     /// `key_function` returned an empty string.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::{Keyed, Object};
+    ///
+    /// let job = Keyed::by(|n: &u32| format!("job/{n}"), 7)?;
+    /// assert_eq!(job.key().name(), "job/7");
+    /// assert!(Keyed::by(|_| "", 7).is_err());
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn by<K: AsRef<str>>(key_function: impl FnOnce(&T) -> K, value: T) -> Result<Self, KeyError> {
         let key = ObjectKey::named(key_function(&value).as_ref())?;
         Ok(Self { key, value })

@@ -38,11 +38,22 @@ pub struct FinalStateUnknown<O> {
 
 impl<O> Tombstone<O> {
     /// Creates a missed deletion whose part follows from its state or key.
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, Keyed, ObjectKey, Tombstone};
+    ///
+    /// let key = ObjectKey::new("default", "web-0")?;
+    /// let missed = Tombstone::<Box<Keyed<()>>>::final_state_unknown(key, None);
+    /// assert_eq!(missed.key(), KeyRef::new("default", "web-0"));
+    /// assert!(missed.is_final_state_unknown());
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn final_state_unknown(key: ObjectKey, last_known: Option<O>) -> Self {
         Self::FinalStateUnknown(Box::new(FinalStateUnknown { key, last_known, part: None }))
     }
 
-    /// Returns the same deletion, reported by this part. Has no effect on a final state, whose part follows from the object.
+    /// Returns the same deletion, reported by this part. Has no effect on a final state, whose part follows from the
+    /// object.
     #[must_use]
     pub fn from_part(mut self, part: impl Into<Option<PartId>>) -> Self {
         if let Self::FinalStateUnknown(missed) = &mut self {
@@ -52,6 +63,16 @@ impl<O> Tombstone<O> {
     }
 
     /// Returns the last known state: the final one, an outdated one, or none.
+    ///
+    /// ```
+    /// use kinformer_core::{ObjectKey, Tombstone};
+    ///
+    /// let key = ObjectKey::new("default", "web-0")?;
+    /// assert_eq!(Tombstone::FinalState("new").object(), Some(&"new"));
+    /// assert_eq!(Tombstone::final_state_unknown(key.clone(), Some("old")).object(), Some(&"old"));
+    /// assert_eq!(Tombstone::<&str>::final_state_unknown(key, None).object(), None);
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn object(&self) -> Option<&O> {
         match self {
             Self::FinalState(object) => Some(object),
@@ -60,6 +81,13 @@ impl<O> Tombstone<O> {
     }
 
     /// Like [`Self::object`], by value.
+    ///
+    /// ```
+    /// use kinformer_core::Tombstone;
+    ///
+    /// let name = String::from("web-0");
+    /// assert_eq!(Tombstone::FinalState(name).into_object().as_deref(), Some("web-0"));
+    /// ```
     pub fn into_object(self) -> Option<O> {
         match self {
             Self::FinalState(object) => Some(object),
@@ -79,11 +107,26 @@ impl<O> Tombstone<O> {
     }
 
     /// Returns whether the deletion was missed.
+    ///
+    /// ```
+    /// use kinformer_core::{ObjectKey, Tombstone};
+    ///
+    /// let key = ObjectKey::new("default", "web-0")?;
+    /// assert!(Tombstone::final_state_unknown(key, Some("old")).is_final_state_unknown());
+    /// assert!(!Tombstone::FinalState("new").is_final_state_unknown());
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn is_final_state_unknown(&self) -> bool {
         matches!(self, Self::FinalStateUnknown(_))
     }
 
     /// Converts the handle of the object.
+    ///
+    /// ```
+    /// use kinformer_core::Tombstone;
+    ///
+    /// assert_eq!(Tombstone::FinalState(7).map(|n| n + 1).into_object(), Some(8));
+    /// ```
     pub fn map<P>(self, handle: impl FnOnce(O) -> P) -> Tombstone<P> {
         match self {
             Self::FinalState(object) => Tombstone::FinalState(handle(object)),
@@ -97,6 +140,14 @@ impl<O> Tombstone<O> {
 
 impl<O: Deref<Target: Object>> Tombstone<O> {
     /// Returns the key of the deleted object.
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, Keyed, Tombstone};
+    ///
+    /// let pod = Keyed::new("default/web-0".parse()?, ());
+    /// assert_eq!(Tombstone::FinalState(Box::new(pod)).key(), KeyRef::new("default", "web-0"));
+    /// # Ok::<(), kinformer_core::KeyError>(())
+    /// ```
     pub fn key(&self) -> KeyRef<'_> {
         match self {
             Self::FinalState(object) => object.key(),

@@ -21,6 +21,17 @@ pub struct Transform<T>(Arc<Function<T>>);
 
 impl<T: Object> Transform<T> {
     /// Creates a transform that returns the object to store: the same one, or another one with the same key.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use kinformer_core::{Keyed, Transform};
+    ///
+    /// let reject_zero = Transform::new(|pod: Arc<Keyed<u32>>| if **pod == 0 { Err("zero".into()) } else { Ok(pod) });
+    /// let pod = |value| Arc::new(Keyed::new("default/web-0".parse().unwrap(), value));
+    /// assert_eq!(**reject_zero.apply(pod(7)).unwrap(), 7);
+    /// assert!(reject_zero.apply(pod(0)).is_err());
+    /// ```
     pub fn new(function: impl Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }

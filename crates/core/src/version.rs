@@ -29,12 +29,25 @@ impl ResourceVersion {
     pub const UNSET: Self = Self(Repr::Unset);
 
     /// Creates a numeric version.
+    ///
+    /// ```
+    /// use kinformer_core::ResourceVersion;
+    ///
+    /// assert_eq!(ResourceVersion::number(42), ResourceVersion::from("42"));
+    /// ```
     #[inline]
     pub const fn number(version: u64) -> Self {
         Self(Repr::Number(version))
     }
 
     /// Returns whether this is the empty string.
+    ///
+    /// ```
+    /// use kinformer_core::ResourceVersion;
+    ///
+    /// assert!(ResourceVersion::from("").is_unset());
+    /// assert!(!ResourceVersion::from("0").is_unset());
+    /// ```
     #[inline]
     pub fn is_unset(&self) -> bool {
         matches!(self.0, Repr::Unset)
@@ -44,6 +57,17 @@ impl ResourceVersion {
     ///
     /// Equal texts are equal. Otherwise both must be decimal integers without leading zeros. An unset version is
     /// comparable only to itself.
+    ///
+    /// ```
+    /// use std::cmp::Ordering;
+    ///
+    /// use kinformer_core::ResourceVersion;
+    ///
+    /// let [nine, ten, text] = ["9", "10", "x7"].map(ResourceVersion::from);
+    /// assert_eq!(nine.compare(&ten), Some(Ordering::Less));
+    /// assert_eq!(text.compare(&text), Some(Ordering::Equal));
+    /// assert_eq!(text.compare(&ten), None);
+    /// ```
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
             (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
@@ -59,12 +83,31 @@ impl ResourceVersion {
     }
 
     /// Returns whether this version is known to be at least `other`.
+    ///
+    /// ```
+    /// use kinformer_core::ResourceVersion;
+    ///
+    /// let [nine, ten, text] = ["9", "10", "x7"].map(ResourceVersion::from);
+    /// assert!(ten.reaches(&nine) && ten.reaches(&ten));
+    /// assert!(!nine.reaches(&ten));
+    /// assert!(!text.reaches(&nine) && !nine.reaches(&text));
+    /// ```
     #[inline]
     pub fn reaches(&self, other: &Self) -> bool {
         self.compare(other).is_some_and(Ordering::is_ge)
     }
 
     /// Sets this version to `other` if `other` is newer or cannot be compared. An unset `other` changes nothing.
+    ///
+    /// ```
+    /// use kinformer_core::ResourceVersion;
+    ///
+    /// let mut version = ResourceVersion::number(10);
+    /// version.advance(&ResourceVersion::number(9));
+    /// assert_eq!(version, ResourceVersion::number(10));
+    /// version.advance(&ResourceVersion::from("x7"));
+    /// assert_eq!(version, ResourceVersion::from("x7"));
+    /// ```
     pub fn advance(&mut self, other: &Self) {
         if !other.is_unset() && !self.reaches(other) {
             *self = other.clone();
