@@ -109,6 +109,17 @@ impl<T: Object> Fifo<T> {
     }
 
     /// Creates an empty queue with this bound, which counts keys.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::{Bound, Fifo};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::with_bound(Bound::Deltas(1));
+    /// queue.add(pod("web-0", 1))?;
+    /// assert!(queue.add(pod("web-1", 1)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_bound(bound: Bound) -> Self {
         let state = State {
             items: KeyMap::default(),
@@ -127,6 +138,21 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// The key is invalid, its accessor panicked, or the queue is full or closed. Nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Fifo;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::new();
+    /// queue.add(pod("web-0", 1))?;
+    /// queue.add(pod("web-1", 1))?;
+    /// queue.add(pod("web-0", 2))?; // Takes the place of the first.
+    /// assert_eq!(queue.try_pop()?, Some(pod("web-0", 2).into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
         Sink::apply(self, Delta::Added(object.into()).into())?.require_applied()
     }
@@ -144,6 +170,20 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// As [`Self::add`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Fifo;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::new();
+    /// queue.add(pod("web-0", 2))?;
+    /// queue.add_if_not_present(pod("web-0", 1))?; // Put back after a failure: outdated by now.
+    /// assert_eq!(queue.try_pop()?, Some(pod("web-0", 2).into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, SinkError> {
         self.put(object.into(), |state, key, object| match state.items.contains_key(&key) {
             true => Some(object),
@@ -174,6 +214,23 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue is closed and empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Fifo;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::new();
+    /// let (next, added) = tokio::join!(queue.pop(), async { queue.add(pod("web-0", 1)) });
+    /// assert_eq!(next?, pod("web-0", 1).into());
+    /// # added?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn pop(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait(|| self.try_pop().transpose()).await
     }
@@ -182,6 +239,20 @@ impl<T: Object> Fifo<T> {
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue is closed and empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Fifo;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::new();
+    /// queue.add(pod("web-0", 1))?;
+    /// assert_eq!(queue.try_pop()?, Some(pod("web-0", 1).into()));
+    /// assert_eq!(queue.try_pop()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, Error> {
         let mut state = self.shared.state.lock();
         let was_full = state.items.len() >= self.shared.limit;
@@ -241,6 +312,20 @@ impl<T: Object> Fifo<T> {
 
     /// Closes the queue: it rejects writes, its remaining objects can still be popped, and all waiters wake. Returns
     /// whether it was open.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Fifo;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let queue = Fifo::new();
+    /// queue.add(pod("web-0", 1))?;
+    /// assert!(queue.close());
+    /// assert!(queue.add(pod("web-1", 1)).is_err());
+    /// assert!(queue.try_pop()?.is_some());
+    /// assert!(queue.try_pop().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) -> bool {
         let was_open = !std::mem::replace(&mut self.shared.state.lock().closed, true);
         self.shared.items.notify();

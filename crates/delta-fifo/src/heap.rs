@@ -75,6 +75,20 @@ impl<T, P> Clone for Heap<T, P> {
 
 impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     /// Creates an empty heap, ordered by the values of this function.
+    ///
+    /// ```
+    /// use std::cmp::Reverse;
+    ///
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let largest_first = Heap::new(|job: &Keyed<u32>| Reverse(**job));
+    /// largest_first.add(job("small", 1))?;
+    /// largest_first.add(job("large", 9))?;
+    /// assert_eq!(largest_first.peek().as_deref(), Some(&job("large", 9)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(priority: impl Fn(&T) -> P + Send + Sync + 'static) -> Self {
         let state = State { order: BTreeMap::new(), places: KeyMap::default(), added: 0, closed: false };
         let priority = Box::new(priority);
@@ -85,6 +99,21 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     ///
     /// # Errors
     /// The key is invalid, its accessor or the priority function panicked, or the heap is closed. Nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add(job("a", 1))?;
+    /// jobs.add(job("b", 2))?;
+    /// jobs.add(job("a", 3))?; // Replaces the first.
+    /// assert_eq!(jobs.list(), [job("b", 2).into(), job("a", 3).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), SinkError> {
         self.put_one(object.into(), Present::Replace)
     }
@@ -93,12 +122,37 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     ///
     /// # Errors
     /// As [`Self::add`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add_if_not_present(job("a", 1))?;
+    /// jobs.add_if_not_present(job("a", 2))?;
+    /// assert_eq!(jobs.list(), [job("a", 1).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) -> Result<(), SinkError> {
         self.put_one(object.into(), Present::Keep)
     }
 
     /// Adds several objects atomically: no pop observes only a part of them. Objects that cannot be added are reported
     /// by position; all others are added.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// let errors = jobs.bulk_add([job("a", 2).into(), job("b", 1).into()]);
+    /// assert!(errors.is_empty());
+    /// assert_eq!(jobs.list(), [job("b", 1).into(), job("a", 2).into()]);
+    /// ```
     pub fn bulk_add(&self, objects: impl IntoIterator<Item = Arc<T>>) -> PartialErrors {
         self.put_all(objects, Present::Replace)
     }
@@ -108,6 +162,20 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     ///
     /// # Errors
     /// [`Error::Closed`]: the heap is closed. Nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::{KeyRef, Keyed};
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add(job("a", 1))?;
+    /// assert_eq!(jobs.delete(KeyRef::named("a"))?, Some(job("a", 1).into()));
+    /// assert_eq!(jobs.delete(KeyRef::named("a"))?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) -> Result<Option<Arc<T>>, Error> {
         let key = Lookup(key.into());
         let mut state = self.shared.state.lock();
@@ -124,6 +192,24 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     ///
     /// # Errors
     /// [`Error::Closed`]: the heap is closed and empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// let later = jobs.clone();
+    /// let (next, added) = tokio::join!(jobs.pop(), async { later.add(job("a", 1)) });
+    /// assert_eq!(next?, job("a", 1).into());
+    /// # added?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn pop(&self) -> Result<Arc<T>, Error> {
         self.shared.items.wait(|| self.try_pop().transpose()).await
     }
@@ -132,6 +218,20 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     ///
     /// # Errors
     /// [`Error::Closed`]: the heap is closed and empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add(job("a", 1))?;
+    /// assert_eq!(jobs.try_pop()?, Some(job("a", 1).into()));
+    /// assert_eq!(jobs.try_pop()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn try_pop(&self) -> Result<Option<Arc<T>>, Error> {
         let mut state = self.shared.state.lock();
         let Some((_, (key, object))) = state.order.pop_first() else {
@@ -167,6 +267,19 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
     }
 
     /// Returns the object that would be popped next.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add(job("b", 2))?;
+    /// jobs.add(job("a", 1))?;
+    /// assert_eq!(jobs.peek(), Some(job("a", 1).into()));
+    /// assert_eq!(jobs.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn peek(&self) -> Option<Arc<T>> {
         self.shared.state.lock().order.first_key_value().map(|(_, (_, object))| object.clone())
     }
@@ -200,6 +313,20 @@ impl<T: Object, P: Ord + Clone + Send + Sync + 'static> Heap<T, P> {
 
     /// Closes the heap: it rejects new objects, its remaining objects can still be popped, and all waiters wake.
     /// Returns whether it was open.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_delta_fifo::Heap;
+    ///
+    /// # let job = |name: &str, priority| Keyed::new(name.parse().unwrap(), priority);
+    /// let jobs = Heap::new(|job: &Keyed<u32>| **job);
+    /// jobs.add(job("a", 1))?;
+    /// assert!(jobs.close());
+    /// assert!(jobs.add(job("b", 2)).is_err());
+    /// assert!(jobs.try_pop()?.is_some());
+    /// assert!(jobs.try_pop().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) -> bool {
         let was_open = !std::mem::replace(&mut self.shared.state.lock().closed, true);
         self.shared.items.notify();
