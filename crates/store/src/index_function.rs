@@ -23,6 +23,21 @@ pub struct IndexFunction<T>(Arc<Function<T>>);
 
 impl<T: Object> IndexFunction<T> {
     /// Creates an infallible index function.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let parity = IndexFunction::new(|pod: &std::sync::Arc<Keyed<u32>>, values| {
+    ///     values.push(if ***pod % 2 == 0 { "even" } else { "odd" });
+    /// });
+    /// let pods = Indexer::builder().index("parity", parity).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// assert_eq!(pods.by_index("parity", "odd")?, [pod("default/web-0", 1).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(function: impl Fn(&Arc<T>, &mut IndexValues) + Send + Sync + 'static) -> Self {
         Self::fallible(move |object: &Arc<T>, values| {
             function(object, values);
@@ -40,6 +55,18 @@ impl<T: Object> IndexFunction<T> {
     /// Creates an index by namespace; cluster-scoped objects have the value `""`.
     ///
     /// Follows client-go 0.37 (`MetaNamespaceIndexFunc`).
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// assert_eq!(pods.by_index("namespace", "default")?, [pod("default/web-0", 1).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn by_namespace() -> Self {
         Self::new(|object, values| values.push(object.key().namespace().unwrap_or_default()))

@@ -38,6 +38,20 @@ impl<T: Object> Reader<T> {
     }
 
     /// Returns the current state: objects, indexes, versions. O(1).
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// let before = pods.snapshot();
+    /// pods.delete_by_key(("default", "web-0"));
+    /// assert!(before.contains(("default", "web-0")));
+    /// assert!(!pods.snapshot().contains(("default", "web-0")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self) -> Snapshot<T> {
         Snapshot::new(self.shared.roots.read().clone())
     }
@@ -65,6 +79,17 @@ impl<T: Object> Reader<T> {
     }
 
     /// Returns all objects, each once, in no particular order. O(n).
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// assert_eq!(pods.list(), [pod("default/web-0", 1).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn list(&self) -> Vec<Arc<T>> {
         self.snapshot().list()
     }
@@ -80,6 +105,21 @@ impl<T: Object> Reader<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// assert_eq!(pods.by_index("namespace", "other")?, [pod("other/web-0", 2).into()]);
+    /// assert!(pods.by_index("node", "n1").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<T>>, Error> {
         let snapshot = self.snapshot();
         let mut objects = Vec::with_capacity(snapshot.index_len(index, value)?);
@@ -94,6 +134,21 @@ impl<T: Object> Reader<T> {
     /// As [`Snapshot::index_of`].
     ///
     /// Follows client-go 0.37 (`Indexer.Index`).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// let same_namespace = pods.index_of("namespace", &pod("other/new", 0).into())?;
+    /// assert_eq!(same_namespace, [pod("other/web-0", 2).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn index_of(&self, index: &str, object: &Arc<T>) -> Result<Vec<Arc<T>>, Error> {
         Ok(self.snapshot().index_of(index, object)?.into_iter().cloned().collect())
     }

@@ -40,6 +40,19 @@ impl<T: Object> Snapshot<T> {
     }
 
     /// Returns the object with this key. O(1).
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// let snapshot = pods.snapshot();
+    /// assert_eq!(snapshot.get(("default", "web-0")), Some(&pod("default/web-0", 1).into()));
+    /// assert_eq!(snapshot.get(("default", "web-1")), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<&Arc<T>> {
         self.roots.get(key.into())
     }
@@ -72,6 +85,19 @@ impl<T: Object> Snapshot<T> {
     }
 
     /// Returns all objects, by reference.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// let snapshot = pods.snapshot();
+    /// assert_eq!(snapshot.iter().map(|pod| ***pod).sum::<u32>(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
         self.roots.slots.iter().flatten()
     }
@@ -99,6 +125,19 @@ impl<T: Object> Snapshot<T> {
     }
 
     /// Returns all objects in key order: by cluster, namespace, then name. O(n log n), on references.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/b", 1))?;
+    /// pods.add(pod("default/a", 2))?;
+    /// let snapshot = pods.snapshot();
+    /// assert_eq!(snapshot.ordered(), [&pod("default/a", 2).into(), &pod("default/b", 1).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ordered(&self) -> Vec<&Arc<T>> {
         in_order(self.iter())
     }
@@ -120,6 +159,22 @@ impl<T: Object> Snapshot<T> {
     ///
     /// All pages of one snapshot together contain every object once. O(limit). A cursor is valid only for the snapshot
     /// that returned it.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// let snapshot = pods.snapshot();
+    /// let first = snapshot.page(None, 1);
+    /// let second = snapshot.page(first.next, 1);
+    /// assert_ne!(first.objects, second.objects);
+    /// assert!(second.next.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn page(&self, from: Option<Cursor>, limit: usize) -> Page<'_, T> {
         let limit = limit.clamp(1, self.len().max(1));
         let mut page = Page { objects: Vec::with_capacity(limit), next: None };
@@ -143,6 +198,22 @@ impl<T: Object> Snapshot<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// let snapshot = pods.snapshot();
+    /// let other: Vec<_> = snapshot.by_index("namespace", "other")?.collect();
+    /// assert_eq!(other, [&pod("other/web-0", 2).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn by_index<'a>(
         &'a self,
         index: &str,
@@ -165,6 +236,22 @@ impl<T: Object> Snapshot<T> {
     ///
     /// # Errors
     /// [`Error::UnknownIndex`]: there is no index of this name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::{IndexFunction, Indexer};
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::builder().index("namespace", IndexFunction::by_namespace()).build()?;
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("other/web-0", 2))?;
+    /// let snapshot = pods.snapshot();
+    /// assert_eq!(snapshot.index_len("namespace", "other")?, 1);
+    /// assert_eq!(snapshot.index_len("namespace", "absent")?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn index_len(&self, index: &str, value: &str) -> Result<usize, Error> {
         Ok(self.find_index(index)?.slots(&self.roots.hasher, value).map_or(0, SlotSet::len))
     }

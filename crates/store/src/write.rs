@@ -289,6 +289,20 @@ impl<T: Object> Indexer<T> {
     /// # Errors
     /// The key is invalid, the transform failed, an accessor panicked, or the store has 2^32 - 2 objects. Nothing has
     /// changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.add(pod("default/web-0", 2))?;
+    /// assert_eq!(pods.list(), [pod("default/web-0", 2).into()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<PartialErrors, crate::Error> {
         self.write_one(Delta::Added(object.into()))
     }
@@ -320,6 +334,18 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Removes and returns the object with this key. The store's version is unchanged.
+    ///
+    /// ```
+    /// use kinformer_core::Keyed;
+    /// use kinformer_store::Indexer;
+    ///
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// assert_eq!(pods.delete_by_key(("default", "web-0")), Some(pod("default/web-0", 1).into()));
+    /// assert_eq!(pods.delete_by_key(("default", "web-0")), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn delete_by_key<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         let key = key.into();
         let hash = hash_key(&self.hasher, key);
