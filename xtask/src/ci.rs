@@ -321,9 +321,11 @@ fn oldest_rust() -> Result<Done, String> {
     let version = format!("{}.{}", promised.major, promised.minor);
     match toolchain(&version) {
         None => Ok(Done::Skipped(format!("no {version} toolchain"))),
-        Some(name) => {
-            command("rustup", &["run", &name, "cargo", "check", "--workspace", "--lib"], &[KUBERNETES])
-        }
+        Some(name) => command(
+            "rustup",
+            &["run", &name, "cargo", "check", "--workspace", "--lib", "--bins"],
+            &[KUBERNETES],
+        ),
     }
 }
 

@@ -1,11 +1,12 @@
 //! Errors of the server itself.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use crate::Status;
 
 /// An error from starting a server or from one of its in-process operations.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server cannot listen on the address.
@@ -55,4 +56,11 @@ pub enum Error {
     /// The value is not a JSON object.
     #[error("an object must be a JSON object")]
     NotAnObject,
+}
+
+/// Formats the message, which Rust prints if `main` returns the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

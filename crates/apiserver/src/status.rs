@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// An API error: a `Status` object of `v1` with HTTP code, reason and message.
 ///
 /// Messages and shapes follow Kubernetes 1.37 (`k8s.io/apimachinery/pkg/api/errors`).
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Status {
     code: u16,
@@ -13,6 +13,13 @@ pub struct Status {
     message: String,
     details: Option<Box<Details>>,
     continue_token: Option<String>,
+}
+
+/// Formats the message, which Rust prints if `main` returns the error.
+impl std::fmt::Debug for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

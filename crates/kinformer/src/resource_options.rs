@@ -56,10 +56,10 @@ impl ResourceOptions {
     }
 
     /// Sets when objects are decoded as the type `K`. One value is kept for each object: of several calls, the last
-    /// type is used. Metadata-only objects are never decoded by this option.
+    /// one is used. Metadata-only objects are never decoded by this option.
     pub fn decode<K: DeserializeOwned + Send + Sync + 'static>(mut self, decode: Decode) -> Self {
         match decode {
-            Decode::OnRead { keep } => self.keep = Some(keep),
+            Decode::OnRead { keep } => (self.keep, self.decode) = (Some(keep), None),
             Decode::OnArrival => self.decode = Some(DecodeAs::of::<K>()),
         }
         self

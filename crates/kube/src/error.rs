@@ -32,7 +32,7 @@ pub enum Error {
     ExecPlugin {
         /// The command.
         command: String,
-        /// The exit status, or what is missing in the output.
+        /// The exit status, or the part that is missing in the output.
         reason: String,
     },
     /// The server redirected a request, and the redirect is not followed.

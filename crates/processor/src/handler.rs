@@ -57,25 +57,34 @@ pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
     /// # Cancel safety
     /// The future is dropped at its await point if it runs when the grace period after the end of the processor is
     /// over, or when the future of [`SharedProcessor::run`](crate::SharedProcessor::run) is dropped. The event then
-    /// does not count as delivered, and is not delivered again. The same is true of the other methods.
+    /// does not count as delivered, and is not delivered again.
     fn on_add(&mut self, added: Added<O>) -> impl Future<Output = ()> + Send {
         let _ = added;
         async {}
     }
 
     /// Called when an object was changed, and for each unchanged object at a resync.
+    ///
+    /// # Cancel safety
+    /// The event is not delivered again if the future is dropped: see [`Self::on_add`].
     fn on_update(&mut self, updated: Updated<O>) -> impl Future<Output = ()> + Send {
         let _ = updated;
         async {}
     }
 
     /// Called when an object was deleted.
+    ///
+    /// # Cancel safety
+    /// The event is not delivered again if the future is dropped: see [`Self::on_add`].
     fn on_delete(&mut self, deleted: Deleted<O>) -> impl Future<Output = ()> + Send {
         let _ = deleted;
         async {}
     }
 
     /// Called for every event. The default implementation calls the method for the variant.
+    ///
+    /// # Cancel safety
+    /// The default implementation has one await, that of the method for the variant: see [`Self::on_add`].
     fn on_event(&mut self, event: Event<O>) -> impl Future<Output = ()> + Send {
         async move {
             match event {

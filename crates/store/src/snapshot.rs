@@ -171,6 +171,7 @@ impl<T: Object> Snapshot<T> {
     /// let snapshot = pods.snapshot();
     /// let first = snapshot.page(None, 1);
     /// let second = snapshot.page(first.next, 1);
+    /// assert_eq!((first.objects.len(), second.objects.len()), (1, 1));
     /// assert_ne!(first.objects, second.objects);
     /// assert!(second.next.is_none());
     /// # Ok::<(), Box<dyn std::error::Error>>(())

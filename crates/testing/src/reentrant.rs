@@ -184,7 +184,7 @@ pub fn check_on_wake<F: Future + Unpin>(future: F) -> CheckOnWake<F> {
 /// If the future takes longer than [`PATIENCE`](crate::wait::PATIENCE).
 ///
 /// # Cancel safety
-/// The future is dropped.
+/// Dropping it drops `future`, whose own cancel safety applies.
 pub async fn within<F: Future>(future: F) -> F::Output {
     crate::wait::within("a future", check_on_wake(Box::pin(future))).await
 }

@@ -270,6 +270,9 @@ impl Requests {
     }
 
     /// Waits until a request with this [short form](Request::text) was received.
+    ///
+    /// # Cancel safety
+    /// The wait only observes the requests. Dropping it changes nothing.
     pub async fn wait_for(&self, text: &str) {
         let mut requests = self.0.clone();
         let received = requests.wait_for(|requests| requests.iter().any(|request| request.text() == text));
@@ -360,16 +363,25 @@ pub struct ScriptedServer {
 
 impl ScriptedServer {
     /// Starts a server without TLS on 127.0.0.1.
+    ///
+    /// # Cancel safety
+    /// The server starts after the only await, in which it binds its port. Dropping the future before that starts none.
     pub async fn http(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         Self::listen("127.0.0.1", None, script).await
     }
 
     /// Starts a server with TLS on 127.0.0.1.
+    ///
+    /// # Cancel safety
+    /// The server starts after the only await, in which it binds its port. Dropping the future before that starts none.
     pub async fn https(tls: ServerConfig, script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         Self::listen("127.0.0.1", Some(tls), script).await
     }
 
     /// Starts a server on a free port of a host.
+    ///
+    /// # Cancel safety
+    /// The server starts after the only await, in which it binds its port. Dropping the future before that starts none.
     pub async fn listen(
         host: &str,
         tls: Option<ServerConfig>,

@@ -14,7 +14,7 @@ pub fn alive() -> usize {
 /// If more tasks are alive after ten million yields.
 ///
 /// # Cancel safety
-/// Nothing is lost.
+/// The wait only counts the tasks. Dropping it changes nothing.
 pub async fn fall_to(count: usize) {
     for _ in 0..MAX_YIELDS {
         if alive() <= count {

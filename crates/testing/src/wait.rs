@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// If it takes longer than [`PATIENCE`]. `what` names the awaited event in the message.
 ///
 /// # Cancel safety
-/// The future is dropped.
+/// Dropping it drops `future`, whose own cancel safety applies.
 pub async fn within<F: Future>(what: &str, future: F) -> F::Output {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     assert!(waited.is_ok(), "timed out waiting for {what}");

@@ -530,3 +530,17 @@ async fn patch_of_immutable_fields_is_invalid() {
     let message = client.patch(&format!("{MAPS}/a"), merge, &more).await.status(422, "Invalid").to_owned();
     assert!(message.ends_with("found new finalizers []string{\"example.com/more\"}"), "{message}");
 }
+
+/// `Debug` of an error is its message, because Rust prints it if `main` returns the error.
+// contract: F-21
+#[tokio::test]
+async fn debug_of_errors_is_the_message() {
+    let server = server().await;
+    let unknown = server.get("v9", "Pod", "", "a").unwrap_err();
+    assert_eq!(format!("{unknown:?}"), r#"no resource for kind "Pod" in version "v9""#);
+    let missing = server.delete("v1", "Pod", "default", "a").unwrap_err();
+    assert_eq!(format!("{missing:?}"), r#"pods "a" not found"#);
+    let kinformer_apiserver::Error::Status(status) = missing else { panic!("not an API error") };
+    assert_eq!(format!("{status:?}"), status.to_string());
+    server.shutdown().await;
+}

@@ -36,6 +36,23 @@ async fn transform_result_is_decoded() {
     server.shutdown().await;
 }
 
+/// Of several calls, the last one is used.
+// contract: F-03b
+#[tokio::test]
+async fn last_decode_option_is_used() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let (read, arrival) = (Decode::OnRead { keep: 1 }, Decode::OnArrival);
+    for (first, last, decoded) in [(arrival, read, false), (read, arrival, true)] {
+        let factory = builder(&server).decode::<ConfigMap>(first).decode::<ConfigMap>(last).build();
+        let maps = factory.core().v1().config_maps();
+        synced(&factory).await;
+        assert_eq!(maps.get(("default", "a")).unwrap().is_decoded(), decoded, "{first:?} {last:?}");
+        factory.shutdown().await.unwrap();
+    }
+    server.shutdown().await;
+}
+
 // contract: F-14c
 #[tokio::test]
 async fn final_state_of_a_deletion_is_not_decoded() {
