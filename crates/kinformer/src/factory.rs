@@ -188,6 +188,23 @@ impl SharedInformerFactory {
     /// If the runtime ends before an informer has begun to run, the informer stays unstarted and the next `start` runs
     /// it. An informer that has begun to run stops with its runtime.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// assert!(!pods.has_synced());
+    /// factory.start()?;
+    /// factory.wait_for_cache_sync().await.into_result()?;
+    /// assert!(pods.has_synced());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoRuntime`] outside a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
@@ -237,6 +254,25 @@ impl SharedInformerFactory {
     /// As [`Self::wait_for_cache_sync`], until a deadline. The outcome of an informer that has not synced by then is
     /// [`InformerError::NotSynced`](crate::InformerError::NotSynced).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    ///
+    /// factory.start()?;
+    /// let synced = factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(60)).await;
+    /// synced.into_result()?; // an error names the informers that have not synced, with their last errors
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// As [`Self::wait_for_cache_sync`].
     pub async fn wait_for_cache_sync_until(&self, deadline: Instant) -> CacheSync {
@@ -254,6 +290,24 @@ impl SharedInformerFactory {
     /// Stops every informer and waits for all their tasks. May be called any number of times; each call waits.
     ///
     /// Returns within the grace period of the informers, whatever their handlers do.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// factory.shutdown().await?;
+    /// assert!(factory.is_shut_down() && pods.is_stopped());
+    /// assert_eq!(pods.len(), 1, "the objects can still be read");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// The informers are stopped by the first poll. Dropping the future then only ends the wait: the tasks still end,

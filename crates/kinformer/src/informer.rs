@@ -102,11 +102,55 @@ impl<K> Informer<K> {
 
     /// Returns a view of the same informer that decodes objects as another type, for example a custom type with some of
     /// the fields.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// #[derive(serde::Deserialize)]
+    /// struct Scheduled {
+    ///     spec: Node,
+    /// }
+    /// #[derive(serde::Deserialize)]
+    /// #[serde(rename_all = "camelCase")]
+    /// struct Node {
+    ///     node_name: Option<String>,
+    /// }
+    ///
+    /// let pod = pods.cast::<Scheduled>().get(("default", "web-0")).ok_or("no pod")?;
+    /// assert_eq!(pod.decode()?.spec.node_name.as_deref(), Some("node-1"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cast<M>(&self) -> Informer<M> {
         Informer::of(self.view.clone())
     }
 
     /// Returns a view of the same informer that decodes objects as dynamic objects.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let pod = pods.dynamic().get(("default", "web-0")).ok_or("no pod")?;
+    /// assert_eq!(pod.decode()?.data["spec"]["nodeName"], "node-1");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dynamic(&self) -> Informer<DynamicObject> {
         self.cast()
     }
@@ -133,6 +177,27 @@ impl<K> Informer<K> {
     }
 
     /// Returns a builder for a handler with a name, resync period, buffer or filter of its own.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let (sender, mut names) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = pods.handler().name("names").for_each(move |event| {
+    ///     _ = sender.send(event.key().name().to_owned());
+    /// })?;
+    /// handler.synced().await?; // all stored objects were delivered
+    /// assert_eq!(names.try_recv()?, "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handler(&self) -> HandlerBuilder<'_, K>
     where
         K: 'static,
@@ -156,6 +221,27 @@ impl<K> Informer<K> {
 
     /// Returns all events as a stream: see [`HandlerBuilder::stream`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// use futures::StreamExt;
+    /// use kinformer::Event;
+    ///
+    /// let mut events = pods.stream()?;
+    /// let Some(Event::Added(added)) = events.next().await else { panic!("no addition") };
+    /// assert_eq!(added.object.name(), "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`InformerError::Stopped`] if the informer has stopped.
     #[track_caller]
@@ -168,6 +254,24 @@ impl<K> Informer<K> {
 
     /// Removes a handler of this informer and waits until its running callback has returned. Returns `false`, without
     /// any effect, if the handler belongs to another informer or was removed before.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let handler = pods.handler().for_each(|event| println!("{}", event.key()))?;
+    /// assert!(pods.remove_handler(&handler).await);
+    /// assert!(!pods.remove_handler(&handler).await);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future then only ends the wait for its running callback.
@@ -182,6 +286,26 @@ impl<K> Informer<K> {
 
     /// Returns a snapshot of the stored objects. The first read of an informer that was never started, here or by
     /// [`Self::get`] or [`Self::len`], logs a warning, since its store is empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let before = pods.snapshot();
+    /// let written = server.create(pod("web-1"))?;
+    /// let version = written["metadata"]["resourceVersion"].as_str().ok_or("no version")?;
+    /// pods.wait_for(("default", "web-1"), &version.into()).await?;
+    /// assert_eq!((before.len(), pods.snapshot().len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Snapshot<K> {
         let engine = self.read();
         Snapshot::new(engine.snapshot(), engine.resource().clone())
@@ -195,6 +319,23 @@ impl<K> Informer<K> {
     }
 
     /// Returns the object with this key. O(1). A [lister](Self::lister) returns an error that says why there is none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert!(pods.get(("default", "web-0")).is_some());
+    /// assert!(pods.get(("default", "web-1")).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Packed<K>> {
         self.read().get(key.into()).map(Packed::new)
     }
@@ -211,6 +352,28 @@ impl<K> Informer<K> {
     }
 
     /// Adds an index by the values that `function` returns for an object. May be called before and after the start.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// pods.index("app", |pod, values| {
+    ///     if let Some(app) = pod.label("app") {
+    ///         values.push(app);
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert_eq!(pods.lister().by_index("app", "web")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`InformerError::Indexers`] if the informer has an index of this name, which is unchanged. [`InformerError::Stopped`] if the
@@ -239,6 +402,23 @@ impl<K> Informer<K> {
     /// field is missing or null has no value in the index. An object that is broken, or in which the field has another
     /// type, is reported and is not in the index.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// pods.index_by_field("node", &["spec", "nodeName"])?;
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert_eq!(pods.lister().by_index("node", "node-1")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// As [`Self::index`].
     ///
@@ -258,6 +438,23 @@ impl<K> Informer<K> {
     /// An object whose decoding fails or panics is logged, reported to the factory's [error
     /// hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered
     /// anyway: other views can read it, and [`Packed::decode`] returns the error.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// pods.decode_on_arrival();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert!(pods.get(("default", "web-0")).is_some_and(|pod| pod.is_decoded()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn decode_on_arrival(&self) -> &Self
     where
         K: DeserializeOwned + Send + Sync + 'static,
@@ -317,6 +514,22 @@ impl<K> Informer<K> {
     /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
     /// still not started after 10 s, a warning is logged, and the wait goes on.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// factory.start()?;
+    /// pods.wait_for_sync().await?;
+    /// assert_eq!(pods.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     ///
@@ -327,6 +540,25 @@ impl<K> Informer<K> {
     }
 
     /// As [`Self::wait_for_sync`], until a deadline.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    ///
+    /// factory.start()?;
+    /// pods.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
+    /// assert!(pods.has_synced());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// As [`Self::wait_for_sync`].
@@ -339,6 +571,25 @@ impl<K> Informer<K> {
     }
 
     /// Waits until the store reflects at least this version, for example the version that a write returned.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let written = server.create(pod("web-1"))?;
+    /// let version = written["metadata"]["resourceVersion"].as_str().ok_or("no version")?;
+    /// pods.wait_for(("default", "web-1"), &version.into()).await?;
+    /// assert!(pods.get(("default", "web-1")).is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future removes its wait. A later call returns at once if the store still has the version: a list may
@@ -410,6 +661,23 @@ impl<K> Informer<K> {
     ///
     /// Bound views and their leases stay with the stopped informer. A later request to the factory creates a new
     /// informer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert!(pods.remove().await);
+    /// assert!(pods.is_stopped());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// The first poll stops the informer and removes it from the factory. Dropping the future then only ends the wait.

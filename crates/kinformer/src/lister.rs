@@ -60,6 +60,24 @@ impl<K> Lister<K> {
     /// The key is a string (`namespace/name`, or `name` for a cluster-scoped object), a pair `(namespace, name)`, an
     /// [`ObjectKey`](crate::ObjectKey) or a [`KeyRef`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let lister = pods.lister();
+    /// assert_eq!(lister.get("default/web-0")?.name(), "web-0");
+    /// assert_eq!(lister.get("default/web-1").unwrap_err().to_string(), r#"pods "default/web-1" not found"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such object; [`Error::NotStarted`] if its informer was never started;
     /// [`Error::Key`] if a string is not the key of a Kubernetes object.
@@ -70,6 +88,24 @@ impl<K> Lister<K> {
     /// Returns all objects that the selector matches. O(n).
     ///
     /// Prefer [`Self::for_each`], which borrows the objects and changes no reference counts.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// let selected = |selector: &str| Ok::<_, kinformer::Error>(pods.lister().list(&selector.parse()?).len());
+    /// assert_eq!(selected("app in (web, api), !canary")?, 1);
+    /// assert_eq!(selected("app=api")?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list(&self, selector: &LabelSelector) -> Vec<Packed<K>> {
         typed(list(&self.objects, "", selector))
     }
@@ -81,6 +117,24 @@ impl<K> Lister<K> {
 
     /// Returns the objects that have this value in this index.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// pods.index_by_field("node", &["spec", "nodeName"])?;
+    /// assert_eq!(pods.lister().by_index("node", "node-1")?.len(), 1);
+    /// assert!(pods.lister().by_index("zone", "a").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Index`] if there is no index of this name; [`Error::NotStarted`] if the informer was never started.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
@@ -88,6 +142,23 @@ impl<K> Lister<K> {
     }
 
     /// Returns a lister of one namespace, or of all if `namespace` is empty.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// assert_eq!(pods.lister().namespace("default").get("web-0")?.name(), "web-0");
+    /// assert!(pods.lister().namespace("kube-system").get("web-0").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> NamespaceLister<K> {
         NamespaceLister { objects: self.objects.clone(), namespace: namespace.into(), kind: PhantomData }
     }
