@@ -99,6 +99,31 @@ impl<T: Object> SharedProcessor<T> {
     }
 
     /// Returns a builder for a handler of this processor.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Event, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::<Keyed<u16>>::new("ports");
+    /// # let port = |number: u16| Keyed::by(ToString::to_string, number);
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// use kinformer_processor::Buffer;
+    ///
+    /// let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = ports.handler().name("printer").buffer(Buffer::Coalesced).for_each(move |event| {
+    ///     _ = sender.send(event.key().to_string());
+    /// })?;
+    /// ports.publish([Change::added(port(443)?)]);
+    /// ports.publish_synced();
+    /// handler.synced().await?;
+    /// assert_eq!(received.try_recv()?, "443");
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handler(&self) -> HandlerBuilder<'_, T> {
         HandlerBuilder::new(&self.publisher)
     }
@@ -113,6 +138,27 @@ impl<T: Object> SharedProcessor<T> {
 
     /// Returns the events as a stream: see [`HandlerBuilder::stream`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Event, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::<Keyed<u16>>::new("ports");
+    /// # let port = |number: u16| Keyed::by(ToString::to_string, number);
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// use futures::StreamExt;
+    ///
+    /// let mut events = ports.stream()?;
+    /// ports.publish([Change::added(port(443)?)]);
+    /// let event = events.next().await.ok_or("no event")?;
+    /// assert!(matches!(&event, Event::Added(_)) && event.key().to_string() == "443");
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped.
     pub fn stream(&self) -> Result<EventStream<T>, Error> {
@@ -122,6 +168,24 @@ impl<T: Object> SharedProcessor<T> {
     /// Removes a handler of this processor and waits until its callback has returned: see [`Registration::remove`].
     /// Returns whether this call removed it. Returns `false` for a handler that was removed before, and, without any
     /// effect, for a handler of another processor.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Event, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::<Keyed<u16>>::new("ports");
+    /// # let port = |number: u16| Keyed::by(ToString::to_string, number);
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// let handler = ports.handler().for_each(|event| println!("{}", event.key()))?;
+    /// assert!(ports.remove_handler(&handler).await);
+    /// assert!(handler.is_removed());
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future later only ends the wait for its callback.
@@ -140,6 +204,26 @@ impl<T: Object> SharedProcessor<T> {
     /// store must include the change already, and revisions must never decrease, so that a handler that joins can skip
     /// the changes that its [initial list](SharedProcessorBuilder::initial_state) includes. Without a store the
     /// revision is 0, and no handler skips the change.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Event, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::<Keyed<u16>>::new("ports");
+    /// # let port = |number: u16| Keyed::by(ToString::to_string, number);
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// ports.handler().for_each(move |event| _ = sender.send(event.key().to_string()))?;
+    /// ports.publish([Change::added(port(80)?), Change::added(port(443)?)]);
+    /// let keys = [received.recv().await, received.recv().await];
+    /// assert_eq!(keys.map(Option::unwrap), ["80", "443"]); // each handler receives the changes in this order
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn publish(&self, changes: impl IntoIterator<Item = Change<T>>) {
         self.publisher.publish(None, changes);
     }

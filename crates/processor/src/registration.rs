@@ -91,6 +91,24 @@ impl Registration {
     /// because it would otherwise wait for itself. A callback that waits for another thread or task that awaits the
     /// removal deadlocks.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Event, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::<Keyed<u16>>::new("ports");
+    /// # let port = |number: u16| Keyed::by(ToString::to_string, number);
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// let handler = ports.handler().for_each(|event| println!("{}", event.key()))?;
+    /// handler.remove().await; // after that, its callback does not run any more
+    /// assert!(handler.is_removed() && ports.handler_metrics().is_empty());
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// Dropping the future only ends the wait: the handler stays removed.
     pub fn remove(&self) -> impl Future<Output = ()> + Send + 'static {

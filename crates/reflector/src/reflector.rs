@@ -82,6 +82,28 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// wait at once and closes the watch. If the token is cancelled before the first poll, the source receives no
     /// request. The sink keeps its contents in either case.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_reflector::Reflector;
+    /// # use kinformer_testing::{FakeSource, Item, RecordingSink};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1));
+    /// # let sink = std::sync::Arc::new(RecordingSink::new());
+    /// # let reflector = Reflector::new("items", source.clone(), sink.clone());
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+    /// let running = tokio::spawn(reflector.run(cancel.clone()));
+    /// handle.wait_for_sync().await?;
+    /// assert_eq!(sink.keys(), ["kitchen/kettle"]);
+    /// cancel.cancel();
+    /// running.await?;
+    /// assert!(handle.is_stopped());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// Dropping the future ends the reflector: the request in progress is dropped, the watch is closed, and the handles
     /// report [`StopReason::Dropped`]. The sink keeps every delta that it was given before. Lost are the pages of an

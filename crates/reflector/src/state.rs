@@ -328,6 +328,24 @@ impl ReflectorHandle {
     /// Returns the last version: everything up to it has been given to the sink. Unset before the first list and for a
     /// source without versions.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_reflector::Reflector;
+    /// # use kinformer_testing::{FakeSource, Item, RecordingSink};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1));
+    /// # let sink = std::sync::Arc::new(RecordingSink::new());
+    /// # let reflector = Reflector::new("items", source.clone(), sink.clone());
+    /// let handle = reflector.handle();
+    /// assert!(handle.last_version().is_unset());
+    /// tokio::spawn(reflector.run(Default::default()));
+    /// handle.wait_for_sync().await?;
+    /// assert_eq!(handle.last_version(), source.version().into());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// Follows client-go 0.37 (`LastSyncResourceVersion`).
     pub fn last_version(&self) -> ResourceVersion {
         self.shared.version.lock().clone()
@@ -382,6 +400,26 @@ impl ReflectorHandle {
     }
 
     /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_reflector::Reflector;
+    /// # use kinformer_testing::{FakeSource, Item, RecordingSink};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1));
+    /// # let sink = std::sync::Arc::new(RecordingSink::new());
+    /// # let reflector = Reflector::new("items", source.clone(), sink.clone());
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    ///
+    /// let handle = reflector.handle();
+    /// tokio::spawn(reflector.run(Default::default()));
+    /// handle.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
+    /// assert!(handle.is_synced());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`SourceError::NotSynced`], with the last error, if the reflector stops or the deadline passes first.

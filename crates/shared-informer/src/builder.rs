@@ -173,6 +173,23 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     }
 
     /// Adds an index to the store.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1));
+    /// use kinformer_shared_informer::IndexFunction;
+    ///
+    /// let informer = SharedIndexInformer::builder(source).index("room", IndexFunction::by_namespace()).build()?;
+    /// # informer.spawn(Default::default());
+    /// informer.wait_for_sync().await?;
+    /// assert_eq!(informer.store().by_index("room", "kitchen")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn index(mut self, name: impl Into<Arc<str>>, function: IndexFunction<T>) -> Self {
         self.indexer = self.indexer.index(name, function);
         self
@@ -192,6 +209,25 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     ///
     /// With a transform, a relist temporarily holds all objects twice: those of the store and those of the list.
     /// Without one, it additionally holds only the changed objects.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::{SharedIndexInformer, Transform};
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1));
+    /// let double = Transform::in_place(|item: &mut Item| {
+    ///     item.value *= 2;
+    ///     Ok(())
+    /// });
+    /// let informer = SharedIndexInformer::builder(source).transform(double).build()?;
+    /// # informer.spawn(Default::default());
+    /// informer.wait_for_sync().await?;
+    /// assert_eq!(informer.get(("kitchen", "kettle")).map(|item| item.value), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn transform(mut self, transform: Transform<T>) -> Self {
         self.transform = Some(transform);
         self

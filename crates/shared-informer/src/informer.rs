@@ -102,6 +102,26 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Returns a builder for a handler with its own name, resync period, buffer, or filter. The builder's methods
     /// return the error of the processor, which `?` converts into [`Error`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// let (sender, mut keys) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = informer.handler().name("keys").for_each(move |event| {
+    ///     _ = sender.send(event.key().to_string());
+    /// })?;
+    /// handler.synced().await?; // all stored objects were delivered
+    /// assert_eq!(keys.try_recv()?, "kitchen/kettle");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn handler(&self) -> HandlerBuilder<'_, T> {
         self.inner.processor.handler()
     }
@@ -115,6 +135,25 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     /// Returns all events as a stream: see [`HandlerBuilder::stream`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// use futures::StreamExt;
+    ///
+    /// let mut events = informer.stream()?;
+    /// let event = events.next().await.ok_or("no event")?;
+    /// assert_eq!(event.key().to_string(), "kitchen/kettle");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Stopped`] if the informer has stopped.
@@ -138,16 +177,68 @@ impl<T: Object> SharedIndexInformer<T> {
     }
 
     /// Returns the current state of the store. O(1).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// let before = informer.snapshot();
+    /// let version = source.apply(Item::of("kitchen/pan", 0, 1));
+    /// informer.wait_for(("kitchen", "pan"), &version.into()).await?;
+    /// assert_eq!((before.len(), informer.snapshot().len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn snapshot(&self) -> Snapshot<T> {
         self.inner.indexer.snapshot()
     }
 
     /// Returns the object with this key. O(1).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// assert_eq!(informer.get(("kitchen", "kettle")).map(|item| item.value), Some(1));
+    /// assert!(informer.get(("kitchen", "pan")).is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
         self.inner.indexer.get(key)
     }
 
     /// Adds indexes to the store, before or after the start. Objects that are already stored are indexed as well.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// use kinformer_shared_informer::IndexFunction;
+    ///
+    /// informer.add_indexers([("room", IndexFunction::by_namespace())])?;
+    /// assert_eq!(informer.store().by_index("room", "kitchen")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Indexers`], without any effect, if a name is taken. [`Error::Stopped`] if the informer has stopped.
@@ -180,6 +271,29 @@ impl<T: Object> SharedIndexInformer<T> {
     /// When the token is cancelled, lists and watches end at once, each handler finishes its current event, and
     /// undelivered events are discarded. No task is left when this returns, at the latest after the grace period:
     /// callback futures that take longer are dropped at their await points.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// let cancel = CancellationToken::new();
+    /// let (ended, synced) = tokio::join!(informer.run(cancel.clone()), async {
+    ///     let synced = informer.wait_for_sync().await;
+    ///     cancel.cancel();
+    ///     synced
+    /// });
+    /// ended?;
+    /// synced?;
+    /// assert_eq!(informer.snapshot().len(), 1); // the store keeps its state
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future before its first poll has no effect. Later it stops the informer and its tasks at once, without
@@ -249,6 +363,26 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// [Runs](Self::run) the informer as a task on the current runtime. The task continues if the handle is dropped;
     /// cancel the token to end it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// let cancel = CancellationToken::new();
+    /// let running = informer.spawn(cancel.clone());
+    /// informer.wait_for_sync().await?;
+    /// cancel.cancel();
+    /// running.await??;
+    /// assert!(informer.is_stopped());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn spawn(&self, cancel: CancellationToken) -> JoinHandle<Result<(), Error>> {
         let informer = self.clone();
         tokio::spawn(async move { informer.run(cancel).await })
@@ -317,6 +451,24 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    ///
+    /// informer.spawn(Default::default());
+    /// informer.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
+    /// assert!(informer.has_synced());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or the deadline passes first.
     ///
@@ -376,6 +528,23 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Waits until the store reflects at least this version for a part or for the part of a key: for example, the
     /// version of the caller's own write.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_shared_informer::SharedIndexInformer;
+    /// # use kinformer_testing::{FakeSource, Item};
+    /// # let source = FakeSource::new();
+    /// # source.apply(Item::of("kitchen/kettle", 0, 1)); // a value of 1
+    /// # let informer = SharedIndexInformer::new(source.clone())?;
+    /// # informer.spawn(Default::default());
+    /// # informer.wait_for_sync().await?;
+    /// let version = source.apply(Item::of("kitchen/kettle", 0, 2));
+    /// informer.wait_for(("kitchen", "kettle"), &version.into()).await?;
+    /// assert_eq!(informer.get(("kitchen", "kettle")).map(|item| item.value), Some(2));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::VersionNotReached`] if the informer stops first, if there is no such part, or if the versions do not
