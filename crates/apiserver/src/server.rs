@@ -110,6 +110,22 @@ impl ApiServer {
 
     /// Returns a configuration for a `kube_client::Client`.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// use kube_client::{Api, Client};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// server.create(pod)?;
+    /// let pods = Api::<Pod>::all(Client::try_from(server.config()?)?);
+    /// assert_eq!(pods.list(&Default::default()).await?.items.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Client`] if the URL or the certificate is invalid.
     #[cfg(feature = "client")]
@@ -149,6 +165,20 @@ impl ApiServer {
 
     /// Drops the history: lists and watches from older versions fail with 410 `Expired`. Open watches that are up to
     /// date continue.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// let before = server.version();
+    /// server.create(pod)?;
+    /// server.compact(); // a watch from `before` now gets the status 410
+    /// assert!(server.version() > before);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn compact(&self) {
         self.context.api.compact();
     }
@@ -169,6 +199,18 @@ impl ApiServer {
     ///
     /// A missing uid, creationTimestamp and resourceVersion are set. Returns the stored object.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// let created = server.create(pod)?;
+    /// assert!(created["metadata"]["uid"].is_string() && created["metadata"]["resourceVersion"].is_string());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::UnknownKind`], [`Error::NotAnObject`], and [`Error::Status`] with the response that a client would
     /// receive.
@@ -181,6 +223,20 @@ impl ApiServer {
     /// Replaces an object as it is, including its status. If it has a `resourceVersion`, this must be the current
     /// one.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// let mut changed = server.create(pod)?;
+    /// changed["metadata"]["labels"] = json!({"app": "web"});
+    /// server.update(changed.clone())?;
+    /// assert!(server.update(changed).is_err()); // the resource version is no longer the newest one
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The same as [`ApiServer::create`].
     pub fn update(&self, object: Value) -> Result<Value, Error> {
@@ -191,6 +247,19 @@ impl ApiServer {
     }
 
     /// Returns an object; `None` if it does not exist. `namespace` is empty for cluster-scoped kinds.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// server.create(pod)?;
+    /// assert!(server.get("v1", "Pod", "default", "web-0")?.is_some());
+    /// assert!(server.get("v1", "Pod", "default", "web-1")?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::UnknownKind`].
@@ -208,6 +277,18 @@ impl ApiServer {
 
     /// Returns all objects of a kind, ordered by namespace and name; an empty `namespace` selects all namespaces.
     /// Parses every object.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// server.create(pod)?;
+    /// assert_eq!(server.list("v1", "Pod", "default")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::UnknownKind`].
@@ -229,6 +310,19 @@ impl ApiServer {
 
     /// Deletes an object as a client would: an object with finalizers remains until they are removed. Returns its
     /// last state.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// server.create(pod)?;
+    /// let deleted = server.delete("v1", "Pod", "default", "web-0")?;
+    /// assert_eq!((deleted["metadata"]["name"].as_str(), server.count("v1", "Pod")?), (Some("web-0"), 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::UnknownKind`], and [`Error::Status`] with the response that a client would receive.

@@ -50,6 +50,30 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     }
 
     /// Sets the buffer policy for undelivered events.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// # let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// use kinformer::Buffer;
+    ///
+    /// // For a slow handler that only needs the newest state of each object.
+    /// let handler = pods.handler().buffer(Buffer::Coalesced).for_each(move |event| {
+    ///     _ = sender.send(event.key().name().to_owned());
+    /// })?;
+    /// handler.synced().await?;
+    /// assert_eq!(received.try_recv()?, "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.spec.buffer = buffer;
         self
@@ -57,6 +81,27 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Delivers only events of objects for which `filter` returns `true`. An object that starts to match is delivered
     /// as an addition; one that ceases to match, as a deletion.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// # let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = pods.handler().filter(|pod| pod.label("app") == Some("api")).for_each(move |event| {
+    ///     _ = sender.send(event.key().name().to_owned());
+    /// })?;
+    /// handler.synced().await?;
+    /// assert!(received.try_recv().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn filter(mut self, filter: impl Fn(PackedRef<'_, K>) -> bool + Send + 'static) -> Self {
         self.spec.filter = Some(Box::new(move |object| filter(PackedRef::new(object))));
         self
@@ -73,6 +118,27 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// a time and in order. It may block, unless it is [inline](Self::inline). It borrows the objects, so that delivery
     /// changes no reference counts; [`PackedRef::into_owned`] returns a shared reference to keep.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// # let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = pods.handler().for_each(move |event| {
+    ///     _ = sender.send(event.key().name().to_owned());
+    /// })?;
+    /// handler.synced().await?;
+    /// assert_eq!(received.try_recv()?, "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     pub fn for_each<F: FnMut(Event<PackedRef<'_, K>>) + Send + 'static>(
@@ -86,6 +152,30 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Adds a handler with a method for each kind of event; see [`Self::for_each`].
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// # let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::{Added, EventHandlerFuncs, Packed};
+    ///
+    /// let handler = pods.handler().add(EventHandlerFuncs::new().on_add(move |added: &Added<Packed<Pod>>| {
+    ///     _ = sender.send(added.object.name().to_owned());
+    /// }))?;
+    /// handler.synced().await?;
+    /// assert_eq!(received.try_recv()?, "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
     #[expect(clippy::should_implement_trait, reason = "adds a handler, not two values")]
@@ -97,6 +187,30 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
 
     /// Adds a handler whose callbacks are futures; see [`Self::for_each`]. The next event is delivered when the future
     /// of the previous one has completed. The futures must not block. Delivery allocates nothing per event.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// # server.create(pod("web-0"))?;
+    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
+    /// # let pods = factory.core().v1().pods();
+    /// # factory.start()?;
+    /// # pods.wait_for_sync().await?;
+    /// # let (sender, mut received) = tokio::sync::mpsc::unbounded_channel();
+    /// let handler = pods.handler().for_each_async(move |event| {
+    ///     let sender = sender.clone();
+    ///     async move {
+    ///         _ = sender.send(event.key().name().to_owned());
+    ///     }
+    /// })?;
+    /// handler.synced().await?;
+    /// assert_eq!(received.try_recv()?, "web-0");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.

@@ -111,6 +111,22 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
 
 impl KubeListerWatcher<PackedObject> {
     /// Creates a lister-watcher of packed objects of a type with a static kind. Each object is decoded when it is read.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pods = KubeListerWatcher::packed::<Pod>(client);
+    /// let list = pods.list(ListOptions::default()).await?;
+    /// assert_eq!(list.objects.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn packed<K: Resource<DynamicType = ()>>(client: Client) -> Self {
         Self::packed_dynamic(client, ApiResource::erase::<K>(&()))
     }
@@ -161,6 +177,21 @@ impl<K> KubeListerWatcher<K> {
 
     /// Restricts the objects to one namespace. An empty name means all namespaces, as in client-go. With a name that
     /// cannot be a segment of a path, lists and watches fail with [`Error::PathSegment`] without a request.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pods = KubeListerWatcher::packed::<Pod>(client).namespace("kube-system");
+    /// assert!(pods.list(ListOptions::default()).await?.objects.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
@@ -168,6 +199,24 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// Restricts the objects to those that this label selector matches.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let listed = async |selector: &str| {
+    ///     let pods = KubeListerWatcher::packed::<Pod>(client.clone()).labels(selector);
+    ///     pods.list(ListOptions::default()).await.map(|list| list.objects.len())
+    /// };
+    /// assert_eq!((listed("app=web").await?, listed("app=api").await?), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.selectors.set("labelSelector", selector.into());
@@ -238,6 +287,21 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// Sets a function that changes the parameters of each request before it is sent. The function must not block.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pods = KubeListerWatcher::packed::<Pod>(client).tweak(|params| params.labels("app=api"));
+    /// assert!(pods.list(ListOptions::default()).await?.objects.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn tweak(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.tweak = Some(Arc::new(tweak));

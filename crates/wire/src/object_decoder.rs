@@ -80,6 +80,23 @@ impl ObjectDecoder {
     /// Fields of JSON within protobuf (`["data", "replicas"]` of a `ControllerRevision`), `["kind"]` and
     /// `["apiVersion"]` can be dropped too. The fields that identify an object (name, namespace, UID and resource
     /// version) are never dropped, and fields that the kind does not have are ignored.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// use kinformer_wire::FieldPath;
+    ///
+    /// let decoder = ObjectDecoder::json().drop_fields([FieldPath::new(&["spec", "nodeName"])]);
+    /// let dropped = Packed::<Pod>::from_wire(json, &decoder)?;
+    /// assert!(dropped.encoded_len() < pod.encoded_len());
+    /// assert_eq!(dropped.dropped_fields().len(), 1);
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
     #[must_use]
     pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields = fields.into_iter().filter(|field| !field.identifies());

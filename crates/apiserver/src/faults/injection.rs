@@ -42,6 +42,21 @@ impl Faults {
     }
 
     /// Injects a fault. It also applies to open watches, immediately.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// use kinformer_apiserver::{Fault, Verb};
+    ///
+    /// let fault = server.faults().inject(Fault::too_many_requests(1).on(Verb::Watch).resource("pods"));
+    /// server.faults().remove(fault);
+    /// assert_eq!(server.faults().fired(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn inject(&self, fault: Fault) -> FaultId {
         let id = FaultId(self.0.next.fetch_add(1, Ordering::Relaxed));
         if fault.times != Some(0) {

@@ -70,6 +70,19 @@ impl<K> Packed<K> {
 
     /// Returns a view of the same object with another type: a dynamic object, its metadata, or a custom type with some
     /// of its fields.
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// let pod = pod.cast::<serde_json::Value>();
+    /// assert_eq!(pod.decode()?["spec"]["nodeName"], "node-1");
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
     #[inline]
     pub fn cast<M>(self) -> Packed<M> {
         Packed::new(self.object)
@@ -89,6 +102,23 @@ impl<K> Packed<K> {
 
     /// Returns the object without these fields; see [`PackedObject::without_fields`].
     ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// use kinformer_wire::FieldPath;
+    ///
+    /// let node = FieldPath::new(&["spec", "nodeName"]);
+    /// let pod = pod.without_fields(&[&node])?;
+    /// assert!(pod.field::<String>(&node)?.is_none());
+    /// assert_eq!(pod.decode()?.spec.priority, 7);
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The bytes are broken; [`Error::NotRemovable`] for fields that identify the object.
     pub fn without_fields(&self, fields: &[&FieldPath]) -> Result<Self, Error> {
@@ -99,6 +129,18 @@ impl<K> Packed<K> {
 impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
     /// Returns the decoded object, and decodes it if no value is held or cached; see [`PackedObject::decode_as`].
     ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// assert_eq!(pod.decode()?.spec.priority, 7);
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
@@ -108,6 +150,20 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
 
     /// As [`Self::decode`], without borrowing this object.
     ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// let decoded = pod.decode_owned()?;
+    /// drop(pod);
+    /// assert_eq!(decoded.spec.priority, 7);
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The bytes are broken or do not match the type, or a limit is exceeded; see [`ObjectDecoder::decode`].
     #[inline]
@@ -116,6 +172,19 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Packed<K> {
     }
 
     /// As [`Self::decode_owned`], as an `Arc`; see [`Decoded::into_arc`].
+    ///
+    /// ```
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Pod { spec: Spec }
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Spec { priority: i32 }
+    /// # use kinformer_wire::{FromWire, ObjectDecoder, Packed};
+    /// # let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"nodeName":"node-1","priority":7}}"#;
+    /// # let pod = Packed::<Pod>::from_wire(json, &ObjectDecoder::json())?;
+    /// let decoded: std::sync::Arc<Pod> = pod.decode_arc()?;
+    /// assert_eq!(decoded.spec.priority, 7);
+    /// # Ok::<(), kinformer_wire::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Self::decode`].
