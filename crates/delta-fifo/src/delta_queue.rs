@@ -160,6 +160,15 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 
     /// Queues an added object.
     ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|_| "port", value);
+    /// let queue = DeltaFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// assert!(matches!(&queue.try_pop()?.ok_or("empty")?[..], [Delta::Added(_)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The object was left out (invalid key, failed transform, panicking accessor, no part), or the queue is full or
     /// closed. Nothing has changed.
@@ -185,6 +194,18 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     }
 
     /// Replaces all objects with those of the list. See [`Sink`].
+    ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|_| "port", value);
+    /// let queue = DeltaFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// queue.replace(Replacement::new(Vec::new(), "7"))?.into_result()?;
+    /// let popped = queue.try_pop()?.ok_or("empty")?;
+    /// let types: Vec<String> = popped.iter().map(|delta| delta.delta_type().to_string()).collect();
+    /// assert_eq!(types, ["Added", "Deleted"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The queue is full or closed, or the known objects panicked. Nothing has changed.
@@ -245,6 +266,20 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     /// Waits for and pops the next entry: the delta at the front of a [`RealFifo`](crate::RealFifo), or all deltas of
     /// the key at the front of a [`DeltaFifo`](crate::DeltaFifo).
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|_| "port", value);
+    /// let queue = DeltaFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// assert_eq!(queue.pop().await?.len(), 1);
+    /// queue.close();
+    /// assert!(queue.pop().await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// Nothing is popped before the future completes. Dropping it leaves every delta in the queue, so it can be wrapped
     /// in `tokio::time::timeout` for a deadline. A completed pop is in the returned [`Popped`]; if that is dropped, its
@@ -285,6 +320,15 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     }
 
     /// Like [`Self::pop`], but blocks the thread.
+    ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|_| "port", value);
+    /// let queue = DeltaFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// assert_eq!(queue.pop_blocking()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue is closed and empty.
@@ -364,6 +408,17 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 
     /// Closes the queue: it rejects writes, its remaining deltas can still be popped, and all waiters wake. Returns
     /// whether it was open; closing again has no effect.
+    ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|_| "port", value);
+    /// let queue = DeltaFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// assert!(queue.close());
+    /// assert!(queue.add(port(81)?).is_err());
+    /// assert!(queue.try_pop()?.is_some()); // the rest can still be popped
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(&self) -> bool {
         self.shared.close()
     }

@@ -205,6 +205,24 @@ impl<T: Object> Reader<T> {
     ///
     /// Any number of tasks can wait; each is woken once, when its version has been reached.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_core::Keyed;
+    /// # use kinformer_store::*;
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// use kinformer_core::{PartId, ResourceVersion};
+    ///
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// let version = ResourceVersion::number(7);
+    /// let (reached, ()) = tokio::join!(pods.wait_for(PartId::ONLY, &version), async { pods.bookmark(7u64) });
+    /// reached?;
+    /// assert_eq!(pods.resource_versions().of(PartId::ONLY), &7u64.into());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Cancel safety
     /// Dropping the future removes its waiter, so the store holds nothing for it. A later call returns at once if the
     /// store still has the version: a list may have set it back since.

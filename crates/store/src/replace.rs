@@ -67,6 +67,20 @@ impl<T: Object> Indexer<T> {
     /// is published in O(1). Building takes about 25 bytes per object and 20 more per index, in addition to the list
     /// and the two states.
     ///
+    /// ```
+    /// # use kinformer_core::Keyed;
+    /// # use kinformer_store::*;
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// use kinformer_core::Replacement;
+    ///
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// let list = vec![pod("default/web-1", 1).into()];
+    /// assert!(pods.replace(Replacement::new(list, "7"))?.is_empty());
+    /// assert!(!pods.contains(("default", "web-0")) && pods.contains(("default", "web-1")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The stored and the new objects together need more than 2^32 - 2 slots. Nothing has changed.
     pub fn replace(&self, replacement: Replacement<T>) -> Result<PartialErrors, crate::Error> {

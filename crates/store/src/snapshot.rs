@@ -326,6 +326,20 @@ impl<T: Object> Snapshot<T> {
     /// Nodes that both states share are skipped: the cost is O(writes in between), plus one comparison of pointers for
     /// each 2,048 objects. It is O(objects) for states before and after the store released memory, which it does when
     /// most of its objects, or most values of an index, are gone, and for states of two different stores.
+    ///
+    /// ```
+    /// # use kinformer_core::Keyed;
+    /// # use kinformer_store::*;
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// let (before, _) = (pods.snapshot(), pods.add(pod("default/web-1", 1))?);
+    /// let after = pods.snapshot();
+    /// let changes: Vec<_> = after.changes_since(&before).collect();
+    /// assert_eq!(changes.len(), 1);
+    /// assert!(changes[0].old.is_none() && changes[0].new == Some(&pod("default/web-1", 1).into()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, T>> {
         let (old, new) = (&*earlier.roots, &*self.roots);
         differing_leaves(old, new).flat_map(move |leaf| {

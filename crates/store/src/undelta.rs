@@ -40,6 +40,22 @@ struct Calls {
 
 impl<T: Object> UndeltaStore<T> {
     /// Creates an empty store with this push function.
+    ///
+    /// ```
+    /// # use kinformer_core::Keyed;
+    /// # use kinformer_store::*;
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// let pushed = Arc::new(AtomicUsize::new(0));
+    /// let seen = pushed.clone();
+    /// let pods = UndeltaStore::new(move |all: Snapshot<_>| seen.store(all.len(), Relaxed));
+    /// pods.add(pod("default/web-0", 1).into())?;
+    /// pods.add(pod("default/web-1", 1).into())?;
+    /// assert_eq!(pushed.load(Relaxed), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(push: impl Fn(Snapshot<T>) + Send + Sync + 'static) -> Self {
         Self { store: Indexer::new(), push: Box::new(push), calls: Mutex::new(Calls::default()) }
     }

@@ -318,6 +318,17 @@ impl<T: Object> Indexer<T> {
     /// Removes an object. Removing an absent object is not an error. If the final state is known, the store's version
     /// advances to its version.
     ///
+    /// ```
+    /// # use kinformer_core::Keyed;
+    /// # use kinformer_store::*;
+    /// # let pod = |name: &str, value| Keyed::new(name.parse().unwrap(), value);
+    /// let pods = Indexer::new();
+    /// pods.add(pod("default/web-0", 1))?;
+    /// pods.delete(pod("default/web-0", 1))?;
+    /// assert!(pods.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The key is invalid, or an accessor panicked. Nothing has changed.
     pub fn delete(&self, tombstone: impl Into<Tombstone<Arc<T>>>) -> Result<PartialErrors, crate::Error> {
