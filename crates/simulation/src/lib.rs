@@ -1,7 +1,7 @@
 //! A cluster in a seed: runs the whole pipeline against a model API server in simulated time, and replays it exactly.
 //!
-//! [`run`] creates a world from a seed: a server with a history, a [`SharedInformerFactory`] whose client is a
-//! `tower::Service` of that server, handlers of all forms, and actors that write objects, break connections, and add and
+//! [`run`] creates a world from a seed: a model of kube-apiserver ([`server`]), a [`SharedInformerFactory`] whose client
+//! is a `tower::Service` of that server, handlers of all forms, and actors that write objects, break connections, and add and
 //! remove handlers. Everything that happens is a line of its [`Trace`]. Violations are lines of the actor `judge`.
 //!
 //! ```text
@@ -38,10 +38,10 @@
 //! [`SharedInformerFactory`]: kinformer::SharedInformerFactory
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
+mod api_server;
 mod judge;
 mod random;
 pub mod server;
-mod stub;
 mod trace;
 mod view;
 mod world;

@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use crate::api_server::ApiServer;
 use crate::judge::{HandlerView, Objects, Received, StoreView, difference};
 use crate::random::pick;
-use crate::stub::Server;
 use crate::trace::Recorder;
 
 /// A handler and its view of the objects.
@@ -23,7 +23,7 @@ type CheckedHandler = (Registration, Arc<Mutex<HandlerView>>);
 pub(crate) struct View<K> {
     informer: Arc<Informer<K>>,
     plural: Arc<str>,
-    server: Server,
+    server: ApiServer,
     pub(crate) recorder: Recorder,
     store: Arc<Mutex<StoreView>>,
     handlers: Arc<Mutex<Vec<CheckedHandler>>>,
@@ -43,7 +43,7 @@ impl<K> Clone for View<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + 'static> View<K> {
-    pub(crate) fn of(informer: Informer<K>, server: &Server, recorder: &Recorder) -> Self {
+    pub(crate) fn of(informer: Informer<K>, server: &ApiServer, recorder: &Recorder) -> Self {
         Self {
             informer: Arc::new(informer),
             plural: K::plural(&()).into(),
@@ -177,7 +177,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
 struct Witness {
     name: String,
     plural: Arc<str>,
-    server: Server,
+    server: ApiServer,
     recorder: Recorder,
     known: Arc<Mutex<HandlerView>>,
 }

@@ -11,8 +11,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use crate::api_server::ApiServer;
 use crate::random::pick;
-use crate::stub::Server;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
@@ -43,7 +43,7 @@ pub fn run(seed: u64) -> Trace {
 
 async fn live(seed: u64, recorder: &Recorder) {
     let mut rng = Rng::with_seed(seed);
-    let server = Server::new(rng.u64(..), recorder.clone());
+    let server = ApiServer::new(&mut rng, recorder);
     let tasks = Handle::current().metrics().num_alive_tasks();
     let (factory, queue) = factory(&mut rng, &server, recorder);
     let maps = View::of(factory.informer::<ConfigMap>(), &server, recorder);
@@ -71,6 +71,7 @@ async fn live(seed: u64, recorder: &Recorder) {
         }
     }
 
+    server.heal();
     recorder.note("world", "no more changes and faults");
     let deadline = Instant::now() + CONVERGES;
     for view in [maps.check_end(deadline).await, secrets.check_end(deadline).await] {
@@ -92,7 +93,7 @@ async fn live(seed: u64, recorder: &Recorder) {
     }
 }
 
-fn factory(rng: &mut Rng, server: &Server, recorder: &Recorder) -> (SharedInformerFactory, QueueKind) {
+fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInformerFactory, QueueKind) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
     let page = std::num::NonZeroU32::new(rng.u32(1..10));
     let watch = Duration::from_secs(rng.u64(5..200));
@@ -112,7 +113,7 @@ fn factory(rng: &mut Rng, server: &Server, recorder: &Recorder) -> (SharedInform
 }
 
 /// Writes objects.
-async fn writer(mut rng: Rng, server: Server, recorder: Recorder) {
+async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let mut burst = 0;
     for number in 0..rng.usize(20..160) {
         if burst == 0 {
@@ -134,29 +135,11 @@ async fn writer(mut rng: Rng, server: Server, recorder: Recorder) {
 }
 
 /// Injects faults.
-async fn faults(mut rng: Rng, server: Server, recorder: Recorder) {
+async fn faults(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let most = pick(&mut rng, [300, 3_000, 20_000]);
     for _ in 0..rng.usize(..16) {
         sleep(Duration::from_millis(rng.u64(..most))).await;
-        match rng.u8(..4) {
-            0 => {
-                recorder.note("faults", "breaks all watches");
-                server.break_watches();
-            }
-            1 => recorder.note("faults", format_args!("compacts at {}", server.compact())),
-            // The informers have to list again.
-            2 => {
-                server.break_watches();
-                sleep(Duration::from_millis(rng.u64(..2_000))).await;
-                recorder.note("faults", format_args!("broke all watches, compacts at {}", server.compact()));
-            }
-            _ => {
-                let statuses: Vec<u16> =
-                    (0..rng.usize(1..4)).map(|_| pick(&mut rng, [500, 503, 410, 429])).collect();
-                recorder.note("faults", format_args!("the next requests get {statuses:?}"));
-                server.fail_next(statuses);
-            }
-        }
+        recorder.note("faults", server.inject(&mut rng));
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use super::history::{History, Key};
 
@@ -12,7 +13,8 @@ use super::history::{History, Key};
 #[derive(Clone, Debug)]
 pub struct Cluster {
     history: Arc<Mutex<History>>,
-    changed: watch::Sender<()>,
+    /// Wakes in the order of the waits, unlike a `watch` channel.
+    changed: Arc<Notify>,
 }
 
 impl Default for Cluster {
@@ -24,7 +26,7 @@ impl Default for Cluster {
 impl Cluster {
     /// Creates a cluster without objects, at version 1.
     pub fn new() -> Self {
-        Self { history: Arc::default(), changed: watch::Sender::new(()) }
+        Self { history: Arc::default(), changed: Arc::default() }
     }
 
     /// Creates or replaces an object. The content is a JSON object, such as `{"data": {...}}` with or without
@@ -68,10 +70,11 @@ impl Cluster {
 
     /// Wakes all requests that wait for a change.
     pub(crate) fn notify(&self) {
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    /// Returns a future that completes at the next change after this call.
+    pub(crate) fn next_change(&self) -> OwnedNotified {
+        self.changed.clone().notified_owned()
     }
 }

@@ -109,10 +109,12 @@ impl Shared {
 
     /// Waits until a connection breaks.
     pub(crate) async fn broken(&self, connection: Connection) {
-        let mut changed = self.cluster.subscribe();
-        while self.connection() == connection {
-            // The sender is in the cluster.
-            let _ = changed.changed().await;
+        loop {
+            let changed = self.cluster.next_change();
+            if self.connection() != connection {
+                return;
+            }
+            changed.await;
         }
     }
 
@@ -120,7 +122,7 @@ impl Shared {
     pub(crate) async fn fresh(&self, version: u64) -> Result<(), Status> {
         let deadline = Instant::now() + BLOCK;
         loop {
-            let mut changed = self.cluster.subscribe();
+            let changed = self.cluster.next_change();
             let (position, next) =
                 self.with(|state, history| (state.cache.position(), state.cache.next_change(history)));
             if position >= version {
@@ -130,7 +132,7 @@ impl Shared {
                 return Err(Status::too_large(version, position));
             }
             let until = next.map_or(deadline, |next| next.min(deadline));
-            let _ = timeout_at(until, changed.changed()).await;
+            let _ = timeout_at(until, changed).await;
         }
     }
 }

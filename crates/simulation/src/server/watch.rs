@@ -90,7 +90,7 @@ impl Watch {
     /// Waits until there is something to send.
     pub(crate) async fn next(&mut self, shared: &Shared) -> Step {
         loop {
-            let mut changed = shared.cluster.subscribe();
+            let changed = shared.cluster.next_change();
             if shared.connection() != self.connection {
                 return Step::Broken;
             }
@@ -106,7 +106,7 @@ impl Watch {
             }
             let times = [Some(self.until), self.next_bookmark, next_change];
             let next = times.into_iter().flatten().min().unwrap_or(self.until);
-            let _ = timeout_at(next, changed.changed()).await;
+            let _ = timeout_at(next, changed).await;
         }
     }
 
