@@ -81,25 +81,16 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         let (form, panics) = (rng.u8(..3), rng.bool());
         let added = match form {
             0 => builder.for_each(move |event| {
-                witness.received(
-                    &event.key().to_string(),
-                    event.as_ref().map(|object| state_of(object.object())),
-                );
+                witness.received(event.as_ref().map(|object| object.object().clone()));
                 pass_time(Duration::from_millis(times.u64(..=run_time)));
                 panic_sometimes(&mut times, panics);
             }),
             1 => builder.inline().for_each(move |event| {
-                witness.received(
-                    &event.key().to_string(),
-                    event.as_ref().map(|object| state_of(object.object())),
-                );
+                witness.received(event.as_ref().map(|object| object.object().clone()));
                 panic_sometimes(&mut times, panics);
             }),
             _ => builder.for_each_async(move |event| {
-                witness.received(
-                    &event.key().to_string(),
-                    event.as_ref().map(|object| state_of(object.object())),
-                );
+                witness.received(event.as_ref().map(|object| object.object().clone()));
                 let (slept, mut later) = (sleep(Duration::from_millis(times.u64(..=run_time))), times.fork());
                 panic_sometimes(&mut times, panics);
                 async move {
@@ -183,8 +174,9 @@ struct Witness {
 }
 
 impl Witness {
-    fn received(&self, key: &str, event: Event<Value>) {
-        let (text, received) = match event {
+    fn received(&self, event: Event<Arc<PackedObject>>) {
+        let key = event.key().to_string();
+        let (text, received) = match event.map(|object| state_of(&object)) {
             Event::Added(Added { object, in_initial_list, revision, .. }) => {
                 let initial = if in_initial_list { ", initial" } else { "" };
                 (format!("+ {key} {} rev {revision}{initial}", describe(&object)), Received::Added(object))
@@ -201,7 +193,7 @@ impl Witness {
         };
         self.recorder.note(&self.name, text);
         let applied =
-            self.server.history(&self.plural, |history| self.known.lock().apply(history, key, received));
+            self.server.history(&self.plural, |history| self.known.lock().apply(history, &key, received));
         if let Err(problem) = applied {
             self.recorder.violation(format_args!("{}: {problem}", self.name));
         }
