@@ -1,4 +1,4 @@
-//! An informer of pods with a handler and a lister: the program in the README. It ends by itself.
+//! An informer of pods with a handler and a lister: the program in docs/informers.md. It ends by itself.
 //!
 //! `cargo run -p kinformer --example factory`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
