@@ -110,11 +110,12 @@ async fn get(
             }
             () = stop.requested() => Ok(false),
         };
-        let snapshot = informer.snapshot();
+        let snapshot = informer.snapshot().map_err(|error| Error::Runtime(std::io::Error::other(error)));
         informers.stop().await;
         if !synced? {
             return Ok(());
         }
+        let snapshot = snapshot?;
         let name = served.name();
         let print = print(args, wanted, &name, &snapshot, output);
         stop.unless(print).await.unwrap_or(Ok(()))?;

@@ -192,7 +192,7 @@ mod tests {
         indexes::add_to(&pods).expect("the names differ");
         factory.start().expect("a runtime");
         pods.wait_for_sync().await.expect("served");
-        let snapshot = pods.snapshot();
+        let snapshot = pods.snapshot().expect("started");
         let mut names = snapshot.index_names();
         names.sort();
         let mut known = indexes::NAMES;

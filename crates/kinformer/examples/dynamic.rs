@@ -40,14 +40,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    for map in maps.snapshot().list() {
+    for map in maps.snapshot()?.list() {
         println!("metadata of {}", map.name());
     }
 
     let hourly = server.create(tab("hourly", "0 * * * *"))?;
     let version = hourly["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     tabs.wait_for(("default", "hourly"), &version.into()).await?;
-    println!("{} cron tabs", tabs.len());
+    println!("{} cron tabs", tabs.snapshot()?.len());
 
     factory.shutdown().await?;
     server.shutdown().await;

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let version = written["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     pods.wait_for(("default", "web-0"), &version.into()).await?; // the store now includes this write
 
-    for pod in pods.lister().namespace("default").list(&"app in (web, api), !canary".parse()?) {
+    for pod in pods.lister().namespace("default").list(&"app in (web, api), !canary".parse()?)? {
         let node = pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()); // decoded when it is read
         println!("{} is on {node:?}", pod.key());
     }

@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!((decoded.name_any().as_str(), decoded.labels()), (stored.name(), created.labels()));
     assert_eq!(decoded.namespace().as_deref(), stored.namespace());
 
-    for map in maps.snapshot().iter() {
+    for map in maps.snapshot()?.iter() {
         println!("{} in {:?}", map.name(), map.decode()?.namespace());
     }
     printer.remove().await;

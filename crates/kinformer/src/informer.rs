@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use kinformer_core::{BoxError, KeyRef, PartOrKey, ResourceVersion};
-use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
+use kinformer_core::{BoxError, PartOrKey, ResourceVersion};
+use kinformer_kube::{DecodeAs, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
 use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
@@ -284,8 +284,7 @@ impl<K> Informer<K> {
         Lister::of(self.engine().objects())
     }
 
-    /// Returns a snapshot of the stored objects. The first read of an informer that was never started, here or by
-    /// [`Self::get`] or [`Self::len`], logs a warning, since its store is empty.
+    /// Returns a snapshot of the stored objects. O(1).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -298,57 +297,27 @@ impl<K> Informer<K> {
     /// # let pods = factory.core().v1().pods();
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
-    /// let before = pods.snapshot();
+    /// let before = pods.snapshot()?;
     /// let written = server.create(pod("web-1"))?;
     /// let version = written["metadata"]["resourceVersion"].as_str().ok_or("no version")?;
     /// pods.wait_for(("default", "web-1"), &version.into()).await?;
-    /// assert_eq!((before.len(), pods.snapshot().len()), (1, 2));
+    /// assert_eq!((before.len(), pods.snapshot()?.len()), (1, 2));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn snapshot(&self) -> Snapshot<K> {
-        let engine = self.read();
-        Snapshot::new(engine.snapshot(), engine.resource().clone())
-    }
-
-    /// The engine, for a read that has no error to return.
-    fn read(&self) -> &Arc<dyn Engine> {
-        let engine = self.engine();
-        engine.started().check_read(engine.name());
-        engine
-    }
-
-    /// Returns the object with this key. O(1). A [lister](Self::lister) returns an error that says why there is none.
     ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
-    /// # server.create(pod("web-0"))?;
-    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
-    /// # let pods = factory.core().v1().pods();
-    /// # factory.start()?;
-    /// # pods.wait_for_sync().await?;
-    /// assert!(pods.get(("default", "web-0")).is_some());
-    /// assert!(pods.get(("default", "web-1")).is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Packed<K>> {
-        self.read().get(key.into()).map(Packed::new)
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn snapshot(&self) -> Result<Snapshot<K>, Error> {
+        let engine = self.started()?;
+        Ok(Snapshot::new(engine.snapshot(), engine.resource().clone()))
     }
 
-    /// The number of stored objects. O(1); O(n) for whole objects of an informer that was first requested for
-    /// [metadata](SharedInformerFactory::metadata).
-    pub fn len(&self) -> usize {
-        self.read().len()
-    }
-
-    /// Whether the store is empty.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// The engine, for a read of its store.
+    fn started(&self) -> Result<&Arc<dyn Engine>, Error> {
+        let engine = self.engine();
+        engine.started().check(engine.resource())?;
+        Ok(engine)
     }
 
     /// Adds an index by the values that `function` returns for an object. May be called before and after the start.

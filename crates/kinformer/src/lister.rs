@@ -19,9 +19,8 @@ use crate::{Error, LabelSelector};
 /// Every call reads one consistent state and does not block the writer. Returned objects are shared and immutable, and
 /// in no particular order.
 ///
-/// The store of an informer that was never started is empty. Its reads return [`Error::NotStarted`], or log a warning
-/// once if they have no error to return ([`list`](Self::list), [`for_each`](Self::for_each)). An informer that has
-/// started and not synced yet has the objects received so far.
+/// The store of an informer that was never started is empty, so its reads return [`Error::NotStarted`]. An informer that
+/// has started and not synced yet has the objects received so far.
 ///
 /// Follows controller-runtime 0.25 (`ErrCacheNotStarted`) in this, and otherwise client-go 0.37 (`listers`).
 pub struct Lister<K> {
@@ -100,19 +99,29 @@ impl<K> Lister<K> {
     /// # let pods = factory.core().v1().pods();
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
-    /// let selected = |selector: &str| Ok::<_, kinformer::Error>(pods.lister().list(&selector.parse()?).len());
+    /// let selected = |selector: &str| Ok::<_, kinformer::Error>(pods.lister().list(&selector.parse()?)?.len());
     /// assert_eq!(selected("app in (web, api), !canary")?, 1);
     /// assert_eq!(selected("app=api")?, 0);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list(&self, selector: &LabelSelector) -> Vec<Packed<K>> {
-        typed(list(&self.objects, "", selector))
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn list(&self, selector: &LabelSelector) -> Result<Vec<Packed<K>>, Error> {
+        list(&self.objects, "", selector).map(typed)
     }
 
     /// Calls `visit` with a reference to each object that the selector matches, in one state of the store. O(n).
-    pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
-        for_each(&self.objects, "", selector, &mut |object| visit(PackedRef::new(object)));
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn for_each(
+        &self,
+        selector: &LabelSelector,
+        mut visit: impl FnMut(PackedRef<'_, K>),
+    ) -> Result<(), Error> {
+        for_each(&self.objects, "", selector, &mut |object| visit(PackedRef::new(object)))
     }
 
     /// Returns the objects that have this value in this index.
@@ -176,14 +185,24 @@ impl<K> NamespaceLister<K> {
     /// Returns all objects of the namespace that the selector matches.
     ///
     /// Prefer [`Self::for_each`], which borrows the objects and changes no reference counts.
-    pub fn list(&self, selector: &LabelSelector) -> Vec<Packed<K>> {
-        typed(list(&self.objects, &self.namespace, selector))
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn list(&self, selector: &LabelSelector) -> Result<Vec<Packed<K>>, Error> {
+        list(&self.objects, &self.namespace, selector).map(typed)
     }
 
     /// Calls `visit` with a reference to each object of the namespace that the selector matches, in one state of the
     /// store.
-    pub fn for_each(&self, selector: &LabelSelector, mut visit: impl FnMut(PackedRef<'_, K>)) {
-        for_each(&self.objects, &self.namespace, selector, &mut |object| visit(PackedRef::new(object)));
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn for_each(
+        &self,
+        selector: &LabelSelector,
+        mut visit: impl FnMut(PackedRef<'_, K>),
+    ) -> Result<(), Error> {
+        for_each(&self.objects, &self.namespace, selector, &mut |object| visit(PackedRef::new(object)))
     }
 }
 
@@ -195,36 +214,41 @@ fn typed<K>(objects: Vec<Object>) -> Vec<Packed<K>> {
 // The code below is not generic, so that it is compiled in this crate.
 
 fn get(objects: &Objects, key: KeyRef<'_>) -> Result<Object, Error> {
-    let not_found = || match objects.started.get() {
-        true => Error::NotFound { resource: objects.resource.clone(), key: key.to_string() },
-        false => Error::NotStarted { resource: objects.resource.clone() },
-    };
-    objects.store.get(key).ok_or_else(not_found)
+    let found = objects.store.get(key);
+    found.map_or_else(|| Err(not_found(objects, key)), Ok)
+}
+
+#[cold]
+fn not_found(objects: &Objects, key: KeyRef<'_>) -> Error {
+    let not_found = Error::NotFound { resource: objects.resource.clone(), key: key.to_string() };
+    objects.started.check(&objects.resource).err().unwrap_or(not_found)
 }
 
 fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, Error> {
     let mut found = Vec::new();
-    match objects.store.by_index(index, value, &mut |object| found.push(object.clone())) {
-        Ok(()) if found.is_empty() && !objects.started.get() => {
-            Err(Error::NotStarted { resource: objects.resource.clone() })
-        }
-        Ok(()) => Ok(found),
-        Err(error) => Err(Error::index(&objects.resource, error)),
-    }
+    let read = objects.store.by_index(index, value, &mut |object| found.push(object.clone()));
+    read.map_err(|error| Error::index(&objects.resource, error))?;
+    objects.started.check(&objects.resource)?;
+    Ok(found)
 }
 
-fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Vec<Object> {
+fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Result<Vec<Object>, Error> {
     if namespace.is_empty() && selector.is_everything() {
-        objects.started.check_read(&objects.resource);
-        return objects.store.list();
+        objects.started.check(&objects.resource)?;
+        return Ok(objects.store.list());
     }
     let mut selected = Vec::new();
-    for_each(objects, namespace, selector, &mut |object| selected.push(object.clone()));
-    selected
+    for_each(objects, namespace, selector, &mut |object| selected.push(object.clone()))?;
+    Ok(selected)
 }
 
-fn for_each(objects: &Objects, namespace: &str, selector: &LabelSelector, visit: &mut dyn FnMut(&Object)) {
-    objects.started.check_read(&objects.resource);
+fn for_each(
+    objects: &Objects,
+    namespace: &str,
+    selector: &LabelSelector,
+    visit: &mut dyn FnMut(&Object),
+) -> Result<(), Error> {
+    objects.started.check(&objects.resource)?;
     let everything = selector.is_everything();
     let mut each = |object: &Object| {
         // Skips reading the labels if there are no requirements.
@@ -233,16 +257,16 @@ fn for_each(objects: &Objects, namespace: &str, selector: &LabelSelector, visit:
         }
     };
     if namespace.is_empty() {
-        return objects.store.for_each(&mut each);
-    }
+        objects.store.for_each(&mut each);
     // A custom store may not have the index.
-    if objects.store.by_index(NAMESPACE_INDEX, namespace, &mut each).is_err() {
+    } else if objects.store.by_index(NAMESPACE_INDEX, namespace, &mut each).is_err() {
         objects.store.for_each(&mut |object| {
             if object.namespace() == Some(namespace) {
                 each(object);
             }
         });
     }
+    Ok(())
 }
 
 impl<K> Clone for Lister<K> {

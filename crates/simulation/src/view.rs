@@ -114,7 +114,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
 
     /// Returns the objects of the store with the version of each part.
     fn stored(&self) -> (Vec<(String, Option<u64>)>, Objects) {
-        let snapshot = self.informer.snapshot();
+        // Empty before the start.
+        let Ok(snapshot) = self.informer.snapshot() else { return Default::default() };
         let parts = self.informer.parts().iter().map(|part| {
             let version = snapshot.resource_versions().of(part.id()).to_string().parse().ok();
             let prefix = if part.name().is_empty() { String::new() } else { format!("{}/", part.name()) };

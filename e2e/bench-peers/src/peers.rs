@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Informer, KeyRef, SharedInformerFactory};
+use kinformer::{Informer, SharedInformerFactory};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use kube_runtime::reflector::ObjectRef;
@@ -44,8 +44,8 @@ async fn measured(factory: &SharedInformerFactory, pods: &Informer<Pod>) -> Resu
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     handler.synced().await?;
-    answer(pods.len(), &delivered, |key| {
-        Some(pods.get(KeyRef::parse(key).ok()?)?.resource_version().to_string())
+    answer(pods.snapshot()?.len(), &delivered, |key| {
+        Some(pods.lister().get(key).ok()?.resource_version().to_string())
     })
 }
 

@@ -84,11 +84,11 @@ impl<K: Kind> Informer<K> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.0.snapshot().unwrap().len()
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        self.0.snapshot().resource_versions().lowest().clone()
+        self.0.snapshot().unwrap().resource_versions().lowest().clone()
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -104,12 +104,12 @@ impl<K: Kind> Informer<K> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<KubeObject<K>>> {
-        self.0.get(KeyRef::parse(key).unwrap()).map(|object| typed(&object))
+        self.0.lister().get(key).ok().map(|object| typed(&object))
     }
 
     /// Everything in the store.
     pub(crate) fn objects(&self) -> Vec<Arc<KubeObject<K>>> {
-        self.0.snapshot().list().iter().map(typed).collect()
+        self.0.snapshot().unwrap().list().iter().map(typed).collect()
     }
 
     /// Adds a handler.

@@ -133,8 +133,12 @@ impl Informers {
     }
 
     /// Returns the number of objects in the stores.
-    pub(crate) fn objects(&self) -> usize {
-        self.pods.snapshot().len() + self.nodes.snapshot().len() + self.deployments.snapshot().len()
+    ///
+    /// # Errors
+    /// Practically none: the informers have started.
+    pub(crate) fn objects(&self) -> Result<usize, Error> {
+        let (pods, nodes) = (self.pods.snapshot().map_err(mistake)?, self.nodes.snapshot().map_err(mistake)?);
+        Ok(pods.len() + nodes.len() + self.deployments.snapshot().map_err(mistake)?.len())
     }
 
     /// Returns the current figures.
@@ -153,10 +157,11 @@ impl Informers {
     /// Formats the contents of the stores as tables.
     ///
     /// # Errors
-    /// Practically none: the indexes exist.
+    /// Practically none: the informers have started and the indexes exist.
     pub(crate) fn tables(&self) -> Result<Vec<Line>, Error> {
-        let deployments = self.deployments.snapshot();
-        view::tables(&self.pods.snapshot(), &self.nodes.snapshot(), &deployments).map_err(mistake)
+        let (pods, nodes) = (self.pods.snapshot().map_err(mistake)?, self.nodes.snapshot().map_err(mistake)?);
+        let deployments = self.deployments.snapshot().map_err(mistake)?;
+        view::tables(&pods, &nodes, &deployments).map_err(mistake)
     }
 
     /// Stops all informers, and waits until their tasks have ended.

@@ -67,14 +67,14 @@ async fn show(
             synced = informers.synced(), if syncing => {
                 synced?;
                 summary.to_sync = Some(began.elapsed());
-                summary.initial = informers.objects();
+                summary.initial = informers.objects()?;
                 let _ = screen.line(Line::new(format_args!("{}", summary.synced()))).await;
             }
             _ = ticks.tick() => {
                 if syncing {
                     screen.syncing(informers.delivered(), expected);
                 } else {
-                    summary.now(began, &informers, embedded);
+                    summary.now(began, &informers, embedded)?;
                     let mut lines = vec![Line::default()];
                     lines.extend(informers.tables()?);
                     lines.extend([Line::default(), Line::new(format_args!("{}", summary.status()))]);
@@ -83,7 +83,7 @@ async fn show(
             }
         }
     }
-    summary.now(began, &informers, embedded);
+    summary.now(began, &informers, embedded)?;
     informers.stop().await;
     Ok(summary)
 }

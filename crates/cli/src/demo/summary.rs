@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::informers::{Figures, Informers};
 use super::lag::Lag;
 use crate::embedded::Embedded;
+use crate::exit::Error;
 use crate::lines::format_duration;
 use crate::usage::Usage;
 
@@ -25,12 +26,21 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Reads all current figures.
-    pub(crate) fn now(&mut self, began: Instant, informers: &Informers, embedded: &Embedded) {
+    ///
+    /// # Errors
+    /// As [`Informers::objects`].
+    pub(crate) fn now(
+        &mut self,
+        began: Instant,
+        informers: &Informers,
+        embedded: &Embedded,
+    ) -> Result<(), Error> {
         self.took = began.elapsed();
-        self.objects = informers.objects();
+        self.objects = informers.objects()?;
         self.figures = informers.figures();
         self.lag = embedded.lag_recorder().lag();
         self.usage = Usage::now();
+        Ok(())
     }
 
     /// The line for the end of the initial sync.

@@ -87,7 +87,9 @@ mod tests {
         deployments.decode_on_arrival();
         factory.start().expect("a runtime");
         factory.wait_for_cache_sync().await.into_result().expect("served");
-        let lines = tables(&pods.snapshot(), &nodes.snapshot(), &deployments.snapshot()).expect("indexed");
+        let (nodes, deployments) =
+            (nodes.snapshot().expect("started"), deployments.snapshot().expect("started"));
+        let lines = tables(&pods.snapshot().expect("started"), &nodes, &deployments).expect("indexed");
         let text = lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n");
         assert_eq!(text.lines().count(), 7, "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -95,8 +97,11 @@ mod tests {
         let on_nodes: usize = (1..=5).map(|row| rows[row][2].parse::<usize>().expect("a number")).sum();
         assert_eq!(on_nodes, 60, "{text}");
 
-        let bare = SharedInformerFactory::new(client).core().v1().pods();
-        assert!(tables(&bare.snapshot(), &nodes.snapshot(), &deployments.snapshot()).is_err());
+        let without_indexes = SharedInformerFactory::new(client);
+        let pods = without_indexes.core().v1().pods();
+        without_indexes.start().expect("a runtime");
+        assert!(tables(&pods.snapshot().expect("started"), &nodes, &deployments).is_err());
+        without_indexes.shutdown().await.expect("in time");
         factory.shutdown().await.expect("in time");
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, PartOrKey, ResourceVersion};
+use kinformer_core::{PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_processor::{HandlerBuilder, Registration};
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
@@ -117,20 +117,12 @@ impl Engine for KubeEngine {
         self.informer.add_indexers([(name, IndexFunction::fallible(index))])
     }
 
-    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
-        self.informer.get(key)
-    }
-
     fn objects(&self) -> Objects {
         Objects::new(self.informer.store(), self.resource.clone(), self.started.clone())
     }
 
     fn started(&self) -> &Started {
         &self.started
-    }
-
-    fn len(&self) -> usize {
-        self.informer.store().len()
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Object)) {

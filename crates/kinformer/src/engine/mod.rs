@@ -17,7 +17,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, PartOrKey, ResourceVersion};
+use kinformer_core::{PartOrKey, ResourceVersion};
 use kinformer_kube::DecodeAs;
 use kinformer_processor::Registration;
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase, SharedIndexInformer};
@@ -60,10 +60,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error>;
-    fn get(&self, key: KeyRef<'_>) -> Option<Object>;
     fn objects(&self) -> Objects;
     fn started(&self) -> &Started;
-    fn len(&self) -> usize;
     fn for_each(&self, visit: &mut dyn FnMut(&Object));
     fn snapshot(&self) -> Arc<dyn State>;
     fn has_synced(&self) -> bool;

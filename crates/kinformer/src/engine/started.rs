@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use crate::Error;
+
 /// How long a wait for an informer that is not started lasts until it is logged.
 const NOTICE: Duration = Duration::from_secs(10);
 
@@ -18,7 +20,6 @@ pub(crate) struct Started {
     begun: AtomicBool,
     /// Whether it has run or has been ended. Never unset.
     ran: AtomicBool,
-    logged: AtomicBool,
 }
 
 impl Started {
@@ -40,22 +41,13 @@ impl Started {
         self.begun.load(Ordering::Acquire) || self.ran.load(Ordering::Acquire)
     }
 
-    /// Logs the first read of an informer that was not started, for reads that cannot return an error.
+    /// Checks that the informer was started, before a read of its store.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if it was not.
     #[inline]
-    pub(crate) fn check_read(&self, informer: &str) {
-        if !self.get() {
-            self.log_read(informer);
-        }
-    }
-
-    #[cold]
-    fn log_read(&self, informer: &str) {
-        if !self.logged.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                informer,
-                "reading an informer that was never started: its store is empty; call start()"
-            );
-        }
+    pub(crate) fn check(&self, resource: &Arc<str>) -> Result<(), Error> {
+        if self.get() { Ok(()) } else { Err(Error::NotStarted { resource: resource.clone() }) }
     }
 
     /// Waits, and logs once if the informer is not started after 10 s. That is not an error: it may be started later.

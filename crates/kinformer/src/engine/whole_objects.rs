@@ -100,22 +100,12 @@ impl Engine for WholeObjects {
         self.engine.add_index(name, index_whole)
     }
 
-    fn get(&self, key: KeyRef<'_>) -> Option<Object> {
-        self.engine.get(key).filter(is_whole)
-    }
-
     fn objects(&self) -> Objects {
         self.engine.objects().map(|store| Arc::new(OnlyWhole(store)))
     }
 
     fn started(&self) -> &Started {
         self.engine.started()
-    }
-
-    fn len(&self) -> usize {
-        let mut objects = 0;
-        self.for_each(&mut |_| objects += 1);
-        objects
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&Object)) {

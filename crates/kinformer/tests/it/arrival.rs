@@ -28,7 +28,7 @@ async fn transform_result_is_decoded() {
     let created = server.create(config_map("default", "b", "2")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
     for name in ["a", "b"] {
-        let map = maps.get(("default", name)).unwrap();
+        let map = maps.lister().get(("default", name)).unwrap();
         assert!(map.is_decoded(), "{name}");
         assert_eq!(map.decode().unwrap().data, None, "{name}");
     }
@@ -47,7 +47,7 @@ async fn last_decode_option_is_used() {
         let factory = builder(&server).decode::<ConfigMap>(first).decode::<ConfigMap>(last).build();
         let maps = factory.core().v1().config_maps();
         synced(&factory).await;
-        assert_eq!(maps.get(("default", "a")).unwrap().is_decoded(), decoded, "{first:?} {last:?}");
+        assert_eq!(maps.lister().get(("default", "a")).unwrap().is_decoded(), decoded, "{first:?} {last:?}");
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;
@@ -108,12 +108,12 @@ async fn panicking_decoder_is_reported_without_loss() {
     let maps = factory.core().v1().config_maps().cast::<Panicking>();
     maps.decode_on_arrival();
     synced(&factory).await;
-    assert_eq!((maps.len(), maps.undecoded()), (3, 1));
+    assert_eq!((maps.snapshot().unwrap().len(), maps.undecoded()), (3, 1));
     let created = server.create(config_map("default", "d", "panic")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
-    assert_eq!((maps.len(), maps.undecoded()), (4, 2));
-    assert!(maps.get(("default", "c")).unwrap().is_decoded());
-    let as_another_type = maps.cast::<ConfigMap>().get(("default", "d")).unwrap();
+    assert_eq!((maps.snapshot().unwrap().len(), maps.undecoded()), (4, 2));
+    assert!(maps.lister().get(("default", "c")).unwrap().is_decoded());
+    let as_another_type = maps.cast::<ConfigMap>().lister().get(("default", "d")).unwrap();
     assert!(as_another_type.decode().is_ok());
     let reported = reported.lock().clone();
     assert_eq!(reported.len(), 2, "{reported:?}");
@@ -203,12 +203,12 @@ async fn other_types_read_objects_decoded_on_arrival() {
     // The first type counts.
     maps.decode_on_arrival();
     synced(&factory).await;
-    let map = maps.get(("default", "a")).unwrap();
+    let map = maps.lister().get(("default", "a")).unwrap();
     let (one, other) = (map.decode().unwrap(), map.decode().unwrap());
     assert_eq!(one.data.as_ref().unwrap()["key"], "1");
     // The value is shared while it is held, as with decoding on read.
     assert!(std::ptr::eq(&raw const *one, &raw const *other));
-    let metadata = maps.metadata().get(("default", "a")).unwrap();
+    let metadata = maps.metadata().lister().get(("default", "a")).unwrap();
     assert_eq!(metadata.decode().unwrap().metadata.name.as_deref(), Some("a"));
     factory.shutdown().await.unwrap();
     server.shutdown().await;

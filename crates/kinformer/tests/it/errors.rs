@@ -5,11 +5,10 @@ use std::error::Error;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{
     ClientError, HandlerError, Informer, InformerError, LabelSelector, Lister, ObjectKey, Packed,
-    PackedObject, Registration, StoreError, kube_client,
+    PackedObject, Registration, SharedInformerFactory, StoreError, kube_client,
 };
 use kinformer_store::Indexer;
-
-use crate::common::{factory, server};
+use kinformer_testing::scripted_http::{Answer, in_process_client};
 
 /// What Rust prints of an error that `main` returns.
 fn printed(error: impl Into<Box<dyn Error>>) -> String {
@@ -48,30 +47,34 @@ async fn methods_of_an_informer_return_one_error() {
     async fn used(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {
         pods.index_by_field("node", &["spec", "nodeName"])?;
         let handler: Registration = pods.for_each(|_| {})?;
-        pods.lister().get("a/b").map(drop).or_else(|_| pods.snapshot().by_index("node", "a").map(drop))?;
+        pods.lister().get("a/b").map(drop).or_else(|_| pods.snapshot()?.by_index("node", "a").map(drop))?;
         handler.synced_until(tokio::time::Instant::now()).await?;
         Ok(())
     }
-    let server = server().await;
-    let factory = factory(&server);
+    // Handlers wait for a list that never arrives.
+    let (client, _requests) = in_process_client(|_| Answer::never());
+    let factory = SharedInformerFactory::new(client);
     let pods = factory.informer::<Pod>();
+    factory.start().unwrap();
     assert!(matches!(
         used(&pods).await.unwrap_err(),
         kinformer::Error::Informer(InformerError::Handler(HandlerError::DeadlineExceeded { .. }))
     ));
     let again = used(&pods).await.unwrap_err();
     assert!(matches!(again, kinformer::Error::Informer(InformerError::Indexers { .. })), "{again}");
-    let unknown = pods.snapshot().index_len("app", "a").unwrap_err();
+    let unknown = pods.snapshot().unwrap().index_len("app", "a").unwrap_err();
     assert!(
         matches!(&unknown, kinformer::Error::Index { resource, source }
             if &**resource == "pods" && matches!(**source, StoreError::UnknownIndex { .. })),
         "{unknown}"
     );
     let text = unknown.to_string();
-    assert_eq!(text, factory.informer::<Pod>().snapshot().index_values("app").unwrap_err().to_string());
+    assert_eq!(
+        text,
+        factory.informer::<Pod>().snapshot().unwrap().index_values("app").unwrap_err().to_string()
+    );
     // The reader of a custom informer has the error of the store.
     let unknown = Indexer::<PackedObject>::new().reader().by_index("app", "a").unwrap_err();
     assert!(matches!(unknown.into(), kinformer::Error::Informer(InformerError::Store(_))));
     factory.shutdown().await.unwrap();
-    server.shutdown().await;
 }

@@ -51,7 +51,14 @@ async fn one_informer_for_each_resource_in(decode: Decode) {
     let handler = nodes.handler().for_each(|_| {}).unwrap();
     assert!(!maps.remove_handler(&handler).await, "another kind, another informer");
 
-    assert_eq!([maps.len(), metadata.len(), dynamic.len()], [1, 1, 1]);
+    assert_eq!(
+        [
+            maps.snapshot().unwrap().len(),
+            metadata.snapshot().unwrap().len(),
+            dynamic.snapshot().unwrap().len()
+        ],
+        [1, 1, 1]
+    );
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     watches(&server, 0).await;
@@ -152,10 +159,10 @@ async fn options_apply_to_every_informer() {
 
     assert_eq!((maps.name(), maps.resource()), ("mine/configmaps", "configmaps".to_owned()));
     assert_eq!(nodes.resource(), "nodes");
-    assert_eq!(maps.len(), 2, "only the namespace");
-    assert_eq!(nodes.len(), 1, "nodes are in no namespace");
+    assert_eq!(maps.snapshot().unwrap().len(), 2, "only the namespace");
+    assert_eq!(nodes.snapshot().unwrap().len(), 1, "nodes are in no namespace");
     assert!(
-        maps.snapshot().iter().all(|map| map.decode().unwrap().data.is_none()),
+        maps.snapshot().unwrap().iter().all(|map| map.decode().unwrap().data.is_none()),
         "the store has the transformed objects"
     );
     assert_eq!(*delivered.lock(), [None, None], "handlers receive the transformed objects");
@@ -167,7 +174,7 @@ async fn options_apply_to_every_informer() {
         builder(&server).tweak_list_options(|params| params.set("labelSelector", "value=1")).build();
     let maps = selecting.informer::<ConfigMap>();
     synced(&selecting).await;
-    let mut keys: Vec<_> = maps.snapshot().keys().iter().map(ToString::to_string).collect();
+    let mut keys: Vec<_> = maps.snapshot().unwrap().keys().iter().map(ToString::to_string).collect();
     keys.sort();
     assert_eq!(keys, ["default/a", "kube-public/c"]);
     selecting.shutdown().await.unwrap();
@@ -344,10 +351,10 @@ async fn custom_resources_are_discovered() {
     let metadata = tabs.metadata();
     synced(&factory).await;
     assert_eq!(
-        informer.get(("default", "nightly")).unwrap().decode().unwrap().data["spec"]["cron"],
+        informer.lister().get(("default", "nightly")).unwrap().decode().unwrap().data["spec"]["cron"],
         "0 0 * * *"
     );
-    let nightly = metadata.get(("default", "nightly")).unwrap();
+    let nightly = metadata.lister().get(("default", "nightly")).unwrap();
     assert_eq!(nightly.decode().unwrap().metadata.name.as_deref(), Some("nightly"));
 
     let unknown = GroupVersionResource::gvr("stable.example.com", "v1", "tabs");
@@ -389,12 +396,12 @@ async fn packed_objects_are_decoded_when_read() {
     packed.wait_for_until(("kube-public", "b"), &version(&written), soon()).await.unwrap();
     tokio::time::timeout_at(soon(), delivered.wait_for(|delivered| *delivered == 2)).await.unwrap().unwrap();
 
-    let now = packed.snapshot();
+    let now = packed.snapshot().unwrap();
     let two = now.by_index("value", "2").unwrap();
     assert_eq!(two.len(), 1);
     assert_eq!((two[0].key().to_string(), two[0].label("value")), ("kube-public/b".into(), Some("2")));
     assert_eq!(two[0].decode().unwrap().data.as_ref().unwrap()["key"], "2");
-    assert_eq!(packed.snapshot().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
+    assert_eq!(packed.snapshot().unwrap().by_index(NAMESPACE_INDEX, "default").unwrap().len(), 1);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -417,10 +424,10 @@ async fn lister_reads_the_stored_objects_in(decode: Decode) {
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&written), soon()).await.unwrap();
 
-    assert_eq!(lister.list(&LabelSelector::everything()).len(), 2);
+    assert_eq!(lister.list(&LabelSelector::everything()).unwrap().len(), 2);
     let two: LabelSelector = "value in (2, 3)".parse().unwrap();
-    assert_eq!(lister.list(&two).len(), 1);
-    assert_eq!(lister.namespace("default").list(&two).len(), 0);
+    assert_eq!(lister.list(&two).unwrap().len(), 1);
+    assert_eq!(lister.namespace("default").list(&two).unwrap().len(), 0);
     assert!(lister.namespace("kube-public").get("b").is_ok());
     let error = lister.get("kube-public/c").unwrap_err();
     assert_eq!(error.to_string(), "configmaps \"kube-public/c\" not found");

@@ -47,7 +47,7 @@ async fn reads(decode: Decode) {
     received.lock().sort();
     assert_eq!(received.lock()[..], ["1", "2", "2"]);
     let with = |value: &str| {
-        let now = maps.snapshot();
+        let now = maps.snapshot().unwrap();
         let objects = now.ordered().into_iter();
         let with = objects.filter(|map| map.decode().unwrap().data.as_ref().unwrap()["key"] == value);
         with.map(|map| map.key().to_string()).collect::<Vec<_>>()
@@ -56,7 +56,7 @@ async fn reads(decode: Decode) {
     let changed = server.update(config_map("default", "b", "3")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
     assert_eq!(with("2"), ["default/c"]);
-    assert!(maps.get(("default", "a")).unwrap().is_decoded());
+    assert!(maps.lister().get(("default", "a")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -94,7 +94,7 @@ async fn dropped_field_is_in_no_view() {
         .build();
     let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
-    let packed = maps.get(("default", "a")).unwrap();
+    let packed = maps.lister().get(("default", "a")).unwrap();
     let typed = packed.decode().unwrap();
     assert_eq!((&typed.metadata.annotations, packed.label("value")), (&None, Some("1")));
     assert!(typed.data.as_ref().is_none_or(|data| data.is_empty()));
@@ -119,7 +119,7 @@ async fn discovered_resource_is_indexed_by_field() {
     maps.index_by_field("key", &["data", "key"]).unwrap();
     synced(&factory).await;
     assert_eq!(maps.name(), "configmaps");
-    let now = maps.snapshot();
+    let now = maps.snapshot().unwrap();
     let found = now.by_index("key", "1").unwrap();
     let decoded = found[0].decode().unwrap();
     assert_eq!(decoded.data["data"]["key"], "1");
@@ -200,7 +200,7 @@ async fn index_by_field_decodes_nothing_else() {
         synced(&factory).await;
         // Stored objects are indexed as well.
         pods.index_by_field("priority", &["spec", "priority"]).unwrap();
-        let store = pods.snapshot();
+        let store = pods.snapshot().unwrap();
         assert_eq!(store.get(("default", "p0")).unwrap().encoding(), encoding);
         assert_eq!(store.index_values("node").unwrap().len(), 10);
         assert_eq!(store.index_len("node", "node-3").unwrap(), 100);
@@ -208,9 +208,9 @@ async fn index_by_field_decodes_nothing_else() {
         assert_eq!(store.index_len("priority", "7").unwrap(), 1001);
         let bound = server.create(pod("late", Some("node-3"))).unwrap();
         pods.wait_for_until(PartId::ONLY, &version(&bound), soon()).await.unwrap();
-        assert_eq!(pods.snapshot().by_index("node", "node-3").unwrap().len(), 101);
+        assert_eq!(pods.snapshot().unwrap().by_index("node", "node-3").unwrap().len(), 101);
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "no pod was read");
-        let one = pods.get(("default", "p0")).unwrap();
+        let one = pods.lister().get(("default", "p0")).unwrap();
         assert_eq!(one.decode().unwrap().0.spec.as_ref().unwrap().node_name.as_deref(), Some("node-0"));
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before + 1);
         factory.shutdown().await.unwrap();
@@ -281,7 +281,7 @@ async fn field_index_is_the_same_in_both_encodings() {
             revisions.index_by_field(name, path).unwrap();
         }
         synced(&factory).await;
-        let store = revisions.snapshot();
+        let store = revisions.snapshot().unwrap();
         let one = store.get(("default", "r1")).unwrap();
         assert_eq!(one.encoding(), encoding);
         assert_eq!(
@@ -313,14 +313,14 @@ async fn field_without_a_value_is_reported() {
     for (name, path) in indexers {
         maps.index_by_field(name, path).unwrap();
     }
-    let store = maps.snapshot();
+    let store = maps.snapshot().unwrap();
     assert_eq!(store.index_len("odd", "\u{e4}\"y").unwrap(), 1);
     assert_eq!(store.index_values("none").unwrap().len(), 0);
     assert_eq!(store.index_values("deep").unwrap().len(), 0);
 
     // An object without a value is stored, and is in no value of the index.
     maps.index_by_field("labels", &["metadata", "labels"]).unwrap();
-    let store = maps.snapshot();
+    let store = maps.snapshot().unwrap();
     assert_eq!((store.len(), store.index_values("labels").unwrap().len()), (1, 0));
     factory.shutdown().await.unwrap();
     server.shutdown().await;

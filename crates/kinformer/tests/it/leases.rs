@@ -18,7 +18,7 @@ async fn informer_stops_with_its_last_lease() {
     let third = second.clone();
     synced(&factory).await;
     watches(&server, 1).await;
-    let object = Arc::downgrade(first.get(("default", "a")).unwrap().object());
+    let object = Arc::downgrade(first.lister().get(("default", "a")).unwrap().object());
     // A registration is not a holder.
     let handler = first.handler().for_each(|_| {}).unwrap();
     handler.synced_until(soon()).await.unwrap();
@@ -35,7 +35,7 @@ async fn informer_stops_with_its_last_lease() {
     let again = maps.lease();
     assert_eq!(again.phase(), Phase::NotStarted);
     synced(&factory).await;
-    assert_eq!(again.len(), 1);
+    assert_eq!(again.snapshot().unwrap().len(), 1);
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -92,7 +92,7 @@ async fn used_view_stays_with_its_removed_informer() {
     synced(&factory).await;
     assert!(!used.remove().await);
     drop(used.lease());
-    assert_eq!((new.phase(), new.len()), (Phase::Running, 1));
+    assert_eq!((new.phase(), new.snapshot().unwrap().len()), (Phase::Running, 1));
     assert!(used.is_stopped());
     watches(&server, 1).await;
     assert!(tokio::time::timeout_at(soon(), new.remove()).await.unwrap());

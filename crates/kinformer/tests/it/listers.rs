@@ -55,19 +55,19 @@ fn objects_are_listed_by_label_and_namespace() {
     for indexed in [true, false] {
         let pods = Lister::<Pod>::new(store(indexed, sample()).reader());
         let everything = LabelSelector::everything();
-        assert_eq!(keys(&pods.list(&everything)), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
-        assert_eq!(keys(&pods.list(&selector("app=web"))), set(&["a/web-0", "b/web-0", "node"]));
-        assert_eq!(keys(&pods.list(&selector("app=web,!canary"))), set(&["a/web-0", "node"]));
-        assert!(pods.list(&LabelSelector::nothing()).is_empty());
+        assert_eq!(keys(&pods.list(&everything).unwrap()), set(&["a/db-0", "a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web")).unwrap()), set(&["a/web-0", "b/web-0", "node"]));
+        assert_eq!(keys(&pods.list(&selector("app=web,!canary")).unwrap()), set(&["a/web-0", "node"]));
+        assert!(pods.list(&LabelSelector::nothing()).unwrap().is_empty());
 
         let a = pods.namespace("a");
-        assert_eq!(keys(&a.list(&everything)), set(&["a/db-0", "a/web-0"]));
-        assert_eq!(keys(&a.list(&selector("app!=web"))), set(&["a/db-0"]));
-        assert!(pods.namespace("c").list(&everything).is_empty());
-        assert_eq!(pods.namespace("").list(&everything).len(), 4, "no namespace is all of them");
-        assert_eq!(pods.namespace("").list(&selector("app=web")).len(), 3);
+        assert_eq!(keys(&a.list(&everything).unwrap()), set(&["a/db-0", "a/web-0"]));
+        assert_eq!(keys(&a.list(&selector("app!=web")).unwrap()), set(&["a/db-0"]));
+        assert!(pods.namespace("c").list(&everything).unwrap().is_empty());
+        assert_eq!(pods.namespace("").list(&everything).unwrap().len(), 4, "no namespace is all of them");
+        assert_eq!(pods.namespace("").list(&selector("app=web")).unwrap().len(), 3);
         let mut visited = 0;
-        pods.namespace("").for_each(&everything, |_| visited += 1);
+        pods.namespace("").for_each(&everything, |_| visited += 1).unwrap();
         assert_eq!(visited, 4);
     }
 }
@@ -135,7 +135,7 @@ fn look_ups_below_listers_take_parts() {
 fn lister_shares_and_follows_the_store() {
     let store = store(true, sample());
     let pods = Lister::<Pod>::new(store.reader());
-    let all = pods.list(&selector("app=db"));
+    let all = pods.list(&selector("app=db")).unwrap();
     assert!(Arc::ptr_eq(all[0].object(), &store.get(("a", "db-0")).unwrap()), "nothing is copied");
     assert!(all[0].ptr_eq(&pods.namespace("a").get("db-0").unwrap()));
 
@@ -146,9 +146,10 @@ fn lister_shares_and_follows_the_store() {
         store.delete_by_key(("a", "web-0"));
         store.delete_by_key(("b", "web-0"));
         store.delete_by_key(KeyRef::named("node"));
-    });
+    })
+    .unwrap();
     assert_eq!(keys(&seen), set(&["a/web-0", "b/web-0", "node"]));
-    assert_eq!(keys(&pods.list(&LabelSelector::everything())), set(&["a/db-0"]));
+    assert_eq!(keys(&pods.list(&LabelSelector::everything()).unwrap()), set(&["a/db-0"]));
 }
 
 proptest! {
@@ -167,16 +168,16 @@ proptest! {
                 objects.iter().map(|(ns, name, app)| pod(&format!("{ns}/{name}"), &[("app", app)])).collect();
             let pods = Lister::<Pod>::new(store(indexed, all).reader());
             let expected = |namespace: Option<&str>| -> BTreeSet<String> {
-                let all = pods.list(&LabelSelector::everything());
+                let all = pods.list(&LabelSelector::everything()).unwrap();
                 let all = all.iter().filter(|pod| namespace.is_none_or(|ns| pod.namespace() == Some(ns)));
                 let chosen = all.filter(|pod| (pod.label("app") == Some(&value)) != negated);
                 chosen.map(|pod| pod.key().to_string()).collect()
             };
-            prop_assert_eq!(keys(&pods.list(&selector)), expected(None));
+            prop_assert_eq!(keys(&pods.list(&selector).unwrap()), expected(None));
             let there = pods.namespace(namespace.as_str());
-            prop_assert_eq!(keys(&there.list(&selector)), expected(Some(&namespace)));
+            prop_assert_eq!(keys(&there.list(&selector).unwrap()), expected(Some(&namespace)));
             let mut visited = Vec::new();
-            there.for_each(&selector, |pod| visited.push(pod.into_owned()));
+            there.for_each(&selector, |pod| visited.push(pod.into_owned())).unwrap();
             prop_assert_eq!(visited.len(), expected(Some(&namespace)).len());
         }
     }

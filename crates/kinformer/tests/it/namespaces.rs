@@ -30,7 +30,7 @@ fn two(server: &ApiServer) -> SharedInformerFactory {
 }
 
 fn keys(informer: &kinformer::Informer<ConfigMap>) -> Vec<String> {
-    informer.snapshot().ordered().iter().map(|map| map.key().to_string()).collect()
+    informer.snapshot().unwrap().ordered().iter().map(|map| map.key().to_string()).collect()
 }
 
 fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
@@ -62,7 +62,7 @@ async fn namespaces_are_parts_of_one_informer() {
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
     assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
-    assert_eq!((nodes.len(), nodes.parts().len()), (1, 1), "nodes are in no namespace");
+    assert_eq!((nodes.snapshot().unwrap().len(), nodes.parts().len()), (1, 1), "nodes are in no namespace");
     let names: Vec<_> = maps.parts().iter().map(|part| (part.id().number(), part.name())).collect();
     assert_eq!(names, [(0, "team-a"), (1, "team-b")]);
     assert!(maps.parts().iter().all(|part| part.reflector().is_synced()));
@@ -71,8 +71,8 @@ async fn namespaces_are_parts_of_one_informer() {
 
     let changed = server.update(config_map("team-b", "map", "2")).unwrap();
     maps.wait_for_until(("team-b", "map"), &version(&changed), soon()).await.unwrap();
-    assert_eq!(maps.snapshot().resource_versions().of(PartId::new(1)), &version(&changed));
-    let lower = maps.snapshot().resource_versions().lowest();
+    assert_eq!(maps.snapshot().unwrap().resource_versions().of(PartId::new(1)), &version(&changed));
+    let lower = maps.snapshot().unwrap().resource_versions().lowest();
     assert!(version(&changed).reaches(&lower) && !lower.is_unset());
     server.create(config_map("team-c", "other", "1")).unwrap();
     let last = server.delete("v1", "ConfigMap", "team-a", "map").unwrap();
@@ -82,7 +82,7 @@ async fn namespaces_are_parts_of_one_informer() {
     events.lock()[..2].sort();
     assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "=team-b/map", "-team-a/map"]);
     assert!(revisions.lock().is_sorted(), "one store: {revisions:?}");
-    assert_eq!(maps.lister().namespace("team-b").list(&LabelSelector::default()).len(), 1);
+    assert_eq!(maps.lister().namespace("team-b").list(&LabelSelector::default()).unwrap().len(), 1);
     factory.shutdown().await.unwrap();
     watches(&server, 0).await;
     server.shutdown().await;
@@ -122,11 +122,11 @@ async fn metadata_in_namespaces_becomes_whole_objects() {
     let factory = two(&server);
     let metadata = factory.metadata::<ConfigMap>();
     synced(&factory).await;
-    assert_eq!(metadata.len(), 2);
+    assert_eq!(metadata.snapshot().unwrap().len(), 2);
     let whole = factory.core().v1().config_maps();
     assert!(!whole.has_synced());
     factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
-    for map in whole.snapshot().list() {
+    for map in whole.snapshot().unwrap().list() {
         assert_eq!(map.decode().unwrap().data.as_ref().unwrap()["key"], "1", "{}", map.key());
     }
     assert_eq!(keys(&whole), ["team-a/map", "team-b/map"]);
@@ -156,7 +156,7 @@ async fn every_queue_serves_several_namespaces() {
         maps.wait_for_until(("team-b", "new"), &version(&created), soon()).await.unwrap();
         let deleted = server.delete("v1", "ConfigMap", "team-b", "new").unwrap();
         maps.wait_for_until(PartId::new(1), &version(&deleted), soon()).await.unwrap();
-        assert_eq!(maps.len(), 2, "{queue:?}");
+        assert_eq!(maps.snapshot().unwrap().len(), 2, "{queue:?}");
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;
@@ -174,7 +174,7 @@ async fn no_namespace_and_an_empty_one_mean_all() {
     ] {
         let maps = factory.core().v1().config_maps();
         synced(&factory).await;
-        assert_eq!((maps.len(), maps.parts().len()), (3, 1));
+        assert_eq!((maps.snapshot().unwrap().len(), maps.parts().len()), (3, 1));
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;
@@ -193,7 +193,7 @@ async fn key_of_another_namespace_is_in_no_part() {
         nodes.handler().for_each(|_| {}).unwrap();
         synced(&factory).await;
         // For metadata, then for whole objects, during and after their list.
-        let stored = metadata.get(("team-a", "map")).unwrap().resource_version();
+        let stored = metadata.lister().get(("team-a", "map")).unwrap().resource_version();
         for key in [("team-c", "map"), ("", "map")] {
             let waited = metadata.wait_for_until(key, &stored, soon()).await;
             assert!(
@@ -212,7 +212,7 @@ async fn key_of_another_namespace_is_in_no_part() {
             whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
         }
         // Cluster-scoped objects are not restricted.
-        let version = nodes.get(KeyRef::named("n")).unwrap().resource_version();
+        let version = nodes.lister().get(KeyRef::named("n")).unwrap().resource_version();
         nodes.wait_for_until(KeyRef::named("n"), &version, soon()).await.unwrap();
         factory.shutdown().await.unwrap();
     }

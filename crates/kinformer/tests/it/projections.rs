@@ -61,7 +61,7 @@ async fn request_for_whole_objects_switches_metadata() {
         let mut stream = metadata.stream().unwrap();
         synced(&factory).await;
         watches(&server, 1).await;
-        assert!(metadata.get(("default", "a")).unwrap().is_metadata_only());
+        assert!(metadata.lister().get(("default", "a")).unwrap().is_metadata_only());
 
         let whole = factory.informer::<ConfigMap>();
         whole
@@ -72,10 +72,10 @@ async fn request_for_whole_objects_switches_metadata() {
             .unwrap();
         // Like an informer that has not synced, although metadata is stored.
         assert!(!whole.has_synced() && metadata.has_synced());
-        assert!(whole.is_empty() && whole.get(("default", "a")).is_none());
-        assert!(whole.snapshot().is_empty() && whole.snapshot().keys().is_empty());
-        assert!(whole.lister().list(&LabelSelector::everything()).is_empty());
-        assert_eq!(metadata.len(), 2);
+        assert!(whole.snapshot().unwrap().is_empty() && whole.lister().get(("default", "a")).is_err());
+        assert!(whole.snapshot().unwrap().is_empty() && whole.snapshot().unwrap().keys().is_empty());
+        assert!(whole.lister().list(&LabelSelector::everything()).unwrap().is_empty());
+        assert_eq!(metadata.snapshot().unwrap().len(), 2);
         let late: Received = Default::default();
         let handler = whole
             .handler()
@@ -92,18 +92,25 @@ async fn request_for_whole_objects_switches_metadata() {
         handler.synced_until(soon()).await.unwrap();
         late.lock().sort();
         assert_eq!(*late.lock(), ["1", "2"], "a handler that has synced has received all of them");
-        assert_eq!((whole.len(), whole.snapshot().len(), metadata.len()), (2, 2, 2));
-        assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+        assert_eq!(
+            (
+                whole.snapshot().unwrap().len(),
+                whole.snapshot().unwrap().len(),
+                metadata.snapshot().unwrap().len()
+            ),
+            (2, 2, 2)
+        );
+        assert_eq!(value_of(&whole.lister().get(("default", "a")).unwrap()), "1");
         assert_eq!(value_of(&whole.lister().get("default/b").unwrap()), "2");
-        assert_eq!(whole.snapshot().by_index("value", "2").unwrap()[0].name(), "b");
-        assert!(metadata.get(("default", "a")).unwrap().decode().unwrap().metadata.name.is_some());
+        assert_eq!(whole.snapshot().unwrap().by_index("value", "2").unwrap()[0].name(), "b");
+        assert!(metadata.lister().get(("default", "a")).unwrap().decode().unwrap().metadata.name.is_some());
         watches(&server, 1).await;
         assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1, "there is one informer");
 
         // Later changes are delivered once, to all handlers.
         let changed = server.update(config_map("default", "b", "3")).unwrap();
         whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
-        assert_eq!(value_of(&whole.get(("default", "b")).unwrap()), "3");
+        assert_eq!(value_of(&whole.lister().get(("default", "b")).unwrap()), "3");
         for _ in 0..3 {
             let event = stream.next().await.unwrap();
             four.lock().push(described(&event));
@@ -136,7 +143,7 @@ async fn whole_objects_before_start_need_no_relist() {
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
     assert!(whole.has_synced());
-    assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+    assert_eq!(value_of(&whole.lister().get(("default", "a")).unwrap()), "1");
     assert_eq!(metadata.parts()[0].reflector().metrics().relists, 0);
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
@@ -165,7 +172,7 @@ async fn request_during_first_list_gets_whole_objects() {
         let whole = factory.informer::<ConfigMap>();
         whole.wait_for_sync_until(soon()).await.unwrap();
         let values: Vec<_> =
-            whole.snapshot().ordered().into_iter().map(|map| value_of(&map.into_owned())).collect();
+            whole.snapshot().unwrap().ordered().into_iter().map(|map| value_of(&map.into_owned())).collect();
         assert_eq!(values, ["1", "2"], "after {steps} steps");
         watches(&server, 1).await;
         factory.shutdown().await.unwrap();
@@ -189,7 +196,7 @@ async fn empty_list_switches_to_whole_objects() {
         handler.synced_until(soon()).await.unwrap();
         let created = server.create(config_map("default", "a", "1")).unwrap();
         whole.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
-        assert_eq!(value_of(&whole.get(("default", "a")).unwrap()), "1");
+        assert_eq!(value_of(&whole.lister().get(("default", "a")).unwrap()), "1");
         factory.shutdown().await.unwrap();
         server.shutdown().await;
     }
@@ -203,7 +210,7 @@ async fn informer_stopped_during_switch_has_not_synced() {
     let metadata = factory.metadata::<ConfigMap>();
     metadata.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
-    let stored = metadata.get(("default", "a")).unwrap().resource_version();
+    let stored = metadata.lister().get(("default", "a")).unwrap().resource_version();
     let whole = factory.informer::<ConfigMap>();
     assert_eq!(whole.phase(), Phase::Running);
     factory.shutdown().await.unwrap();
@@ -221,10 +228,10 @@ async fn whole_objects_are_decoded_on_arrival() {
     let metadata = factory.metadata::<ConfigMap>();
     metadata.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
-    assert!(!metadata.get(("default", "a")).unwrap().is_decoded());
+    assert!(!metadata.lister().get(("default", "a")).unwrap().is_decoded());
     let whole = factory.informer::<ConfigMap>();
     whole.wait_for_sync_until(soon()).await.unwrap();
-    assert!(whole.snapshot().iter().all(|map| map.is_decoded()));
+    assert!(whole.snapshot().unwrap().iter().all(|map| map.is_decoded()));
     assert_eq!(whole.undecoded(), 0);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -238,7 +245,7 @@ async fn metadata_is_decoded_on_arrival_as_well() {
     let metadata = factory.metadata::<ConfigMap>();
     metadata.decode_on_arrival();
     synced(&factory).await;
-    assert!(metadata.snapshot().iter().all(|map| map.is_decoded()));
+    assert!(metadata.snapshot().unwrap().iter().all(|map| map.is_decoded()));
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -256,7 +263,7 @@ async fn objects_with_only_metadata_become_whole() {
         let factory = builder(&server).encoding(encoding).build();
         let metadata = factory.metadata::<ConfigMap>();
         synced(&factory).await;
-        assert_eq!(metadata.len(), 2);
+        assert_eq!(metadata.snapshot().unwrap().len(), 2);
         let whole = factory.core().v1().config_maps();
         let received = Received::default();
         let recorder = received.clone();
@@ -264,8 +271,12 @@ async fn objects_with_only_metadata_become_whole() {
         factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
         handler.synced_until(soon()).await.unwrap();
         received.lock().sort();
-        assert_eq!((received.lock().join(" "), whole.len()), ("+a +b".to_owned(), 2), "{encoding:?}");
-        assert!(whole.get(("default", "a")).is_some());
+        assert_eq!(
+            (received.lock().join(" "), whole.snapshot().unwrap().len()),
+            ("+a +b".to_owned(), 2),
+            "{encoding:?}"
+        );
+        assert!(whole.lister().get(("default", "a")).is_ok());
         factory.shutdown().await.unwrap();
         server.shutdown().await;
     }
@@ -291,13 +302,16 @@ async fn wait_for_a_namespace_ignores_other_lists() {
     let whole = factory.informer::<ConfigMap>();
     let reads = async |part: u32, namespace| {
         whole.wait_for_until(PartId::new(part), &versions[part as usize], soon()).await.unwrap();
-        assert_eq!(value_of(&whole.get((namespace, "map")).unwrap()), "1");
+        assert_eq!(value_of(&whole.lister().get((namespace, "map")).unwrap()), "1");
     };
     tokio::select! {
         () = reads(0, "a") => {}
         () = reads(1, "b") => {}
     }
-    assert_eq!((whole.len(), metadata.len(), whole.has_synced()), (1, 2, false));
+    assert_eq!(
+        (whole.snapshot().unwrap().len(), metadata.snapshot().unwrap().len(), whole.has_synced()),
+        (1, 2, false)
+    );
     // Returns at once, although the list has not arrived.
     whole.wait_for_until(PartId::new(2), &versions[0], soon()).await.unwrap_err();
     factory.shutdown().await.unwrap();
@@ -339,7 +353,7 @@ async fn whole_objects_sync_after_the_last_piece() {
         let handler = whole.handler().inline().for_each(move |_| *count.lock() += 1).unwrap();
         let wait = async {
             whole.wait_for_sync_until(soon()).await.unwrap();
-            (whole.len(), whole.has_synced())
+            (whole.snapshot().unwrap().len(), whole.has_synced())
         };
         let handled = async {
             handler.synced_until(soon()).await.unwrap();
@@ -347,7 +361,7 @@ async fn whole_objects_sync_after_the_last_piece() {
         };
         let (stored, received) = tokio::join!(wait, handled);
         assert_eq!((stored, received), ((MAPS, true), MAPS), "{queue:?}, {mode:?}");
-        assert_eq!(metadata.len(), MAPS);
+        assert_eq!(metadata.snapshot().unwrap().len(), MAPS);
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;
@@ -378,7 +392,7 @@ async fn metadata_list_does_not_sync_whole_objects() {
         assert!(!whole.has_synced(), "{queue:?}, {mode:?}");
         drop(release);
         whole.wait_for_sync_until(soon()).await.unwrap();
-        assert_eq!(whole.len(), MAPS, "{queue:?}, {mode:?}");
+        assert_eq!(whole.snapshot().unwrap().len(), MAPS, "{queue:?}, {mode:?}");
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;

@@ -97,16 +97,19 @@ async fn all_types_are_views_of_one_informer() {
 
     let object = typed.lister().namespace("default").get("a").unwrap();
     assert_eq!(object.decode().unwrap().data.as_ref().unwrap()["key"], "1");
-    let as_dynamic = dynamic.get(("default", "a")).unwrap();
+    let as_dynamic = dynamic.lister().get(("default", "a")).unwrap();
     assert_eq!(as_dynamic.decode().unwrap().data["data"]["key"], "1");
-    assert_eq!(metadata.get(("default", "a")).unwrap().decode().unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(
+        metadata.lister().get(("default", "a")).unwrap().decode().unwrap().metadata.name.as_deref(),
+        Some("a")
+    );
     assert!(Arc::ptr_eq(object.object(), as_dynamic.object()), "it is stored once");
-    for snapshot in [typed.dynamic().snapshot(), dynamic.snapshot()] {
+    for snapshot in [typed.dynamic().snapshot().unwrap(), dynamic.snapshot().unwrap()] {
         assert_eq!(snapshot.by_index("value", "2").unwrap()[0].name(), "b");
         assert_eq!(snapshot.by_index("again", "2").unwrap().len(), 1);
     }
     let selector: LabelSelector = "value=2".parse().unwrap();
-    assert_eq!(dynamic.lister().list(&selector).len(), 1);
+    assert_eq!(dynamic.lister().list(&selector).unwrap().len(), 1);
 
     // A handler of one view belongs to the informer.
     assert!(metadata.remove_handler(&blocking).await);
@@ -131,7 +134,7 @@ async fn custom_type_is_another_view() {
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps().cast::<Trimmed>();
     synced(&factory).await;
-    assert_eq!(maps.get(("default", "a")).unwrap().decode().unwrap().data["key"], "1");
+    assert_eq!(maps.lister().get(("default", "a")).unwrap().decode().unwrap().data["key"], "1");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -144,7 +147,7 @@ async fn metadata_alone_fetches_nothing_else() {
     let factory = factory(&server);
     let metadata = factory.metadata::<ConfigMap>();
     synced(&factory).await;
-    let object = metadata.get(("default", "a")).unwrap();
+    let object = metadata.lister().get(("default", "a")).unwrap();
     assert_eq!(object.decode().unwrap().metadata.name.as_deref(), Some("a"));
     assert_eq!(object.label("value"), Some("1"));
     let as_dynamic: Packed<DynamicObject> = object.cast();
@@ -166,10 +169,13 @@ async fn undecodable_object_is_counted_and_stored() {
     let maps = factory.core().v1().config_maps();
     synced(&factory).await;
     let namespaces = factory.core().v1().namespaces();
-    assert_eq!((numbers.undecoded(), namespaces.len()), (namespaces.len() as u64, namespaces.len()));
-    assert!(numbers.snapshot().iter().all(|object| object.decode().is_err()));
-    assert!(namespaces.snapshot().iter().all(|object| object.decode().is_ok()));
-    let map = maps.get(("default", "a")).unwrap();
+    assert_eq!(
+        (numbers.undecoded(), namespaces.snapshot().unwrap().len()),
+        (namespaces.snapshot().unwrap().len() as u64, namespaces.snapshot().unwrap().len())
+    );
+    assert!(numbers.snapshot().unwrap().iter().all(|object| object.decode().is_err()));
+    assert!(namespaces.snapshot().unwrap().iter().all(|object| object.decode().is_ok()));
+    let map = maps.lister().get(("default", "a")).unwrap();
     assert!(map.is_decoded() && maps.undecoded() == 0);
     let (first, second) = (map.decode().unwrap(), map.decode().unwrap());
     assert!(std::ptr::eq(&raw const *first, &raw const *second));
@@ -177,7 +183,7 @@ async fn undecodable_object_is_counted_and_stored() {
     // Objects of the watch are decoded as well.
     let created = server.create(config_map("default", "c", "3")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
-    assert!(maps.get(("default", "c")).unwrap().is_decoded());
+    assert!(maps.lister().get(("default", "c")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -191,9 +197,9 @@ async fn decode_on_arrival_applies_to_all_views() {
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();
     synced(&factory).await;
-    assert!(!maps.get(("default", "a")).unwrap().is_decoded());
+    assert!(!maps.lister().get(("default", "a")).unwrap().is_decoded());
     factory.core().v1().config_maps().decode_on_arrival();
-    assert!(maps.get(("default", "a")).unwrap().is_decoded());
+    assert!(maps.lister().get(("default", "a")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -220,12 +226,15 @@ async fn every_view_reads_the_transformed_object() {
     let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
     watches(&server, 1).await;
-    assert_eq!(maps.snapshot().keys().iter().map(ToString::to_string).collect::<Vec<_>>(), ["default/a"]);
-    let object = dynamic.get(("default", "a")).unwrap();
+    assert_eq!(
+        maps.snapshot().unwrap().keys().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["default/a"]
+    );
+    let object = dynamic.lister().get(("default", "a")).unwrap();
     assert!(object.decode().unwrap().data.get("data").is_none());
     assert_eq!(object.label("value"), Some("1"));
-    assert_eq!(maps.get(("default", "a")).unwrap().decode().unwrap().data, None);
-    assert_eq!(metadata.len(), 1);
+    assert_eq!(maps.lister().get(("default", "a")).unwrap().decode().unwrap().data, None);
+    assert_eq!(metadata.snapshot().unwrap().len(), 1);
     let bytes = String::from_utf8_lossy(&object.encoded()).into_owned();
     assert!(!bytes.contains("\"key\""), "{bytes}");
     factory.shutdown().await.unwrap();
@@ -250,7 +259,7 @@ async fn typed_transform_keeps_the_record() {
         .build();
     let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
-    let map = maps.get(("default", "a")).unwrap();
+    let map = maps.lister().get(("default", "a")).unwrap();
     assert_eq!(map.decode().unwrap().immutable, Some(true));
     assert_eq!(map.dropped_fields(), [data, labels]);
     factory.shutdown().await.unwrap();
@@ -281,7 +290,7 @@ async fn transform_results_stay_decoded_as_set() {
             let factory = factory.build();
             let maps = factory.informer::<ConfigMap>();
             synced(&factory).await;
-            let all = maps.snapshot();
+            let all = maps.snapshot().unwrap();
             all.for_each(|map| drop(map.decode().unwrap()));
             let decoded = all.iter().filter(|map| map.is_decoded()).count();
             assert_eq!(decoded, keep, "transforms {number}");
@@ -299,7 +308,7 @@ async fn repeated_requests_list_once() {
     let factory = factory(&server);
     let informers: Vec<_> = (0..10).map(|_| factory.informer::<ConfigMap>()).collect();
     synced(&factory).await;
-    assert!(informers.iter().all(|informer| informer.len() == 1));
+    assert!(informers.iter().all(|informer| informer.snapshot().unwrap().len() == 1));
     watches(&server, 1).await;
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -326,7 +335,7 @@ async fn resource_without_a_type_has_options() {
     let handler = maps.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
     handler.synced_until(soon()).await.unwrap();
-    let map = maps.get(("default", "a")).unwrap();
+    let map = maps.lister().get(("default", "a")).unwrap();
     assert!(map.is_decoded());
     let decoded = map.decode().unwrap();
     assert_eq!((decoded.data.get("data"), &decoded.data["immutable"]), (None, &true.into()));
@@ -360,7 +369,7 @@ async fn snapshots_differ_by_the_writes_in_between() {
     let factory = factory(&server);
     let maps = factory.core().v1().config_maps();
     synced(&factory).await;
-    let earlier = maps.snapshot();
+    let earlier = maps.snapshot().unwrap();
     for value in ["2", "3"] {
         server.update(config_map("default", "changed", value)).unwrap();
     }
@@ -369,7 +378,7 @@ async fn snapshots_differ_by_the_writes_in_between() {
     server.delete("v1", "ConfigMap", "default", "passing").unwrap();
     let last = server.create(config_map("default", "new", "1")).unwrap();
     maps.wait_for_until(PartId::ONLY, &version(&last), soon()).await.unwrap();
-    let later = maps.snapshot();
+    let later = maps.snapshot().unwrap();
     assert_eq!(differences(&earlier, &later), ["+new", "-gone", "=changed 1>3"]);
     assert_eq!(differences(&later, &earlier), ["+gone", "-new", "=changed 3>1"]);
     assert!(differences(&later, &later.clone()).is_empty());
@@ -389,16 +398,20 @@ async fn snapshots_differ_after_switch_from_metadata() {
     synced(&factory).await;
     watches(&server, 1).await;
     let whole = factory.informer::<ConfigMap>();
-    let (before, of_metadata) = (whole.snapshot(), metadata.snapshot());
+    let (before, of_metadata) = (whole.snapshot().unwrap(), metadata.snapshot().unwrap());
     whole.wait_for_sync_until(soon()).await.unwrap();
-    let after = whole.snapshot();
+    let after = whole.snapshot().unwrap();
     assert!(differences(&before, &before).is_empty());
     assert_eq!(differences(&before, &after), ["+a", "+b"]);
-    assert_eq!(metadata.snapshot().changes_since(&of_metadata).count(), 0, "their metadata are the same");
+    assert_eq!(
+        metadata.snapshot().unwrap().changes_since(&of_metadata).count(),
+        0,
+        "their metadata are the same"
+    );
     let changed = server.update(config_map("default", "b", "2")).unwrap();
     whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
-    assert_eq!(differences(&after, &whole.snapshot()), ["=b 1>2"]);
-    let of_metadata_now = metadata.snapshot();
+    assert_eq!(differences(&after, &whole.snapshot().unwrap()), ["=b 1>2"]);
+    let of_metadata_now = metadata.snapshot().unwrap();
     let changed: Vec<_> = of_metadata_now
         .changes_since(&of_metadata)
         .map(|change| change.new.unwrap().name().to_owned())
