@@ -10,7 +10,7 @@ use kinformer_core::{
     Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, PartialErrors, ReadyFuture, ResourceVersion,
     Sink, Tombstone, Transform, VersionUpdate,
 };
-use kinformer_delta_fifo::{Bound, BoxFuture, Error, Popped, Queue, QueueMetrics};
+use kinformer_delta_fifo::{Bound, BoxFuture, DeltaFifo, Error, OnReplace, Popped, Queue, QueueMetrics};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Controller, QueueParts, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -233,6 +233,50 @@ async fn informer_works_with_a_custom_queue() {
     assert_eq!(informer.store().resource_versions().lowest(), ResourceVersion::from(last));
     assert_eq!((made.load(Ordering::Relaxed), informer.metrics().queue.depth), (1, 0));
     assert!(informer.metrics().queue.popped > 0);
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+}
+
+fn is_resync(event: &Event<Arc<Item>>) -> bool {
+    matches!(event, Event::Updated(update) if Arc::ptr_eq(&update.old, &update.new))
+}
+
+/// A queue may deliver the objects of a list as `Sync`, as client-go's DeltaFIFO does by default.
+// contract: I-17, S-30
+#[tokio::test(start_paused = true)]
+async fn listed_objects_may_arrive_as_sync() {
+    let source = FakeSource::new();
+    for name in ["a", "b", "gone"] {
+        source.apply(Item::of(name, 0, 1));
+    }
+    let informer = SharedIndexInformer::builder(source.clone())
+        .queue_with(|QueueParts { known_objects, parts, .. }| {
+            let queue = DeltaFifo::builder().known_objects(known_objects).parts(parts);
+            Arc::new(queue.on_replace(OnReplace::Sync).build())
+        })
+        .build()
+        .unwrap();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let log = events.clone();
+    let handler = informer
+        .handler()
+        .resync(Duration::from_secs(60))
+        .for_each(move |event| log.lock().push((event.key().to_string(), is_resync(event))))
+        .unwrap();
+    let cancel = CancellationToken::new();
+    let running = informer.spawn(cancel.clone());
+    handler.synced().await.unwrap();
+    let added = std::mem::take(&mut *events.lock());
+    assert_eq!(added, ["a", "b", "gone"].map(|name| (name.to_owned(), false)));
+
+    // Changes from the watch, and a resync of everything.
+    source.delete(KeyRef::named("gone"));
+    let last = source.apply(Item::of("b", 0, 2));
+    informer.wait_for(PartId::ONLY, &last.into()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let later = std::mem::take(&mut *events.lock());
+    let expected = [("gone", false), ("b", false), ("a", true), ("b", true)];
+    assert_eq!(later, expected.map(|(name, resync)| (name.to_owned(), resync)));
     cancel.cancel();
     running.await.unwrap().unwrap();
 }
