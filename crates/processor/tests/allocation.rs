@@ -1,4 +1,4 @@
-//! Allocations per event. A test binary of its own, because it counts the allocations of the process.
+//! Allocations per event and per removal. A test binary of its own, because it counts the allocations of the process.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test fails by a panic")]
 
 use std::alloc::System;
@@ -193,6 +193,31 @@ fn publisher_beside(handlers: usize, back_pressure: BackPressure) -> (usize, usi
     (allocated(&region), Arc::strong_count(&pod))
 }
 
+/// The bytes allocated by all removals of this number of handlers, half of them with back-pressure.
+async fn removals(handlers: usize) -> usize {
+    let running = Running::new(SharedProcessor::<Pod>::new("test"));
+    let add = |number: usize| {
+        let buffer = if number % 2 == 0 { Buffer::BackPressure(9) } else { Buffer::EveryEvent };
+        let handler = running.processor.handler().buffer(buffer).resync(Duration::from_secs(60));
+        handler.inline().for_each(|_| ()).unwrap()
+    };
+    let registrations: Vec<_> = (0..handlers).map(add).collect();
+    running.processor.publish(updates(1));
+    for registration in &registrations {
+        while registration.metrics().delivered == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let region = Region::new(ALLOCATOR);
+    for registration in &registrations {
+        registration.remove().await;
+    }
+    let allocated = region.change().bytes_allocated;
+    assert!(running.processor.handler_metrics().is_empty());
+    running.stop().await;
+    allocated
+}
+
 /// Each event is published after the previous one was delivered, so that the handler sleeps in between. The first
 /// events allocate memory that later ones reuse.
 async fn single_events_of_handler(add: Add) -> usize {
@@ -262,12 +287,14 @@ async fn check() {
     }
     let allocated = least(single_events_of_stream).await;
     assert_eq!(allocated, publisher, "stream: in {EVENTS} single events");
+    let (two, many) = (least(|| removals(2)).await, least(|| removals(1000)).await);
+    assert_eq!(many, 500 * two, "bytes of 1000 removals");
 }
 
 // The only test of this binary, because allocations are counted for the whole program.
-// contract: P-22a, P-22b, P-10h
+// contract: P-22a, P-22b, P-10h, P-10i
 #[test]
-fn delivery_allocates_nothing_per_event() {
+fn allocations_are_independent_of_events_and_handlers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     // One timeout for all runs, because it allocates.
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(100), check()).await }).unwrap();

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Pod, Recorder, added, gate, start, updated};
+use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Added, Event, SharedProcessor, ThreadMetrics, set_base_threads, thread_metrics};
 use kinformer_testing::reentrant::within;
@@ -224,6 +225,41 @@ fn runtime_shutdown_drops_handlers() {
     futures::executor::block_on(registration.remove());
     assert_eq!(Arc::strong_count(&delivered), 1, "the handler was dropped");
     assert_eq!(registration.metrics().panics, 0);
+}
+
+/// A dropped run does not end a blocking callback: its thread drops the handler when the callback returns.
+// contract: P-24c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_callback_continues_after_dropped_run() {
+    let _turn = POOL.acquire().await.unwrap();
+    let processor = SharedProcessor::new("test");
+    let (gate, mut wait) = gate();
+    let held = Arc::new(());
+    let (in_handler, returned) = (held.clone(), Arc::<AtomicUsize>::default());
+    let count = returned.clone();
+    let handler = move |_: &Event<Arc<Pod>>| {
+        let _ = &in_handler;
+        wait();
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let registration = processor.add_handler(handler).unwrap();
+    let running = start(&processor);
+    processor.publish([added("a", 1), added("b", 1)]);
+    gate.reached().await;
+    running.task.abort();
+    assert!(running.task.await.unwrap_err().is_cancelled());
+    assert!(registration.remove().now_or_never().is_none(), "the callback has not returned");
+    assert_eq!((returned.load(Ordering::SeqCst), Arc::strong_count(&held)), (0, 2), "its handler is alive");
+    drop(gate);
+    within(registration.remove()).await;
+    within(async {
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(returned.load(Ordering::SeqCst), 1, "it has returned, and there was no other");
+    metrics_until(|metrics| (metrics.stuck, metrics.running) == (0, 0)).await;
 }
 
 /// A paused clock does not advance while a callback runs: the runtime is not idle.

@@ -322,7 +322,7 @@ mod tests {
     }
 
     /// A deletion by key alone, and with final states in this part, in another part, and in none.
-    // contract: I-21c, I-21d
+    // contract: I-21c, I-21d, I-21f
     #[test]
     fn deletion_removes_the_state_of_its_own_part() {
         let item = |value, version| Arc::new(Item::of("ns/a", version, value));

@@ -36,10 +36,14 @@ impl Token {
         !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic())
     }
 
-    /// Compares in a time that depends only on the lengths.
     fn is(&self, given: &str) -> bool {
-        bool::from(self.0.as_bytes().ct_eq(given.as_bytes()))
+        is_equal(self.0.as_bytes(), given.as_bytes())
     }
+}
+
+/// Compares all elements wherever the first difference is, so that the time depends only on the lengths.
+fn is_equal<T: ConstantTimeEq>(expected: &[T], given: &[T]) -> bool {
+    expected.ct_eq(given).into()
 }
 
 impl fmt::Debug for Token {
@@ -183,7 +187,36 @@ fn denied(message: String) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use subtle::Choice;
+
     use super::*;
+
+    /// A byte that counts the comparisons.
+    struct Counted<'c>(u8, &'c Cell<usize>);
+
+    impl ConstantTimeEq for Counted<'_> {
+        fn ct_eq(&self, other: &Self) -> Choice {
+            self.1.set(self.1.get() + 1);
+            self.0.ct_eq(&other.0)
+        }
+    }
+
+    // contract: E-11c
+    #[test]
+    fn comparison_reads_all_bytes_of_a_token() {
+        const TOKEN: &[u8] = b"s3cret";
+        for different in [None, Some(0), Some(3), Some(5)] {
+            let compared = Cell::new(0);
+            let bytes = |flipped: Option<usize>| {
+                let byte = |(i, byte): (usize, &u8)| Counted(byte ^ u8::from(Some(i) == flipped), &compared);
+                TOKEN.iter().enumerate().map(byte).collect::<Vec<_>>()
+            };
+            assert_eq!(is_equal(&bytes(None), &bytes(different)), different.is_none());
+            assert_eq!(compared.get(), TOKEN.len(), "a difference at {different:?}");
+        }
+    }
 
     // contract: E-09b
     #[test]

@@ -99,7 +99,7 @@ async fn hostile(name: &str) -> (ApiServer, String) {
     (server, url)
 }
 
-// contract: T-01b
+// contract: T-01b, T-01h
 #[tokio::test]
 async fn every_format_prints_an_object_on_one_line() {
     let (_server, url) = hostile(HOSTILE).await;

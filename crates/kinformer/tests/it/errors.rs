@@ -41,7 +41,7 @@ fn main_prints_the_causes() {
 }
 
 /// One error type for the methods of an informer, of its snapshots and of its handlers.
-// contract: F-23
+// contract: F-23a, F-23b
 #[tokio::test]
 async fn methods_of_an_informer_return_one_error() {
     async fn used(pods: &Informer<Pod>) -> Result<(), kinformer::Error> {

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use crate::common::{builder, config_map, factory, server, soon, synced, until, version, watches};
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinformer::{
-    Added, Backoff, Buffer, Decode, Deleted, Encoding, Event, LabelSelector, Packed, PackedObject, PartId,
-    Phase, QueueKind, ReflectorOptions, Updated, WatchListMode,
+    Added, Backoff, Buffer, Decode, Deleted, Encoding, Event, Failure, LabelSelector, Packed, PackedObject,
+    PartId, Phase, QueueKind, ReflectorOptions, SharedInformerFactory, Updated, WatchListMode,
 };
 use kinformer_apiserver::{ApiServer, Fault, Verb};
+use kinformer_testing::pod_bytes::{Damage, list, list_of, pod};
+use kinformer_testing::scripted_http::{Answer, ScriptedServer};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -336,7 +338,7 @@ async fn many_maps(count: usize) -> ApiServer {
 
 /// If a queue splits a list, its last piece completes it, also if its version is that of the metadata, as here, where
 /// nothing has changed.
-// contract: F-16c, F-16e, F-16g, P-06b
+// contract: F-16c, F-16j, F-16k, F-16e, F-16g, P-06b
 #[tokio::test]
 async fn whole_objects_sync_after_the_last_piece() {
     const MAPS: usize = 2000;
@@ -367,8 +369,55 @@ async fn whole_objects_sync_after_the_last_piece() {
     server.shutdown().await;
 }
 
+/// The list of whole objects has one object whose bytes are damaged. Only its metadata is known.
+// contract: F-16h
+#[tokio::test]
+async fn unreadable_object_is_in_no_view_of_whole_objects() {
+    let server = ScriptedServer::http(|request| {
+        let of_metadata =
+            request.header("accept").is_some_and(|types| types.contains("PartialObjectMetadata"));
+        let [a, b] = [pod("a", 5), pod("b", 6)];
+        let types = ("meta.k8s.io/v1", "PartialObjectMetadataList", "PartialObjectMetadata");
+        let (encoding, body) = match of_metadata {
+            true => {
+                let items = [a, b].map(|pod| pod.of(types.0, types.2));
+                (Encoding::Json, list_of(Encoding::Json, types.0, types.1, "10", "", &items))
+            }
+            false => (Encoding::Protobuf, list(Encoding::Protobuf, "20", &[a, b.damaged(Damage::Spec)])),
+        };
+        match request.is_watch() {
+            true => Answer::new(200, encoding.media_type(), "").then_hang(),
+            false => Answer::new(200, encoding.media_type(), body),
+        }
+    })
+    .await;
+    let builder = SharedInformerFactory::builder(kinformer::client(server.config()).unwrap());
+    let (failed, mut failures) = tokio::sync::mpsc::unbounded_channel();
+    let on_error = move |failure: &Failure<'_>| _ = failed.send(failure.error.to_string());
+    let factory =
+        builder.on_error(on_error).reflector(|options| options.watch_list(WatchListMode::Off)).build();
+    let metadata = factory.metadata::<Pod>();
+    synced(&factory).await;
+    assert_eq!(metadata.len(), 2);
+    server.log().wait_for("watch 10").await;
+
+    let whole = factory.informer::<Pod>();
+    let received: Received = Default::default();
+    let events = received.clone();
+    let handler = whole.handler().for_each(move |event| events.lock().push(described(&event))).unwrap();
+    whole.wait_for_sync_until(soon()).await.unwrap();
+    handler.synced_until(soon()).await.unwrap();
+    assert_eq!(*received.lock(), ["+a"]);
+    assert_eq!((whole.len(), whole.snapshot().len(), metadata.len()), (1, 1, 2));
+    assert!(whole.get(("default", "b")).is_none() && whole.lister().get("default/b").is_err());
+    assert!(metadata.get(("default", "b")).unwrap().is_metadata_only());
+    let mut reported = std::iter::from_fn(|| failures.try_recv().ok());
+    assert!(reported.any(|error| error.contains("default/b")));
+    factory.shutdown().await.unwrap();
+}
+
 /// Two lists are queued at once, at one version.
-// contract: F-16c, F-16e
+// contract: F-16c, F-16k, F-16e
 #[tokio::test]
 async fn metadata_list_does_not_sync_whole_objects() {
     const MAPS: usize = 300;

@@ -4,7 +4,7 @@ use crate::common::{builder, config_map, server, soon};
 use kinformer_testing::reentrant::{self, CheckOnDrop, within};
 
 /// Log calls, hooks, wakers and drops may call the factory.
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn user_code_may_call_the_factory() {
     reentrant::install();

@@ -68,6 +68,18 @@ impl Plugin {
         config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
         config
     }
+
+    /// Makes it the command of an auth provider.
+    fn configure_auth_provider(&self, mut config: Config) -> Config {
+        let command = json!({
+            "cmd-path": "/bin/sh",
+            "cmd-args": self.path("plugin"),
+            "token-key": "{.status.token}",
+        });
+        let provider = json!({"name": "gcp", "config": command});
+        config.auth_info.auth_provider = Some(serde_json::from_value(provider).unwrap());
+        config
+    }
 }
 
 /// The tokens of all requests that have one.
@@ -131,22 +143,36 @@ impl Drop for PausedClock {
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A plugin that returns no expiry runs again on a 401, and the request is repeated.
-// contract: L-19a
+/// A plugin runs again on a 401, and the request is repeated, also if the credentials have not expired.
+// contract: L-19a, L-19i
 #[tokio::test]
-async fn plugin_without_expiry_runs_again_on_401() {
+async fn plugin_runs_again_on_401() {
+    let later = (jiff::Timestamp::now() + Duration::from_secs(3600)).to_string();
+    for status in [json!({"token": "first"}), json!({"token": "first", "expirationTimestamp": later})] {
+        check_renewal(Plugin::configure, status).await;
+    }
+}
+
+// contract: L-19a, L-19k
+#[tokio::test]
+async fn auth_provider_runs_again_on_401() {
+    check_renewal(Plugin::configure_auth_provider, json!({"token": "first"})).await;
+}
+
+/// The server rejects the first credentials after the first list. The plugin then issues the second ones.
+async fn check_renewal(configure: fn(&Plugin, Config) -> Config, first: Value) {
     for http1 in [false, true] {
         let (server, accepted) = accepting("first").await;
-        let plugin = Plugin::new(json!({"token": "first"}));
-        let config = plugin.configure(server.config());
+        let plugin = Plugin::new(first.clone());
+        let config = configure(&plugin, server.config());
         let source = source(if http1 { client_http1(config).unwrap() } else { client(config).unwrap() });
         list(&source).await.unwrap();
+        let runs = plugin.runs().len();
         *accepted.lock() = "second".to_owned();
         plugin.issues(json!({"token": "second"}));
         list(&source).await.unwrap();
-        assert_eq!(plugin.runs().len(), 2);
-        let tokens = tokens(&server);
-        assert_eq!(tokens, ["first", "first", "second"]);
+        assert_eq!(plugin.runs().len(), runs + 1);
+        assert_eq!(tokens(&server), ["first", "first", "second"]);
     }
 }
 
@@ -366,7 +392,7 @@ async fn plugin_error_has_reason() {
     assert_eq!(plugin.runs().len(), 2);
 }
 
-// contract: L-19a
+// contract: L-19a, L-19j
 #[tokio::test]
 async fn token_file_is_read_again_on_401() {
     let (server, accepted) = accepting("first").await;
@@ -517,7 +543,7 @@ async fn certificate_without_key_keeps_old_pair() {
     assert_eq!(server.last_certificate(), second.der.to_vec());
 }
 
-// contract: L-20b, L-19a
+// contract: L-20b, L-19a, L-19l
 #[tokio::test]
 async fn plugin_certificate_is_renewed_on_401() {
     for http1 in [false, true] {

@@ -151,7 +151,7 @@ async fn dropped_run_leaves_no_task_and_no_wait() {
 
 /// A dropped run drops callback futures at their await points, without a grace period. Their events do not count as
 /// delivered, and undelivered events are lost.
-// contract: P-24a
+// contract: P-24a, P-24d, P-24e
 #[tokio::test(start_paused = true)]
 async fn dropped_run_drops_callbacks_and_events() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(9)] {

@@ -90,7 +90,7 @@ const KINDS: [(&str, AddStuck); 3] = [
 ];
 
 /// A removed handler whose callback is still running retains only the event of that callback.
-// contract: P-16a, P-16b, P-16c
+// contract: P-16a, P-16d, P-16b, P-16c
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn removed_handler_retains_only_current_event() {
     for (kind, add) in KINDS {
@@ -127,7 +127,7 @@ async fn removed_handler_retains_only_current_event() {
 }
 
 /// A removed handler whose callback is still running retains nothing else of its initial list.
-// contract: P-16a, P-16b
+// contract: P-16a, P-16d, P-16b
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn removed_handler_releases_initial_list() {
     for (kind, add) in KINDS {
@@ -176,7 +176,7 @@ fn unpolled_stream(
     stream
 }
 
-// contract: P-16a
+// contract: P-16a, P-16d
 #[tokio::test]
 async fn removed_unpolled_stream_retains_nothing() {
     for buffer in BUFFERS {
@@ -204,7 +204,7 @@ async fn removed_unpolled_stream_retains_nothing() {
 }
 
 /// After the stop, nothing is retained for unpolled streams and stuck handlers.
-// contract: P-16a, P-16b
+// contract: P-16a, P-16d, P-16b
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn stop_releases_stream_and_stuck_backlogs() {
     for buffer in BUFFERS {

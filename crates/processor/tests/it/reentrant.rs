@@ -13,7 +13,7 @@ use kinformer_testing::reentrant::{self, CheckOnDrop};
 use kinformer_testing::tasks;
 
 /// A log subscriber may call the processor while the warning about a stuck handler is logged.
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(start_paused = true)]
 async fn log_subscriber_may_call_processor() {
     let processor = SharedProcessor::new("test");
@@ -68,7 +68,7 @@ fn state() -> InitialState<Pod> {
 }
 
 /// Handlers, filters and initial lists may call the processor when they are dropped, however the handler ends.
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drops_may_call_processor() {
     check_calls_in_drops(Duration::from_secs(100), |ended| ended.is_ok()).await;
@@ -107,7 +107,7 @@ async fn check_calls_in_drops(grace: Duration, is_expected: fn(&Result<(), Error
     assert_eq!(reentrant::blocked_checks(), [""; 0]);
 }
 
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test]
 async fn wakers_may_call_processor() {
     let processor = SharedProcessor::new("test");

@@ -26,7 +26,7 @@ async fn resync(processor: &SharedProcessor<Pod>) {
 }
 
 /// Only handlers that are due receive unchanged objects.
-// contract: P-03, P-04a, P-04b, P-04e
+// contract: P-03b, P-04a, P-04b, P-04e
 #[tokio::test(start_paused = true)]
 async fn resync_reaches_only_due_handlers() {
     let processor = SharedProcessor::builder("test").resync(secs(10)).build();
@@ -106,7 +106,7 @@ async fn late_handler_is_resynced_without_changes() {
 }
 
 /// A resync is delivered to the handlers that were due when it began, and to no others.
-// contract: P-03, P-18a
+// contract: P-03b, P-18a
 #[tokio::test(start_paused = true)]
 async fn resync_targets_handlers_due_at_its_start() {
     let processor = SharedProcessor::new("test");
@@ -139,7 +139,7 @@ async fn resync_targets_handlers_due_at_its_start() {
 
 /// A check for due handlers does not affect a resync that is being sent. Two handlers are due at different times, and a
 /// third makes the publisher wait in the middle of each resync.
-// contract: P-18a, P-18b, P-18c
+// contract: P-18a, P-18b, P-18d, P-18c
 #[tokio::test(start_paused = true)]
 async fn due_check_does_not_affect_running_resync() {
     const OBJECTS: usize = 100;

@@ -132,7 +132,7 @@ async fn dropped_run_loses_unfinished_lists() {
 }
 
 /// A complete list that waits for room in the sink is lost as well.
-// contract: R-22b
+// contract: R-22e
 #[tokio::test(start_paused = true)]
 async fn dropped_run_loses_list_without_room() {
     let (source, sink) = (Arc::new(listed()), Arc::new(RecordingSink::new()));

@@ -22,7 +22,7 @@ fn hang() -> WatchScript<Item> {
 }
 
 /// The events of a watch-list are gathered until the closing bookmark. The stream then continues as the watch.
-// contract: L-04a, L-04b, L-04c
+// contract: L-04a, L-04d, L-04b, L-04c
 #[tokio::test(start_paused = true)]
 async fn watch_list_is_applied_at_its_closing_bookmark() {
     let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Added);

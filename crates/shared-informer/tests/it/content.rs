@@ -159,7 +159,7 @@ impl Running {
 }
 
 /// A relist does not reuse objects without UIDs. Their versions are compared when they are stored.
-// contract: I-06a, I-10a, I-10c, I-14a, I-14e, P-03
+// contract: I-06a, I-06d, I-10a, I-10c, I-14a, I-14e, P-03a
 #[tokio::test(start_paused = true)]
 async fn relist_delivers_new_content_at_one_version() {
     for (queue, mode) in
@@ -211,7 +211,7 @@ async fn same_version_without_content_is_unchanged() {
     }
 }
 
-// contract: I-14a, I-14h, P-03
+// contract: I-14a, I-14h
 #[tokio::test(start_paused = true)]
 async fn two_writes_at_one_version_are_two_events() {
     for queue in QUEUES {
@@ -234,7 +234,7 @@ async fn two_writes_at_one_version_are_two_events() {
     }
 }
 
-// contract: I-14b, O-02b, P-03
+// contract: I-14b, O-02b
 #[tokio::test(start_paused = true)]
 async fn new_uid_at_one_version_is_an_event() {
     for (queue, mode) in

@@ -225,7 +225,7 @@ async fn indexes_can_be_added_until_the_stop() {
     assert!(informer.store().by_index("late", "kitchen").is_err(), "nothing was added");
 }
 
-// contract: I-06a, I-06b, P-03
+// contract: I-06a, I-06b, P-03a
 #[tokio::test(start_paused = true)]
 async fn relist_delivers_only_changes_and_deletions() {
     for queue in QUEUES {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::common::{HOUR, Running, Seen};
 use async_trait::async_trait;
-use kinformer_core::PartId;
+use kinformer_core::{PartId, Transform};
 use kinformer_delta_fifo::{DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::{
     ApiStatus, List, ListOptions, ListerWatcher, ReflectorState, SourceError, StopReason, WatchListSupport,
@@ -117,7 +117,7 @@ async fn lost_first_list_is_repeated_before_the_sync() {
 }
 
 /// A stored object is delivered even if logging its missing index entry panics.
-// contract: I-12a
+// contract: I-11e, I-12a
 #[tokio::test(start_paused = true)]
 async fn panicking_subscriber_loses_nothing() {
     for queue in crate::common::QUEUES {
@@ -142,6 +142,35 @@ async fn panicking_subscriber_loses_nothing() {
         assert_eq!(crate::common::stored(&informer), crate::common::server(&source), "{queue:?}");
         assert_eq!(seen.view().map, crate::common::server(&source), "{queue:?}");
         seen.assert_no_faults();
+        running.stop().await.unwrap();
+    }
+}
+
+/// In a list and in the watch, only the object whose transform panics is left out.
+// contract: I-11f
+#[tokio::test(start_paused = true)]
+async fn panicking_transform_harms_no_other_object() {
+    for queue in crate::common::QUEUES {
+        let source = FakeSource::new();
+        ["a", "bad", "c"].iter().for_each(|name| _ = source.apply(Item::of(name, 0, 1)));
+        let transform = Transform::in_place(|item: &mut Item| {
+            assert!(item.name != "bad", "no bad items");
+            Ok(())
+        });
+        let builder = SharedIndexInformer::builder(source.clone()).queue(queue).transform(transform);
+        let informer = builder.build().unwrap();
+        let seen = Seen::default();
+        let recorder = seen.clone();
+        informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
+        let running = Running::start(informer.clone()).await;
+        ["bad", "d"].iter().for_each(|name| _ = source.apply(Item::of(name, 0, 2)));
+        seen.wait(|view| view.texts.len() == 3).await;
+        let mut seen = seen.take();
+        seen.sort();
+        assert_eq!(seen, ["add a 1 initial", "add c 1 initial", "add d 2"], "{queue:?}");
+        let mut stored: Vec<_> = informer.snapshot().keys().iter().map(ToString::to_string).collect();
+        stored.sort();
+        assert_eq!(stored, ["a", "c", "d"], "{queue:?}");
         running.stop().await.unwrap();
     }
 }

@@ -15,7 +15,7 @@ use kinformer_testing::reentrant::{self, CheckOnDrop};
 use kinformer_testing::{FakeSource, Item};
 use tokio_util::sync::CancellationToken;
 
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(start_paused = true)]
 async fn subscriber_may_call_at_a_watchdog_warning() {
     let source = FakeSource::new();
@@ -34,7 +34,7 @@ async fn subscriber_may_call_at_a_watchdog_warning() {
 }
 
 /// A refused index function may call the informer when it is dropped.
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(start_paused = true)]
 async fn dropped_index_function_may_call_the_informer() {
     let source = FakeSource::<Item>::new();
@@ -81,7 +81,7 @@ impl kinformer_testing::fake_source::Versioned for CheckedItem {
     }
 }
 
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(start_paused = true)]
 async fn dropped_objects_may_call_the_informer() {
     for queue in QUEUES {
@@ -116,7 +116,7 @@ async fn dropped_objects_may_call_the_informer() {
 }
 
 /// If the first list has no objects, only its end wakes the stream.
-// contract: P-17
+// contract: P-17a, P-17b
 #[tokio::test(start_paused = true)]
 async fn waker_may_call_at_the_end_of_a_list() {
     for is_awaited in [false, true] {

@@ -84,7 +84,7 @@ async fn resync_completes_before_the_next_one() {
     }
 }
 
-// contract: P-04a, P-18b
+// contract: P-04a, P-18b, P-18d
 #[tokio::test(start_paused = true)]
 async fn slow_store_loses_no_resync() {
     for queue in QUEUES {
@@ -137,7 +137,7 @@ async fn handler_due_several_times_gets_one_resync() {
     }
 }
 
-// contract: P-03, I-06a
+// contract: P-03a, P-03b, I-06a, I-06c
 #[tokio::test(start_paused = true)]
 async fn relist_between_checks_delivers_only_changes() {
     for queue in QUEUES {

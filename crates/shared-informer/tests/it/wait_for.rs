@@ -149,7 +149,7 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // contract: S-12a, S-17
+    // contract: S-12a, S-17a, S-17b
     #[test]
     fn store_is_complete_after_wait_for_version(
         bound in prop::sample::select(vec![Bound::Deltas(1), Bound::Deltas(7), Bound::default()]),
@@ -165,7 +165,7 @@ proptest! {
 }
 
 /// The version of one object does not prove that the rest of its list is stored.
-// contract: S-12a, S-17
+// contract: S-12a, S-17a, S-17b
 #[tokio::test(start_paused = true)]
 async fn list_version_is_reached_with_its_last_object() {
     for queue in QUEUES {
@@ -184,7 +184,7 @@ async fn list_version_is_reached_with_its_last_object() {
 }
 
 /// The server is idle, so only the write itself can end the wait.
-// contract: S-12a, S-18
+// contract: S-12a, S-18a, S-18b
 #[tokio::test(start_paused = true)]
 async fn wait_ends_for_an_object_that_is_not_stored() {
     for queue in QUEUES {

@@ -116,7 +116,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// A path reads, drops and records the same field in both encodings.
-// contract: L-28b, L-29
+// contract: L-28b, L-29a, L-29b
 #[test]
 fn paths_agree_in_both_encodings() {
     let (mut read, mut dropped) = (0, 0);
@@ -164,7 +164,7 @@ fn paths_agree_in_both_encodings() {
 }
 
 /// An object records the fields dropped by its decoder and by transforms. A transform does not change other objects.
-// contract: L-28a, L-28b
+// contract: L-28a, L-28b, L-29c
 #[test]
 fn objects_record_their_dropped_fields() {
     const REVISION: &[u8] =
