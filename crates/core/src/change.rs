@@ -8,6 +8,18 @@ use crate::{Delta, Object, Tombstone};
 ///
 /// A store produces changes from the [`Delta`]s that it applies; a processor turns them into events. [`Self::old`] is
 /// the state that readers saw before, which for a deletion may differ from the final state in the delta.
+///
+/// ```
+/// use kinformer_core::{Change, Keyed};
+///
+/// # fn main() -> Result<(), kinformer_core::KeyError> {
+/// let [old, new] = [Keyed::by(|_| "web", 80)?, Keyed::by(|_| "web", 8080)?];
+/// let change = Change::updated(old, new).at_revision(3);
+/// assert_eq!(change.old.as_ref().map(|port| ***port), Some(80));
+/// assert_eq!(change.new_state().map(|port| ***port), Some(8080));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 #[must_use = "handlers do not receive it until it is published"]

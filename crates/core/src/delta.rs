@@ -9,6 +9,20 @@ use crate::{KeyRef, Object, ObjectKey, PartId, ResourceVersion, Tombstone, Versi
 /// consumer.
 ///
 /// The variants are the delta types of client-go 0.37, each with its own data.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_core::{Delta, KeyRef, Keyed};
+///
+/// # fn main() -> Result<(), kinformer_core::KeyError> {
+/// let delta = Delta::Added(Arc::new(Keyed::by(|_| "web", 80)?));
+/// assert_eq!(delta.key(), Some(KeyRef::named("web")));
+/// assert_eq!(delta.delta_type().to_string(), "Added");
+/// assert_eq!(Delta::<Keyed<u16>>::bookmark(7).key(), None); // concerns all objects
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Delta<T> {
@@ -132,6 +146,21 @@ impl<T> Clone for Delta<T> {
 }
 
 /// A whole list: all objects of one part of a collection, which replace the previous ones.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_core::{Delta, Keyed, Replacement};
+///
+/// # fn main() -> Result<(), kinformer_core::KeyError> {
+/// let objects = vec![Arc::new(Keyed::by(|_| "web", 80)?)];
+/// let list = Replacement::new(objects, 7); // a list at version 7: all other objects are gone
+/// assert!(list.is_complete());
+/// let delta = Delta::ReplacedAll(Box::new(list));
+/// assert_eq!(delta.positions(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Replacement<T> {

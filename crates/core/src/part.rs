@@ -56,6 +56,29 @@ impl From<u32> for PartId {
 ///
 /// These methods are accessors, like those of [`Object`](crate::Object): they are called under locks, so they must be
 /// fast and must not block.
+///
+/// ```
+/// use kinformer_core::{Keyed, PartId, Partition, Parts};
+///
+/// /// Even and odd ports, which two sources list and watch.
+/// struct Parity;
+///
+/// impl Partition<Keyed<u16>> for Parity {
+///     fn parts(&self) -> u32 {
+///         2
+///     }
+///
+///     fn part_of(&self, port: &Keyed<u16>) -> Option<PartId> {
+///         Some(PartId::new((**port % 2).into()))
+///     }
+/// }
+///
+/// # fn main() -> Result<(), kinformer_core::KeyError> {
+/// let parts = Parts::new(Parity);
+/// assert_eq!(parts.of(&Keyed::by(|_| "https", 443)?), Some(PartId::new(1)));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Partition<T>: Send + Sync {
     /// Returns the number of parts, at least 1. Parts have the [`PartId`]s from 0. Called once.
     fn parts(&self) -> u32;
@@ -71,6 +94,15 @@ pub trait Partition<T>: Send + Sync {
 
 /// The parts of a collection: a [single part](Self::one) by default, otherwise those of a [`Partition`]. Cheap to
 /// clone.
+///
+/// ```
+/// use kinformer_core::{ByNamespace, KeyRef, Keyed, PartId, Parts};
+///
+/// let parts = Parts::<Keyed<u16>>::new(ByNamespace::new(["team-a", "team-b"]));
+/// assert_eq!(parts.count(), 2);
+/// assert_eq!(parts.of_key(KeyRef::new("team-b", "web")), Some(PartId::new(1)));
+/// assert_eq!(parts.of_key(KeyRef::new("team-c", "web")), None);
+/// ```
 pub struct Parts<T> {
     partition: Option<Arc<dyn Partition<T>>>,
     count: u32,
@@ -152,6 +184,17 @@ impl<T> fmt::Debug for Parts<T> {
 ///
 /// Versions of different parts may come from different servers, so there is no single version of the collection. Use
 /// the version of one [part](Self::of), or the [lowest](Self::lowest).
+///
+/// ```
+/// use kinformer_core::{PartId, Versions};
+///
+/// let (a, b) = (PartId::new(0), PartId::new(1));
+/// let mut versions = Versions::unset(2);
+/// versions.advance(a, &12.into());
+/// assert!(versions.lowest().is_unset(), "the second part has no version yet");
+/// versions.advance(b, &7.into());
+/// assert_eq!((versions.of(a), versions.lowest()), (&12.into(), 7.into()));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Versions(Repr);
 

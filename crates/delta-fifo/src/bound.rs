@@ -5,6 +5,17 @@
 /// A queue at its bound rejects writes: operations fail with `Error::Full`, nothing changes, and `ready` waits for
 /// room. While there is any room, an operation is queued as a whole, so the backlog exceeds the bound by at most one
 /// operation, usually one list.
+///
+/// ```
+/// use kinformer_delta_fifo::{Bound, DeltaFifo, Keyed};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = DeltaFifo::builder().bound(Bound::Deltas(1)).build();
+/// queue.add(Keyed::by(|_| "web", 80)?)?.into_result()?;
+/// assert!(queue.add(Keyed::by(|_| "https", 443)?).is_err(), "a producer can wait with ready()");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bound {

@@ -15,6 +15,21 @@ use crate::sync::Mutex;
 /// resync does not miss an object that is no longer queued and not yet stored, and does not count them for
 /// [`has_synced`](crate::Queue::has_synced). A consumer that is cancelled or panics drops it as well: nothing is
 /// delivered twice.
+///
+/// ```
+/// use kinformer_delta_fifo::{DeltaFifo, Keyed};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = DeltaFifo::new();
+/// queue.add(Keyed::by(|_| "port", 80)?)?.into_result()?;
+/// let popped = queue.try_pop()?.ok_or("empty")?;
+/// for delta in popped.deltas() {
+///     println!("{} {:?}", delta.delta_type(), delta.key());
+/// }
+/// drop(popped); // they have been processed
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping it means that the deltas have been processed"]
 pub struct Popped<T: Object> {
     taken: Taken<T>,

@@ -50,6 +50,25 @@ pub(crate) struct Options {
 /// Builds a [`SharedInformerFactory`](crate::SharedInformerFactory).
 ///
 /// Follows client-go 0.37 (`SharedInformerOption`).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+/// use kinformer::{Decode, FieldPath, SharedInformerFactory};
+///
+/// # fn example(client: kube_client::Client) {
+/// let factory = SharedInformerFactory::builder(client)
+///     .namespaces(["team-a", "team-b"])
+///     .tweak_list_options(|params| params.labels("app=web"))
+///     .drop_fields::<Pod>([FieldPath::new(&["status"])])
+///     .decode::<Node>(Decode::OnArrival)
+///     .default_resync(Duration::from_secs(600))
+///     .on_error(|failure| eprintln!("{}: {}", failure.reflector, failure.error))
+///     .build();
+/// # _ = factory;
+/// # }
+/// ```
 #[must_use = "nothing is built yet"]
 pub struct SharedInformerFactoryBuilder {
     pub(crate) client: Client,
@@ -130,8 +149,18 @@ impl SharedInformerFactoryBuilder {
         self.of_kind::<K>(|options| options.resync(period))
     }
 
-    /// Drops these fields, in addition to the managed fields, from every object of a kind as it arrives:
-    /// `drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])])`. See [`ResourceOptions::drop_fields`].
+    /// Drops these fields, in addition to the managed fields, from every object of a kind as it arrives. See
+    /// [`ResourceOptions::drop_fields`].
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::FieldPath;
+    ///
+    /// builder.drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])]);
+    /// # }
+    /// ```
     pub fn drop_fields<K: Resource<DynamicType = ()>>(
         self,
         fields: impl IntoIterator<Item = FieldPath>,
@@ -149,6 +178,18 @@ impl SharedInformerFactoryBuilder {
 
     /// Adds a transform, which changes every object of a kind once before it is stored and delivered. The result is
     /// encoded as JSON and replaces the object in all views of the resource. See [`ResourceOptions::transform`].
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// builder.transform::<Pod>(|pod| {
+    ///     pod.metadata.annotations = None;
+    ///     Ok(())
+    /// });
+    /// # }
+    /// ```
     pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + 'static,
@@ -158,6 +199,20 @@ impl SharedInformerFactoryBuilder {
 
     /// Adds a transform that does not decode the objects: for transforms that [drop fields](Packed::without_fields) of
     /// some objects, or reject some.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kinformer::FieldPath;
+    ///
+    /// let status = FieldPath::new(&["status"]);
+    /// builder.transform_packed::<Pod>(move |pod| match pod.label("app") {
+    ///     Some("web") => Ok(pod),
+    ///     _ => Ok(pod.without_fields(&[&status])?),
+    /// });
+    /// # }
+    /// ```
     pub fn transform_packed<K: Resource<DynamicType = ()> + 'static>(
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
@@ -180,6 +235,16 @@ impl SharedInformerFactoryBuilder {
 
     /// Sets a function that changes the parameters of every list and watch before it is sent, such as its selectors.
     /// The function must not block. A second call replaces the function of the first.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// builder.tweak_list_options(|params| {
+    ///     params.labels("app=web");
+    ///     params.fields("spec.nodeName=node-1");
+    /// });
+    /// # }
+    /// ```
     pub fn tweak_list_options(mut self, tweak: impl Fn(&mut Params) + Send + Sync + 'static) -> Self {
         self.options.tweak = Some(Arc::new(tweak));
         self
@@ -194,12 +259,30 @@ impl SharedInformerFactoryBuilder {
 
     /// Sets the error hook. It is called with every failure of a list or watch of any informer, which the failure
     /// names, and with every object that cannot be decoded [on arrival](crate::Decode::OnArrival).
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// builder.on_error(|failure| {
+    ///     eprintln!("{}: {}, then {:?} in {:?}", failure.reflector, failure.error, failure.recovery, failure.delay);
+    /// });
+    /// # }
+    /// ```
     pub fn on_error(mut self, hook: impl Fn(&Failure<'_>) + Send + Sync + 'static) -> Self {
         self.options.error_hook = Some(Arc::new(hook));
         self
     }
 
     /// Sets a function that changes the options of every reflector: page size, watch-lists, backoff, deadlines.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactoryBuilder;
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// use kinformer::WatchListMode;
+    ///
+    /// builder.reflector(|options| options.watch_list(WatchListMode::Off));
+    /// # }
+    /// ```
     pub fn reflector(
         mut self,
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,

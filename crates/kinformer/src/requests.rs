@@ -21,6 +21,16 @@ impl SharedInformerFactory {
     /// If the factory has fetched only [metadata](Self::metadata) of the kind, whole objects are listed and watched
     /// from now on. Until they are stored, the returned view behaves like an informer that has not synced: it has no
     /// objects, and [`Informer::wait_for_sync`] waits.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// # fn example(factory: &SharedInformerFactory) {
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = factory.informer::<Pod>(); // the same as factory.core().v1().pods()
+    /// # _ = pods;
+    /// # }
+    /// ```
     pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
         self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Full)
     }
@@ -28,6 +38,18 @@ impl SharedInformerFactory {
     /// Returns an informer of the metadata of a kind. If the factory has the informer of the whole objects, the result
     /// is a view of that. Else only metadata is fetched, until whole objects of the kind are requested. Whole objects
     /// are then listed, and this view continues: its handlers do not receive the objects again.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// # fn example(factory: &SharedInformerFactory) {
+    /// use k8s_openapi::api::core::v1::Secret;
+    ///
+    /// let secrets = factory.metadata::<Secret>(); // their data is not fetched
+    /// for secret in secrets.snapshot().iter() {
+    ///     println!("{}", secret.key());
+    /// }
+    /// # }
+    /// ```
     pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>
     where
         K: Resource<DynamicType = (), Scope: 'static>,
@@ -37,6 +59,18 @@ impl SharedInformerFactory {
 
     /// Returns the informer of a resource that is described by the caller, with dynamic objects. Sends no request to
     /// the server.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// # fn example(factory: &SharedInformerFactory) {
+    /// use kinformer::kube_core::discovery::{ApiResource, Scope};
+    /// use kinformer::kube_core::gvk::GroupVersionKind;
+    ///
+    /// let kind = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    /// let widgets = factory.dynamic(ApiResource::from_gvk_with_plural(&kind, "widgets"), Scope::Namespaced);
+    /// # _ = widgets;
+    /// # }
+    /// ```
     pub fn dynamic(&self, resource: ApiResource, scope: Scope) -> Informer<DynamicObject> {
         self.view(resource, scope, Projection::Full)
     }
@@ -56,6 +90,17 @@ impl SharedInformerFactory {
 
     /// Returns the informer of a resource by its group, version and plural name, with dynamic objects. Discovers the
     /// resource on the server.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// use kinformer::kube_core::gvk::GroupVersionResource;
+    ///
+    /// # async fn example(factory: &SharedInformerFactory) -> Result<(), kinformer::Error> {
+    /// let deployments = factory.for_resource(&GroupVersionResource::gvr("apps", "v1", "deployments")).await?;
+    /// # _ = deployments;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// Dropping the future ends the discovery request. The factory is unchanged: the informer is created after the last
@@ -94,6 +139,17 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informer of a resource by its kind, with dynamic objects. Discovers the kind on the server.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// use kinformer::kube_core::gvk::GroupVersionKind;
+    ///
+    /// # async fn example(factory: &SharedInformerFactory) -> Result<(), kinformer::Error> {
+    /// let deployments = factory.for_kind(&GroupVersionKind::gvk("apps", "v1", "Deployment")).await?;
+    /// # _ = deployments;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancel safety
     /// As [`Self::for_resource`].

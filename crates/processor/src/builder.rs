@@ -22,6 +22,25 @@ use crate::run;
 use crate::stream::EventStream;
 
 /// Builds and adds a handler.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_processor::{Buffer, Error, Keyed, SharedProcessor};
+///
+/// # fn example(ports: &SharedProcessor<Keyed<u16>>) -> Result<(), Error> {
+/// let handler = ports
+///     .handler()
+///     .name("printer")
+///     .buffer(Buffer::Coalesced) // one pending event for each key
+///     .filter(|port| ***port < 1024)
+///     .resync(Duration::from_secs(600))
+///     .for_each(|event| println!("{}", event.key()))?;
+/// assert_eq!(handler.name(), "printer");
+/// # Ok(())
+/// # }
+/// # example(&SharedProcessor::new("ports")).unwrap();
+/// ```
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'p, T> {
     publisher: &'p Publisher<T>,
@@ -80,6 +99,18 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
 
     /// Runs the handler on the runtime's own threads, which saves a thread switch for each wake-up. The handler must
     /// not block: while it blocks, other tasks of the runtime wait.
+    ///
+    /// ```
+    /// use kinformer_processor::{Error, Keyed, SharedProcessor};
+    ///
+    /// # fn example(ports: &SharedProcessor<Keyed<u16>>) -> Result<(), Error> {
+    /// let (sender, changed) = tokio::sync::watch::channel(0);
+    /// ports.handler().inline().for_each(move |event| _ = sender.send_replace(event.revision()))?;
+    /// # _ = changed;
+    /// # Ok(())
+    /// # }
+    /// # example(&SharedProcessor::new("ports")).unwrap();
+    /// ```
     pub fn inline(self) -> InlineHandlerBuilder<'p, T> {
         InlineHandlerBuilder(self)
     }

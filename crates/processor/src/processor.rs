@@ -38,6 +38,23 @@ pub struct SharedProcessor<T> {
 }
 
 /// Builds a [`SharedProcessor`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use kinformer_processor::{InitialState, Keyed, SharedProcessor};
+///
+/// # fn example(store: Vec<Arc<Keyed<u16>>>) {
+/// let ports = SharedProcessor::builder("ports")
+///     .initial_state(move || InitialState::new(1, store.clone().into_iter())) // of handlers that join late
+///     .resync(Duration::from_secs(600))
+///     .grace(Duration::from_secs(3))
+///     .build();
+/// assert_eq!(ports.name(), "ports");
+/// # }
+/// # example(Vec::new());
+/// ```
 #[must_use = "nothing is built yet"]
 pub struct SharedProcessorBuilder<T> {
     name: Arc<str>,

@@ -17,6 +17,16 @@ type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 /// The default starts with 0.8 s and doubles up to 30 s. Each delay is lengthened by a random share of up to its own
 /// length, so that a thousand clients do not return at the same moment. After 2 minutes without a delay the sequence
 /// restarts. Follows client-go 0.37 (`defaultBackoffInit` and its siblings).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_reflector::Backoff;
+///
+/// let doubling = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60));
+/// let steady = Backoff::from_delays(|| std::iter::repeat(Duration::from_secs(5)));
+/// # _ = (doubling, steady);
+/// ```
 #[derive(Clone)]
 pub struct Backoff {
     delays: Arc<dyn Fn() -> Delays + Send + Sync>,

@@ -146,6 +146,14 @@ pub enum VersionMatch {
 }
 
 /// The parameters of a list.
+///
+/// ```
+/// use kinformer_core::Keyed;
+/// use kinformer_reflector::ListOptions;
+///
+/// let options = ListOptions::<Keyed<u16>>::at_version("7"); // a state at least as new, in one answer
+/// assert!(options.limit.is_none() && options.continue_token.is_none());
+/// ```
 #[non_exhaustive]
 pub struct ListOptions<T> {
     /// The requested version. Unset: the newest state. `0`: any state. Any other: a state at least as new, unless
@@ -292,6 +300,17 @@ impl<T> fmt::Debug for Exchange<T> {
 }
 
 /// The parameters of a watch.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_reflector::WatchOptions;
+///
+/// let watch = WatchOptions::from("7", Duration::from_secs(300)); // the changes after version 7
+/// assert!(watch.bookmarks && !watch.send_initial_events);
+/// let watch_list = WatchOptions::from("", Duration::from_secs(300)).with_initial_events();
+/// assert!(watch_list.send_initial_events);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchOptions {
@@ -331,6 +350,19 @@ impl WatchOptions {
 }
 
 /// The answer to a list: all objects, or one page.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_core::Keyed;
+/// use kinformer_reflector::List;
+///
+/// # fn main() -> Result<(), kinformer_core::KeyError> {
+/// let page = List::new([Arc::new(Keyed::by(|_| "web", 80)?)], "7").continue_token("web").remaining(12);
+/// assert_eq!(page.objects.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct List<T> {

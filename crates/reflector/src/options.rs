@@ -8,6 +8,18 @@ use std::time::Duration;
 use crate::{Backoff, RequestLimit, SourceError};
 
 /// The settings of a [`Reflector`](crate::Reflector). The defaults suit a real cluster.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_reflector::{Backoff, ReflectorOptions, WatchListMode};
+///
+/// let options = ReflectorOptions::new()
+///     .watch_list(WatchListMode::Off)
+///     .backoff(Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60)))
+///     .error_hook(|failure| eprintln!("{}: {} (attempt {})", failure.reflector, failure.error, failure.failures));
+/// # _ = options;
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ReflectorOptions {

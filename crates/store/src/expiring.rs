@@ -26,6 +26,23 @@ type Policy<T> = dyn Fn(&T, Duration) -> bool + Send + Sync;
 ///
 /// Follows client-go 0.37 (`ExpirationCache`), except that the keys and the length exclude expired entries as well, so
 /// that all answers agree. Uses tokio's clock, which needs no runtime and can be paused in tests.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_store::{ExpiringStore, KeyRef, Keyed, Store as _};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // Tokens are kept for an hour, and those that were revoked are not returned any more.
+/// let hour = Duration::from_secs(3600);
+/// let tokens = ExpiringStore::with_policy(move |token: &Keyed<&str>, age| age > hour || **token == "revoked");
+/// tokens.add(Keyed::by(|_| "ann", "valid")?.into())?.into_result()?;
+/// tokens.add(Keyed::by(|_| "bob", "revoked")?.into())?.into_result()?;
+/// assert!(tokens.get(KeyRef::named("ann")).is_some());
+/// assert!(tokens.get(KeyRef::named("bob")).is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub struct ExpiringStore<T> {
     entries: Indexer<Entry<T>>,
     /// Held while entries are written or removed as expired, so that an entry that was just rewritten is never removed

@@ -41,6 +41,27 @@ pub struct Indexer<T> {
 }
 
 /// Builds an [`Indexer`].
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_store::{IndexFunction, IndexValues, Indexer, Keyed, Transform};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let parity = |port: &Arc<Keyed<u16>>, values: &mut IndexValues| {
+///     values.push(if ***port % 2 == 0 { "even" } else { "odd" });
+/// };
+/// let valid = |port: Arc<Keyed<u16>>| if **port > 0 { Ok(port) } else { Err("port 0 is reserved".into()) };
+/// let ports = Indexer::builder()
+///     .index("parity", IndexFunction::new(parity))
+///     .transform(Transform::new(valid))
+///     .build()?;
+/// ports.add(Keyed::by(|_| "web", 80)?)?.into_result()?;
+/// assert!(ports.add(Keyed::by(|_| "none", 0)?).is_err());
+/// assert_eq!((ports.len(), ports.by_index("parity", "even")?.len()), (1, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a builder does nothing until it builds"]
 pub struct IndexerBuilder<T> {
     indexers: Indexers<T>,

@@ -12,6 +12,20 @@ use crate::sync::Mutex;
 use crate::{Error, IndexValues, Reader, Snapshot};
 
 /// Options of a [`MutationCache`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kinformer_store::{Adds, Indexer, KeyRef, Keyed, MutationCache, MutationCacheOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = MutationCacheOptions::default().time_to_live(Duration::from_secs(60)).adds(Adds::Show);
+/// let cache = MutationCache::with_options(Indexer::new().reader(), options);
+/// cache.mutation(Keyed::by(|_| "new", 80)?)?;
+/// assert!(cache.get(KeyRef::named("new")).is_some(), "the store does not have it");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MutationCacheOptions {
     time_to_live: Duration,
@@ -71,6 +85,35 @@ impl MutationCacheOptions {
 /// A write whose version cannot be compared is retained until it expires. Each read comes from one consistent state of
 /// the indexer. Follows client-go 0.37 (`MutationCache`), which covers only get and one index, and leaves an object in
 /// the index under its old values.
+///
+/// ```
+/// use kinformer_store::{Indexer, KeyRef, MutationCache, Object, ResourceVersion};
+///
+/// struct Port {
+///     number: u16,
+///     version: u64,
+/// }
+///
+/// impl Object for Port {
+///     fn key(&self) -> KeyRef<'_> {
+///         KeyRef::named("web")
+///     }
+///
+///     fn resource_version(&self) -> ResourceVersion {
+///         ResourceVersion::number(self.version)
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let ports = Indexer::new(); // the store of an informer
+/// ports.add(Port { number: 80, version: 1 })?.into_result()?;
+/// let cache = MutationCache::new(ports.reader());
+/// cache.mutation(Port { number: 8080, version: 2 })?; // what the server returned for a write
+/// assert_eq!(cache.get(KeyRef::named("web")).map(|port| port.number), Some(8080));
+/// assert_eq!(ports.get(KeyRef::named("web")).map(|port| port.number), Some(80)); // not delivered yet
+/// # Ok(())
+/// # }
+/// ```
 pub struct MutationCache<T> {
     store: Reader<T>,
     options: MutationCacheOptions,
