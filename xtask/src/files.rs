@@ -87,18 +87,22 @@ pub(crate) fn rust() -> Result<Vec<File>, String> {
     Ok(files)
 }
 
-/// All Markdown files of the workspace, sorted by path.
-pub(crate) fn markdown() -> Result<Vec<File>, String> {
+/// All files of the workspace with text or comments that people read and that are not Rust, sorted by path.
+pub(crate) fn prose() -> Result<Vec<File>, String> {
     let mut files = Vec::new();
-    walk(&root(), "md", &mut files)?;
+    for extension in ["md", "toml", "yml", "sh", "go"] {
+        walk(&root(), extension, &mut files)?;
+    }
+    // Scripts without an extension.
+    walk(&root().join(".ci"), "", &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-/// Reads all files with this extension below a folder, except those of cargo and git.
+/// Reads all files with this extension (`""` for none) below a folder, except those of cargo and git.
 fn walk(folder: &Path, extension: &str, files: &mut Vec<File>) -> Result<(), String> {
     for path in below(folder, |folder| !folder.ends_with("target") && !folder.ends_with(".git"))? {
-        if path.extension().is_some_and(|found| found == extension) {
+        if path.extension().unwrap_or_default() == extension {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.push(File { path: from_root(&path), text });
         }

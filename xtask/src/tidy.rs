@@ -33,7 +33,7 @@ fn problems() -> Result<Vec<String>, String> {
     ));
     problems.extend(cycles::problems(&files));
     problems.extend(files.iter().flat_map(rules::problems));
-    let files = files.into_iter().chain(files::markdown()?);
+    let files = files.into_iter().chain(files::prose()?);
     problems.extend(files.filter(|file| file.path != WORDS).flat_map(|file| words::problems(&file)));
     Ok(problems)
 }

@@ -27,11 +27,11 @@ mod kernel {
     /// # Errors
     /// The kernel does not report them.
     pub(crate) fn used(id: u32) -> Result<Used, String> {
-        let look = || {
+        let read = || {
             let process = process(id)?;
             ProcResult::Ok((process.stat()?, process.status()?))
         };
-        let (stat, status) = look().map_err(|error| error.to_string())?;
+        let (stat, status) = read().map_err(|error| error.to_string())?;
         let mebibytes = |kibibytes: Option<u64>| {
             kibibytes
                 .map(|kibibytes| kibibytes as f64 / 1024.0)
