@@ -1,11 +1,15 @@
-//! The messages in docs/troubleshooting.md are those that the library prints today.
+//! The messages in docs/troubleshooting.md are those that the library, its dependencies and the compiler print today.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::path::Path;
+use std::process::{Command, Output};
 use std::time::Duration;
 
+use cargo_metadata::MetadataCommand;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kinformer::SharedInformerFactory;
+use kinformer::{LabelSelector, SharedInformerFactory};
 use kinformer_apiserver::{ApiServer, Fault};
+use kinformer_testing::logs;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -47,7 +51,24 @@ async fn no_start() {
     let pods = factory.informer::<Pod>();
     let message = factory.wait_for_cache_sync().await.into_result().unwrap_err().to_string();
     assert_quoted(&message);
-    drop(pods);
+    assert_quoted(&pods.lister().get("default/a").unwrap_err().to_string());
+}
+
+#[tokio::test]
+async fn warnings_without_start() {
+    logs::capture();
+    let (_server, factory, _) = server().await;
+    let pods = factory.informer::<Pod>();
+    assert!(pods.lister().list(&LabelSelector::everything()).is_empty());
+    tokio::time::pause();
+    let deadline = Instant::now() + Duration::from_secs(11);
+    pods.wait_for_sync_until(deadline).await.unwrap_err();
+    for (module, text) in [("started", "reading an informer"), ("started", "waiting for an informer")] {
+        let lines = logs::lines();
+        let line = lines.iter().find(|line| line.contains(text)).unwrap();
+        let (_, message) = line.split_once(&format!("{module}: ")).unwrap();
+        assert_quoted(message);
+    }
 }
 
 #[tokio::test]
@@ -70,4 +91,38 @@ async fn silent() {
     factory.start().unwrap();
     assert_quoted(&not_synced(&factory).await);
     factory.shutdown().await.unwrap();
+}
+
+/// Compiles a file; returns the path of the program, and what the compiler printed.
+fn compile(source: &Path, program: &str) -> (String, Output) {
+    let program = format!("{}/{program}", env!("CARGO_TARGET_TMPDIR"));
+    let mut rustc = Command::new("rustc");
+    let output = rustc.args(["--edition", "2021", "-o", &program]).arg(source).output().unwrap();
+    (program, output)
+}
+
+/// Runs the build script of k8s-openapi without a version.
+#[test]
+fn no_version_of_kubernetes() {
+    let metadata = MetadataCommand::new().exec().unwrap();
+    let package = metadata.packages.iter().find(|package| package.name.as_str() == "k8s-openapi").unwrap();
+    let script = package.targets.iter().find(|target| target.is_custom_build()).unwrap();
+    let (program, compiled) = compile(script.src_path.as_std_path(), "build-k8s-openapi");
+    assert!(compiled.status.success(), "{compiled:?}");
+    let run = Command::new(program).env_clear().output().unwrap();
+    assert!(!run.status.success());
+    let text = String::from_utf8(run.stderr).unwrap();
+    assert_quoted(text.lines().find(|line| line.contains("v1_*")).unwrap());
+}
+
+/// Compiles a call of a function that is missing, as without the feature of kube-runtime.
+#[test]
+fn missing_for_stream() {
+    let source = format!("{}/for_stream.rs", env!("CARGO_TARGET_TMPDIR"));
+    let text = "struct Controller<K>(K);\nimpl<K> Controller<K> { fn new(_: K) {} }\n\
+                fn main() { Controller::new(1); Controller::for_stream(1, 2); }\n";
+    std::fs::write(&source, text).unwrap();
+    let (_, compiled) = compile(source.as_ref(), "for_stream");
+    let text = String::from_utf8(compiled.stderr).unwrap();
+    assert_quoted(text.lines().find(|line| line.starts_with("error[")).unwrap());
 }
