@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
-use crate::storage::{Change, EventKind, Key, Outcome, Stored};
+use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
 use super::{Api, DryRun, Object, Origin, Write, metadata};
 
@@ -113,7 +113,7 @@ impl Api {
     /// Returns the object as it would be stored, for a dry run.
     pub(super) fn tried(&self, resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
         let version = self.versions.current();
-        Arc::new(Stored::new(key.clone(), version, EventKind::Added, &object, resource.store.fields()))
+        Arc::new(Stored::new(key.clone(), version, EventType::Added, &object, resource.store.fields()))
     }
 
     /// Sets the fields that the server sets on every new object, and the few defaults that clients rely on.

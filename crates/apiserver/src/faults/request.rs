@@ -4,11 +4,12 @@ use super::fault::{Fault, Kind};
 use super::injection::Faults;
 use super::verb::Verb;
 
-/// The faults of one request: those of the server, and those of the request's own header.
+/// The faults of one request: those injected into the server, and those that the header of the request names.
 #[derive(Debug)]
 pub(crate) struct RequestFaults {
     faults: Faults,
-    own: Vec<Fault>,
+    /// Those of the header.
+    requested: Vec<Fault>,
     verb: Verb,
     resource: String,
     /// Whether a fault of the server has delayed the request: a permanent fault delays each request once.
@@ -16,15 +17,16 @@ pub(crate) struct RequestFaults {
 }
 
 impl RequestFaults {
-    pub(crate) fn new(faults: Faults, own: Vec<Fault>, verb: Verb, resource: &str) -> Self {
-        Self { faults, own, verb, resource: resource.into(), delayed: false }
+    pub(crate) fn new(faults: Faults, requested: Vec<Fault>, verb: Verb, resource: &str) -> Self {
+        Self { faults, requested, verb, resource: resource.into(), delayed: false }
     }
 
     fn take(&mut self, events: u64, wanted: impl Fn(Kind) -> bool) -> Option<Kind> {
-        let own = self.own.iter().position(|fault| wanted(fault.kind) && fault.after_events <= events);
-        if let Some(index) = own {
+        let requested =
+            self.requested.iter().position(|fault| wanted(fault.kind) && fault.after_events <= events);
+        if let Some(index) = requested {
             self.faults.count();
-            return Some(self.own.remove(index).kind);
+            return Some(self.requested.remove(index).kind);
         }
         self.faults.take(self.verb, &self.resource, events, wanted)
     }
@@ -32,7 +34,7 @@ impl RequestFaults {
     /// Returns the next fault to apply before the request is handled.
     pub(crate) fn before_response(&mut self) -> Option<Kind> {
         let (watch, delayed) = (self.verb == Verb::Watch, self.delayed);
-        let is_own = self.own.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
+        let is_requested = self.requested.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
         let taken = self.take(0, |kind| match kind {
             Kind::Delay(_) => !delayed,
             Kind::Refuse
@@ -44,7 +46,7 @@ impl RequestFaults {
             Kind::Stall => !watch,
             _ => false,
         });
-        self.delayed |= !is_own && matches!(taken, Some(Kind::Delay(_)));
+        self.delayed |= !is_requested && matches!(taken, Some(Kind::Delay(_)));
         taken
     }
 
@@ -80,6 +82,6 @@ impl RequestFaults {
 
     /// Whether any fault may apply to this request, so that its events must be checked one by one.
     pub(crate) fn are_armed(&self) -> bool {
-        !self.own.is_empty() || self.faults.are_armed()
+        !self.requested.is_empty() || self.faults.are_armed()
     }
 }

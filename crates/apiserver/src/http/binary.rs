@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::Api;
 use crate::protobuf;
 use crate::registry::Resource;
-use crate::storage::{EventKind, Stored};
+use crate::storage::{EventType, Stored};
 
 use super::negotiate::Form;
 
@@ -50,13 +50,13 @@ pub(super) fn object(resource: &Resource, stored: &Stored, form: Form) -> Vec<u8
 /// A frame of a watch.
 pub(super) fn write_frame(
     out: &mut Vec<u8>,
-    kind: EventKind,
+    event_type: EventType,
     resource: &Resource,
     message: &[u8],
     form: Form,
 ) {
     let (api_version, name) = type_of(resource, form);
-    protobuf::watch_frame(out, kind.as_str(), &protobuf::envelope(&api_version, &name, message));
+    protobuf::watch_frame(out, event_type.as_str(), &protobuf::envelope(&api_version, &name, message));
 }
 
 /// A frame of a watch for an object in JSON: bookmarks and errors.

@@ -158,9 +158,10 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Value, S
 }
 
 fn takes_aggregated(headers: &HeaderMap) -> bool {
-    for clause in negotiate::clauses(headers) {
-        let parameters = (clause.parameter("as"), clause.parameter("g"), clause.parameter("v"));
-        if !clause.takes("application/json") {
+    for media_range in negotiate::media_ranges(headers) {
+        let parameters =
+            (media_range.parameter("as"), media_range.parameter("g"), media_range.parameter("v"));
+        if !media_range.includes("application/json") {
             continue;
         }
         match parameters {

@@ -58,7 +58,7 @@ pub(crate) async fn handle(
         return Ok(answer::failure(&status));
     }
 
-    let own = match context.fault_header {
+    let requested = match context.fault_header {
         FaultHeader::Ignored => Vec::new(),
         FaultHeader::Honoured => {
             let values = request.headers().get_all(FAULT_HEADER);
@@ -66,7 +66,7 @@ pub(crate) async fn handle(
             parts.filter_map(Fault::from_header).collect()
         }
     };
-    let mut faults = RequestFaults::new(context.faults.clone(), own, verb, plural);
+    let mut faults = RequestFaults::new(context.faults.clone(), requested, verb, plural);
     while let Some(fault) = faults.before_response() {
         match fault {
             FaultKind::Refuse => return Err(Refused),
@@ -92,6 +92,7 @@ pub(crate) async fn handle(
             FaultKind::InternalError => {
                 return Ok(answer::failure(&Status::internal("injected fault")));
             }
+            // A stalled request gets no response until the server ends.
             _ => {
                 context.shutdown.cancelled().await;
                 return Err(Refused);

@@ -35,20 +35,20 @@ pub enum ProtobufAnswers {
     Offered,
 }
 
-/// One entry of an `Accept` header.
+/// One entry of an `Accept` header, such as `application/json;as=Table;q=0.9`.
 #[derive(Debug)]
-pub(super) struct Clause {
+pub(super) struct MediaRange {
     pub(super) media_type: String,
     parameters: Vec<(String, String)>,
     quality: u16,
 }
 
-impl Clause {
+impl MediaRange {
     pub(super) fn parameter(&self, name: &str) -> &str {
         self.parameters.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    pub(super) fn takes(&self, media_type: &str) -> bool {
+    pub(super) fn includes(&self, media_type: &str) -> bool {
         self.media_type == media_type
             || self.media_type == "*/*"
             || media_type.split_once('/').is_some_and(|(kind, _)| self.media_type == format!("{kind}/*"))
@@ -56,18 +56,19 @@ impl Clause {
 }
 
 /// The entries of the `Accept` headers by descending quality; a single wildcard if there are none.
-pub(super) fn clauses(headers: &HeaderMap) -> Vec<Clause> {
+pub(super) fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut clauses: Vec<Clause> = values.flat_map(|value| value.split(',')).filter_map(clause).collect();
-    if clauses.is_empty() {
-        clauses.push(Clause { media_type: "*/*".into(), parameters: Vec::new(), quality: 1000 });
+    let mut media_ranges: Vec<MediaRange> =
+        values.flat_map(|value| value.split(',')).filter_map(media_range).collect();
+    if media_ranges.is_empty() {
+        media_ranges.push(MediaRange { media_type: "*/*".into(), parameters: Vec::new(), quality: 1000 });
     }
-    clauses.sort_by_key(|clause| std::cmp::Reverse(clause.quality));
-    clauses.retain(|clause| clause.quality > 0);
-    clauses
+    media_ranges.sort_by_key(|media_range| std::cmp::Reverse(media_range.quality));
+    media_ranges.retain(|media_range| media_range.quality > 0);
+    media_ranges
 }
 
-fn clause(text: &str) -> Option<Clause> {
+fn media_range(text: &str) -> Option<MediaRange> {
     let mut parts = text.split(';').map(str::trim);
     let media_type = parts.next().filter(|media_type| !media_type.is_empty())?.to_ascii_lowercase();
     let parameters: Vec<(String, String)> = parts
@@ -77,7 +78,7 @@ fn clause(text: &str) -> Option<Clause> {
     let quality = parameters.iter().find(|(name, _)| name == "q").and_then(|(_, q)| q.parse::<f32>().ok());
     // In thousandths, the precision that HTTP defines.
     let quality = (quality.unwrap_or(1.0).clamp(0.0, 1.0) * 1000.0) as u16;
-    Some(Clause { media_type, parameters, quality })
+    Some(MediaRange { media_type, parameters, quality })
 }
 
 /// Selects the form of a response with objects. Unsupported types, such as CBOR, are skipped in favour of the next
@@ -86,15 +87,17 @@ fn clause(text: &str) -> Option<Clause> {
 /// # Errors
 /// 406 if no entry is supported.
 pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Form, Encoding), Status> {
-    for clause in clauses(headers) {
-        let encoding = if clause.takes("application/json") {
+    for media_range in media_ranges(headers) {
+        let encoding = if media_range.includes("application/json") {
             Encoding::Json
-        } else if protobuf == ProtobufAnswers::Offered && clause.media_type == crate::protobuf::MEDIA_TYPE {
+        } else if protobuf == ProtobufAnswers::Offered
+            && media_range.media_type == crate::protobuf::MEDIA_TYPE
+        {
             Encoding::Protobuf
         } else {
             continue;
         };
-        match (clause.parameter("as"), clause.parameter("g"), clause.parameter("v")) {
+        match (media_range.parameter("as"), media_range.parameter("g"), media_range.parameter("v")) {
             ("", _, _) => return Ok((Form::Objects, encoding)),
             ("Table", "meta.k8s.io", "v1" | "v1beta1") if encoding == Encoding::Json => {
                 return Ok((Form::Table, encoding));
@@ -123,8 +126,8 @@ mod tests {
 
     #[test]
     fn the_first_supported_type_is_chosen() {
-        let nothing = form(&HeaderMap::new(), ProtobufAnswers::Offered);
-        assert_eq!(nothing.unwrap(), (Form::Objects, Encoding::Json));
+        let without_header = form(&HeaderMap::new(), ProtobufAnswers::Offered);
+        assert_eq!(without_header.unwrap(), (Form::Objects, Encoding::Json));
         assert_eq!(of("*/*"), Ok(Form::Objects));
         assert_eq!(of("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Objects));
         assert_eq!(of("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Ok(Form::Table));

@@ -26,8 +26,8 @@ pub(super) fn answer(registry: &Registry, headers: &HeaderMap, parts: &[&str]) -
 }
 
 fn v2(registry: &Registry, headers: &HeaderMap) -> Answer {
-    let first = negotiate::clauses(headers).into_iter().next();
-    if first.is_some_and(|clause| clause.media_type.ends_with("protobuf")) {
+    let first = negotiate::media_ranges(headers).into_iter().next();
+    if first.is_some_and(|media_range| media_range.media_type.ends_with("protobuf")) {
         // The message `Document` with `swagger: "2.0"` and `info { title: "Kubernetes" version: "v1.37" }`. It
         // defines no types, so clients fall back to their own.
         let document = b"\x0a\x032.0\x12\x13\x0a\x0aKubernetes\x12\x05v1.37";

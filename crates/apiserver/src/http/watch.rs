@@ -21,7 +21,7 @@ use crate::metrics::Open;
 use crate::registry::Resource;
 use crate::selectors::Selection;
 use crate::status::Status;
-use crate::storage::{Event, EventKind, FRAME_END, Next, Stored, Watcher, write_json};
+use crate::storage::{Event, EventType, FRAME_END, Next, Stored, Watcher, write_json};
 use crate::table::{self, Columns, IncludeObject};
 
 use super::answer::{self, Answer};
@@ -243,7 +243,7 @@ impl Watch {
             && let Some(stored) = self.initial.pop_front()
         {
             let faulty = self.faults.corrupts_object(self.sent);
-            self.encoder.frame(out, EventKind::Added, &stored, faulty);
+            self.encoder.frame(out, EventType::Added, &stored, faulty);
             self.count();
             if self.faults.are_armed() {
                 break;
@@ -264,8 +264,8 @@ impl Watch {
         while out.len() < PIECE
             && let Some(event) = self.events.pop()
         {
-            let Some((kind, object)) = self.translate(&event) else { continue };
-            let as_stored = kind == event.kind && self.encoder.is_plain();
+            let Some((event_type, object)) = self.translate(&event) else { continue };
+            let as_stored = event_type == event.event_type && self.encoder.is_plain();
             let faulty = self.faults.corrupts_object(self.sent);
             let twice = self.faults.duplicates_event(self.sent);
             if as_stored && !faulty {
@@ -285,7 +285,7 @@ impl Watch {
                 continue;
             }
             for _ in 0..=u8::from(twice) {
-                self.encoder.frame(&mut out, kind, &object, faulty);
+                self.encoder.frame(&mut out, event_type, &object, faulty);
                 self.count();
             }
             if self.faults.are_armed() {
@@ -302,18 +302,18 @@ impl Watch {
 
     /// Converts an event for this watch: an object that starts to match has been added, and one that no longer
     /// matches has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
-    fn translate(&self, event: &Event) -> Option<(EventKind, Arc<Stored>)> {
+    fn translate(&self, event: &Event) -> Option<(EventType, Arc<Stored>)> {
         let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
-        if event.kind == EventKind::Deleted {
-            return before.then(|| (EventKind::Deleted, event.object.clone()));
+        if event.event_type == EventType::Deleted {
+            return before.then(|| (EventType::Deleted, event.object.clone()));
         }
         match (before, self.selection.matches(&event.object)) {
             (false, false) => None,
-            (false, true) => Some((EventKind::Added, event.object.clone())),
-            (true, true) => Some((EventKind::Modified, event.object.clone())),
+            (false, true) => Some((EventType::Added, event.object.clone())),
+            (true, true) => Some((EventType::Modified, event.object.clone())),
             (true, false) => {
                 let fields = self.encoder.resource.store.fields();
-                event.left_view(fields).map(|view| (EventKind::Deleted, view.clone()))
+                event.left_view(fields).map(|view| (EventType::Deleted, view.clone()))
             }
         }
     }
@@ -337,17 +337,17 @@ impl Encoder {
     }
 
     /// Appends the frame of an event.
-    fn frame(&mut self, out: &mut Vec<u8>, kind: EventKind, object: &Stored, is_malformed: bool) {
+    fn frame(&mut self, out: &mut Vec<u8>, event_type: EventType, object: &Stored, is_malformed: bool) {
         if self.encoding == Encoding::Protobuf {
             let message = if is_malformed {
                 binary::malformed_message(object)
             } else {
                 binary::message(&self.resource, object, self.form)
             };
-            binary::write_frame(out, kind, &self.resource, &message, self.form);
+            binary::write_frame(out, event_type, &self.resource, &message, self.form);
             return;
         }
-        out.extend_from_slice(kind.frame_start());
+        out.extend_from_slice(event_type.frame_start());
         if is_malformed {
             write_malformed(out, &self.resource, object);
         } else {

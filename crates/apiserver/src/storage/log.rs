@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::registry::FieldPath;
 
-use super::{EventKind, Stored};
+use super::{EventType, Stored};
 
 /// One change: the new and the previous state.
 pub(crate) struct Event {
-    pub(crate) kind: EventKind,
+    pub(crate) event_type: EventType,
     /// The new state; for a deletion, the final state at the version of the deletion.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
@@ -19,8 +19,8 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(kind: EventKind, object: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
-        Self { kind, object, previous, left_view: OnceLock::new() }
+    pub(crate) fn new(event_type: EventType, object: Arc<Stored>, previous: Option<Arc<Stored>>) -> Self {
+        Self { event_type, object, previous, left_view: OnceLock::new() }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -39,7 +39,7 @@ impl Event {
                 metadata.insert("resourceVersion".into(), self.version().to_string().into());
             }
             let key = previous.key().clone();
-            Arc::new(Stored::new(key, self.version(), EventKind::Deleted, &object, fields))
+            Arc::new(Stored::new(key, self.version(), EventType::Deleted, &object, fields))
         }))
     }
 }

@@ -4,14 +4,14 @@
 //! events. Readers clone the map in O(1) and walk it outside the lock. Watchers hold a cursor into the ring and read
 //! it in batches, so writing an event costs the same for any number of objects and watches.
 
-mod event_kind;
+mod event_type;
 mod log;
 mod object;
 mod resource;
 mod versions;
 mod watcher;
 
-pub(crate) use event_kind::EventKind;
+pub(crate) use event_type::EventType;
 pub(crate) use log::Event;
 pub(crate) use object::{FRAME_END, Key, Stored, write_json};
 pub(crate) use resource::{Change, Outcome, ResourceStore, Snapshot};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::protobuf;
 use crate::registry::FieldPath;
 
-use super::EventKind;
+use super::EventType;
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,7 +74,7 @@ impl Stored {
     pub(crate) fn new(
         key: Key,
         version: u64,
-        kind: EventKind,
+        event_type: EventType,
         object: &Map<String, Value>,
         fields: &[FieldPath],
     ) -> Self {
@@ -90,7 +90,7 @@ impl Stored {
             })
             .unwrap_or_default();
         let mut out = Vec::with_capacity(1024);
-        out.extend_from_slice(kind.frame_start());
+        out.extend_from_slice(event_type.frame_start());
         let start = out.len();
         out.extend_from_slice(b"{\"apiVersion\":");
         write_json(&mut out, object.get("apiVersion").unwrap_or(&Value::Null));

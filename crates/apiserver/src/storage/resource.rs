@@ -13,7 +13,7 @@ use crate::registry::FieldPath;
 use crate::status::Status;
 
 use super::log::EventLog;
-use super::{Event, EventKind, Key, Stored, Versions};
+use super::{Event, EventType, Key, Stored, Versions};
 
 /// How many snapshots are kept for paginated lists. Further ones are reconstructed from the history.
 const KEPT_SNAPSHOTS: usize = 16;
@@ -160,15 +160,15 @@ impl ResourceStore {
         let (outcome, event) = match decide(previous.as_ref())? {
             Change::Keep => return Ok(Outcome::Kept(previous)),
             Change::Put(object) => {
-                let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
-                let stored = self.serialize(key, kind, object);
+                let event_type = if previous.is_some() { EventType::Modified } else { EventType::Added };
+                let stored = self.serialize(key, event_type, object);
                 state.objects.insert(key.clone(), stored.clone());
-                (Outcome::Stored(stored.clone()), Event::new(kind, stored, previous))
+                (Outcome::Stored(stored.clone()), Event::new(event_type, stored, previous))
             }
             Change::Remove(object) => {
-                let stored = self.serialize(key, EventKind::Deleted, object);
+                let stored = self.serialize(key, EventType::Deleted, object);
                 state.objects.remove(key);
-                (Outcome::Removed(stored.clone()), Event::new(EventKind::Deleted, stored, previous))
+                (Outcome::Removed(stored.clone()), Event::new(EventType::Deleted, stored, previous))
             }
         };
         let version = event.version();
@@ -179,12 +179,12 @@ impl ResourceStore {
         Ok(outcome)
     }
 
-    fn serialize(&self, key: &Key, kind: EventKind, mut object: Map<String, Value>) -> Arc<Stored> {
+    fn serialize(&self, key: &Key, event_type: EventType, mut object: Map<String, Value>) -> Arc<Stored> {
         let version = self.versions.next();
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".into(), version.to_string().into());
         }
-        Arc::new(Stored::new(key.clone(), version, kind, &object, &self.fields))
+        Arc::new(Stored::new(key.clone(), version, event_type, &object, &self.fields))
     }
 
     /// Signals each write. The value may be out of date; read the log.
@@ -290,8 +290,8 @@ mod tests {
                 let key = event.object.key().as_str().to_owned();
                 let before = event.previous.as_ref().map(|previous| value_of(previous));
                 assert_eq!(before, state.get(&key).copied(), "the event has the previous state");
-                match event.kind {
-                    EventKind::Deleted => state.remove(&key),
+                match event.event_type {
+                    EventType::Deleted => state.remove(&key),
                     _ => state.insert(key, value_of(&event.object)),
                 };
             }

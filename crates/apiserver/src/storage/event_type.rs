@@ -2,13 +2,13 @@
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventKind {
+pub(crate) enum EventType {
     Added,
     Modified,
     Deleted,
 }
 
-impl EventKind {
+impl EventType {
     /// Returns the name in the API.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -18,7 +18,7 @@ impl EventKind {
         }
     }
 
-    /// Returns the start of a frame with this event type, up to the object.
+    /// Returns the start of a line of a watch with this event type, up to the object.
     pub(crate) fn frame_start(self) -> &'static [u8] {
         match self {
             Self::Added => b"{\"type\":\"ADDED\",\"object\":",
