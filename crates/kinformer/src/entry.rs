@@ -57,7 +57,9 @@ pub(crate) struct Entry {
     registered: Registered,
     informer: Arc<dyn Managed>,
     holders: Mutex<Holders>,
-    /// Cancelled when the run has ended.
+    /// Cancelled when the informer is removed or released. Ends a run that the factory did not start.
+    removed: CancellationToken,
+    /// Cancelled when the factory's run has ended, or when there will be none.
     done: CancellationToken,
 }
 
@@ -84,7 +86,8 @@ struct Run {
 impl Entry {
     pub(crate) fn new(key: Key, registered: Registered) -> Self {
         let informer = registered.managed();
-        Self { key, registered, informer, holders: Mutex::default(), done: CancellationToken::new() }
+        let (removed, done) = (CancellationToken::new(), CancellationToken::new());
+        Self { key, registered, informer, holders: Mutex::default(), removed, done }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -140,6 +143,22 @@ impl Entry {
         false
     }
 
+    /// Runs the informer for a caller that does not start it through the factory, until the token is cancelled or the
+    /// informer is removed or released.
+    ///
+    /// # Cancel safety
+    /// As `Informer::run`.
+    pub(crate) async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
+        let cancel = cancel.child_token();
+        let mut running = std::pin::pin!(self.informer.run(cancel.clone()));
+        tokio::select! {
+            biased;
+            ended = &mut running => return ended,
+            () = self.removed.cancelled() => cancel.cancel(),
+        }
+        running.await
+    }
+
     /// Returns the start of a run, unless one has begun before. `task` returns the token that makes a shutdown wait for
     /// the run.
     pub(crate) fn begin(
@@ -148,7 +167,8 @@ impl Entry {
         task: impl FnOnce() -> TaskTrackerToken,
     ) -> Option<Start> {
         let mut holders = self.holders.lock();
-        if holders.run.is_some() || holders.released {
+        // An informer that does not wait for a start is run by its owner, or has stopped.
+        if holders.run.is_some() || holders.released || self.informer.phase() != Phase::NotStarted {
             return None;
         }
         let run = Run { cancel: parent.child_token(), lost: CancellationToken::new() };
@@ -163,6 +183,7 @@ impl Entry {
             let mut holders = self.holders.lock();
             (!std::mem::replace(&mut holders.released, true), holders.run.clone())
         };
+        self.removed.cancel();
         match run {
             Some(run) => run.cancel.cancel(),
             None => self.end(),
@@ -170,7 +191,7 @@ impl Entry {
         first
     }
 
-    /// Ends an informer that will never run.
+    /// Ends an informer that the factory will never run.
     fn end(&self) {
         self.informer.discard();
         self.done.cancel();
@@ -209,6 +230,10 @@ impl Entry {
     /// Waits until the informer has stopped, or was ended before it was started.
     pub(crate) async fn ended(&self) {
         self.done.cancelled().await;
+        // The owner's run ends by itself.
+        if let Some(engine) = self.engine() {
+            engine.stopped().await;
+        }
     }
 }
 

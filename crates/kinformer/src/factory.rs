@@ -287,7 +287,9 @@ impl SharedInformerFactory {
         CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
     }
 
-    /// Stops every informer and waits for all their tasks. May be called any number of times; each call waits.
+    /// Stops every informer that the factory has started, and waits for all their tasks. Informers that were not started
+    /// end as well; those that a caller [runs](crate::Informer::run) continue. May be called any number of times; each
+    /// call waits.
     ///
     /// Returns within the grace period of the informers, whatever their handlers do.
     ///

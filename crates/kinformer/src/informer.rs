@@ -60,7 +60,11 @@ impl View {
 
     /// Returns the engine. Binds this view: from now on the factory keeps the informer.
     fn engine(&self) -> &Arc<dyn Engine> {
-        &self.bound.get_or_init(|| self.factory.bind(&self.target, Entry::keep)).engine
+        &self.bound().engine
+    }
+
+    fn bound(&self) -> &Bound {
+        self.bound.get_or_init(|| self.factory.bind(&self.target, Entry::keep))
     }
 
     fn lease(&self) -> Lease {
@@ -437,8 +441,9 @@ impl<K> Informer<K> {
         self.engine().undecoded()
     }
 
-    /// Runs the informer until the token is cancelled, for callers that do not [start](SharedInformerFactory::start) it
-    /// through the factory; see [`SharedIndexInformer::run`](crate::SharedIndexInformer::run).
+    /// Runs the informer until the token is cancelled or the informer is [removed](Self::remove) or
+    /// [released](Self::lease), for callers that do not [start](SharedInformerFactory::start) it through the factory; see
+    /// [`SharedIndexInformer::run`](crate::SharedIndexInformer::run). A shutdown of the factory does not stop it.
     ///
     /// # Cancel safety
     /// Dropping the future before its first poll has no effect. Later it stops the informer at once: its requests and the
@@ -448,7 +453,7 @@ impl<K> Informer<K> {
     /// [`InformerError::Running`] or [`InformerError::Stopped`] at once, since an informer runs only once. [`InformerError::ReflectorEnded`] if
     /// its reflector ended by itself. [`InformerError::Stuck`] at the end if handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
-        Ok(self.engine().run(cancel).await?)
+        Ok(self.view.bound().entry.run(cancel).await?)
     }
 
     /// Whether the informer has stopped.
@@ -629,7 +634,7 @@ impl<K> Informer<K> {
     /// or released before, or if the factory has no such informer.
     ///
     /// Bound views and their leases stay with the stopped informer. A later request to the factory creates a new
-    /// informer.
+    /// informer. If the caller [runs](Self::run) the informer, it stops when that future is polled.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::common::{builder, config_map, factory, server, soon, synced, watches};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::{Informer, Phase};
+use kinformer::{Error, Informer, Phase};
+use tokio::task::JoinHandle;
 
 // contract: F-07a, F-07b
 #[tokio::test]
@@ -141,6 +142,46 @@ async fn view_without_its_factory_is_stopped() {
     assert!(tokio::time::timeout_at(soon(), maps.wait_for_sync()).await.unwrap().is_err());
     tokio::time::timeout_at(soon(), maps.lease().release()).await.unwrap();
     assert!(!maps.remove().await);
+    server.shutdown().await;
+}
+
+/// Runs an informer without the factory, until it ends.
+async fn run_by_owner(maps: &Informer<ConfigMap>) -> JoinHandle<Result<(), Error>> {
+    let running = tokio::spawn({
+        let maps = maps.clone();
+        async move { maps.run(Default::default()).await }
+    });
+    maps.wait_for_sync_until(soon()).await.unwrap();
+    running
+}
+
+/// A removal or a release stops the informer also if the factory does not run it. A start has no effect on it.
+// contract: F-07g
+#[tokio::test]
+async fn informer_run_by_its_owner_is_removed_and_released() {
+    let server = server().await;
+    let factory = factory(&server);
+    for is_started in [false, true] {
+        let maps = factory.core().v1().config_maps();
+        let running = run_by_owner(&maps).await;
+        if is_started {
+            factory.start().unwrap();
+        }
+        assert!(maps.remove().await);
+        assert!(maps.is_stopped());
+        running.await.unwrap().unwrap();
+
+        let lease = factory.core().v1().config_maps().lease();
+        let maps = Informer::clone(&lease);
+        let running = run_by_owner(&maps).await;
+        if is_started {
+            factory.start().unwrap();
+        }
+        lease.release().await;
+        assert!(maps.is_stopped());
+        running.await.unwrap().unwrap();
+    }
+    factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 
