@@ -15,8 +15,9 @@ use crate::controller::Process;
 use crate::latency::Latency;
 use crate::same::is_same_version;
 
-/// A function that is called with each object before it is stored.
-pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) + Send + Sync;
+/// A function that is called with each object before it is stored. Returns `false` if it must be called again with the
+/// stored objects.
+pub(crate) type Arrival<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 
 pub(crate) struct Apply<T: Object> {
     pub(crate) name: Arc<str>,
@@ -33,8 +34,11 @@ impl<T: Object> Process<T> for Apply<T> {
         let started = Instant::now();
         let in_initial_list = popped.in_initial_list();
         let deltas = popped.take();
-        self.call_arrival(&deltas);
+        let all_arrived = self.call_arrival(&deltas);
         let Applied { changes, errors, .. } = self.indexer.apply_at(deltas, popped.versions());
+        if !all_arrived {
+            changes.iter().filter_map(Change::new_state).for_each(|object| _ = self.arrived(object));
+        }
         let changes = changes.into_iter().filter(is_relevant).map(|change| match in_initial_list {
             true => change.in_initial_list(),
             false => change,
@@ -59,21 +63,29 @@ impl<T: Object> Process<T> for Apply<T> {
 }
 
 impl<T: Object> Apply<T> {
-    /// Calls the arrival function with each object before it is stored.
-    fn call_arrival(&self, deltas: &[Delta<T>]) {
-        let Some(arrival) = &self.arrival else { return };
-        let arrived = |object: &Arc<T>| {
-            if let Err(error) = contain(|| arrival(object)) {
-                tracing::error!(informer = %self.name, %error, "arrival function panicked");
-            }
-        };
+    /// Calls the arrival function with each object before it is stored. Returns whether it is done with all of them.
+    fn call_arrival(&self, deltas: &[Delta<T>]) -> bool {
+        let mut done = true;
         for delta in deltas {
             match delta {
-                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => arrived(object),
-                Delta::ReplacedAll(list) => list.objects.iter().for_each(arrived),
+                Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                    done &= self.arrived(object);
+                }
+                Delta::ReplacedAll(list) => {
+                    list.objects.iter().for_each(|object| done &= self.arrived(object))
+                }
                 _ => {}
             }
         }
+        done
+    }
+
+    fn arrived(&self, object: &Arc<T>) -> bool {
+        let Some(arrival) = &self.arrival else { return true };
+        contain(|| arrival(object)).unwrap_or_else(|error| {
+            tracing::error!(informer = %self.name, %error, "arrival function panicked");
+            true
+        })
     }
 
     /// Delivers all objects of the store to the handlers that are due for a resync.

@@ -236,7 +236,11 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// Sets a function that is called with each object before it is stored, as returned by the
     /// [transform](Self::transform), but not with the final states of deleted objects. It runs on the informer's own
     /// task and must not block. If it panics, the panic is logged and the object is stored.
-    pub fn on_arrival(mut self, function: impl Fn(&Arc<T>) + Send + Sync + 'static) -> Self {
+    ///
+    /// The function returns whether it is done with the object. If it returns `false` for an object, it is called again
+    /// with the objects of the same batch after these were stored: a program that changes what the function does, and
+    /// then visits the objects of a snapshot, misses no object.
+    pub fn on_arrival(mut self, function: impl Fn(&Arc<T>) -> bool + Send + Sync + 'static) -> Self {
         self.arrival = Some(Arc::new(function));
         self
     }

@@ -39,17 +39,18 @@ impl Arrival {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Decodes the object if a type is set. The object is stored even if this fails.
-    pub(crate) fn decode(&self, object: &PackedObject) {
-        let Some((to, projection)) = self.target.get() else { return };
+    /// Decodes the object if a type is set. The object is stored even if this fails. Returns whether a type is set.
+    pub(crate) fn decode(&self, object: &PackedObject) -> bool {
+        let Some((to, projection)) = self.target.get() else { return false };
         if *projection == Projection::Full && object.is_metadata_only() {
-            return;
+            return true;
         }
         // Decoding runs the type's own code, which may panic.
         let decoded = contain(|| object.keep_decoded(*to));
         if let Err(error) = decoded.and_then(|decoded| decoded.map_err(BoxError::from)) {
             self.undecodable(object, *to, error);
         }
+        true
     }
 
     fn undecodable(&self, object: &PackedObject, to: DecodeAs, error: BoxError) {

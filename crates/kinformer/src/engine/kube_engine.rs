@@ -202,7 +202,7 @@ impl SwitchedEngine for KubeEngine {
 
     fn decode_projection(&self, to: DecodeAs, projection: Projection) {
         if self.arrival.decode_as(to, projection) {
-            self.for_each(&mut |object| self.arrival.decode(object));
+            self.for_each(&mut |object| _ = self.arrival.decode(object));
         }
     }
 

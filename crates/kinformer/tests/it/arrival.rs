@@ -36,6 +36,35 @@ async fn transform_result_is_decoded() {
     server.shutdown().await;
 }
 
+/// Objects that have arrived and are not stored yet when decoding on arrival is requested.
+// contract: F-14a
+#[tokio::test]
+async fn objects_between_arrival_and_store_are_decoded() {
+    #[derive(Deserialize)]
+    struct Numbers {
+        #[serde(rename = "data")]
+        _data: BTreeMap<String, u64>,
+    }
+
+    let server = server().await;
+    for name in ["a", "b"] {
+        server.create(config_map("default", name, name)).unwrap();
+    }
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let informer = maps.cast::<Numbers>();
+    // Index functions run between the two.
+    maps.index("requests", move |_, _| {
+        informer.decode_on_arrival();
+        Ok(())
+    })
+    .unwrap();
+    synced(&factory).await;
+    assert_eq!(maps.undecoded(), 2);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 /// Of several calls, the last one is used.
 // contract: F-03b
 #[tokio::test]

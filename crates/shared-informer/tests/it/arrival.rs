@@ -30,6 +30,7 @@ async fn panicking_arrival_function_loses_nothing() {
             .on_arrival(move |item: &Arc<Item>| {
                 seen.lock().push((item.name.clone(), item.value));
                 assert!(item.name != "panic", "an arrival function that panics");
+                true
             })
             .build()
             .unwrap();

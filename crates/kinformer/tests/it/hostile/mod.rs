@@ -330,7 +330,10 @@ async fn bookmark_that_goes_back() {
 #[tokio::test(start_paused = true)]
 async fn same_version_with_other_content() {
     let healed = || answer_list("20", vec![pod("a", 5, "healed"), pod("b", 6, "x")]);
-    let decode = |object: &Arc<PackedObject>| object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
+    let decode = |object: &Arc<PackedObject>| {
+        object.keep_decoded(DecodeAs::of::<Pod>()).unwrap();
+        true
+    };
     let (script, packed) = (with_second_list(healed), KubeListerWatcher::packed::<Pod>);
     for run in [
         follow_with(2 * MINUTE, with_second_list(healed), KubeListerWatcher::packed::<Pod>).await,
