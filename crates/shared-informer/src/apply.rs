@@ -72,12 +72,21 @@ impl<T: Object> Apply<T> {
                     done &= self.arrived(object);
                 }
                 Delta::ReplacedAll(list) => {
-                    list.objects.iter().for_each(|object| done &= self.arrived(object))
+                    list.objects.iter().for_each(|object| done &= self.arrived(object));
+                }
+                Delta::Sync(object) if self.arrival.is_some() && !self.is_stored(object) => {
+                    done &= self.arrived(object);
                 }
                 _ => {}
             }
         }
         done
+    }
+
+    /// Returns whether this very object is stored. A queue may deliver listed objects as `Sync`, as resyncs of stored ones.
+    fn is_stored(&self, object: &Arc<T>) -> bool {
+        let stored = try_accessors(|| self.indexer.get(object.key()));
+        stored.is_ok_and(|stored| stored.is_some_and(|stored| Arc::ptr_eq(&stored, object)))
     }
 
     fn arrived(&self, object: &Arc<T>) -> bool {

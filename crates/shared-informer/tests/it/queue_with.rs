@@ -249,7 +249,13 @@ async fn listed_objects_may_arrive_as_sync() {
     for name in ["a", "b", "gone"] {
         source.apply(Item::of(name, 0, 1));
     }
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let arrivals = arrived.clone();
     let informer = SharedIndexInformer::builder(source.clone())
+        .on_arrival(move |item| {
+            arrivals.lock().push(item.name.clone());
+            true
+        })
         .queue_with(|QueueParts { known_objects, parts, .. }| {
             let queue = DeltaFifo::builder().known_objects(known_objects).parts(parts);
             Arc::new(queue.on_replace(OnReplace::Sync).build())
@@ -277,6 +283,7 @@ async fn listed_objects_may_arrive_as_sync() {
     let later = std::mem::take(&mut *events.lock());
     let expected = [("gone", false), ("b", false), ("a", true), ("b", true)];
     assert_eq!(later, expected.map(|(name, resync)| (name.to_owned(), resync)));
+    assert_eq!(*arrived.lock(), ["a", "b", "gone", "b"], "resyncs of stored objects are no arrivals");
     cancel.cancel();
     running.await.unwrap().unwrap();
 }
