@@ -28,7 +28,7 @@ pub(crate) struct Args {
 const CPU: f64 = 3.0;
 const MEGABYTES: f64 = 0.08;
 
-/// The profile of programs of which only symbols are counted.
+/// The profile of programs whose symbols are counted without a measurement.
 const SYMBOLS: &str = "symbols";
 
 /// The profile of programs whose cost is measured.
