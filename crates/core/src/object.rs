@@ -33,7 +33,8 @@ pub trait Object: Send + Sync + 'static {
     ///
     /// Only states with the same key, UID and version are compared. A server may return different content for such
     /// states, for example after a change of a default or a conversion. States with the same content produce no event.
-    /// If the result is `None`, states with the same version count as equal unless the source reports a modification.
+    /// If the result is `None`, states with the same version count as equal unless the source reports a modification, and
+    /// states without a version as different.
     fn has_same_content(&self, other: &Self) -> Option<bool>
     where
         Self: Sized,

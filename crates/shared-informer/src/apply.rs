@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::awaited::Awaited;
 use crate::controller::Process;
 use crate::latency::Latency;
-use crate::same::is_same_version;
+use crate::same::is_same;
 
 /// A function that is called with each object before it is stored. Returns `false` if it must be called again with the
 /// stored objects.
@@ -134,11 +134,8 @@ fn is_relevant<T: Object>(change: &Change<T>) -> bool {
 /// Returns whether two states are the same. States with the same version are the same unless the objects' content
 /// differs: a server may return another content at one version, and after a deletion another object.
 fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, delta: &Delta<T>) -> bool {
-    let same = || {
-        is_same_version(&**old, &**new)
-            // If the objects cannot compare their content, an event of type modified counts as a change.
-            && new.has_same_content(old).unwrap_or(!matches!(delta, Delta::Updated(_)))
-    };
+    // If the objects cannot compare their content, an event of type modified counts as a change.
+    let same = || is_same(&**new, &**old, !matches!(delta, Delta::Updated(_)));
     // An object whose accessor panics counts as changed.
     Arc::ptr_eq(old, new) || try_accessors(same).unwrap_or_default()
 }

@@ -7,32 +7,27 @@ use kinformer_core::{Object, Transform};
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
 
-use crate::same::is_same_version;
+use crate::same::is_same;
 
 /// Replaces unchanged objects of a relist by the stored ones, so that a relist takes memory only for changed objects.
 pub(crate) fn exchange<T: Object>(store: Arc<Indexer<T>>) -> Exchange<T> {
-    Exchange::new(move |object| stored_if_same(&store, object, |same| same != Some(false)))
+    Exchange::new(move |object| stored_if_same(&store, object, true))
 }
 
 /// Adds to a transform that unchanged results are replaced by the stored objects. A transform may return different
 /// results for one version, so the contents must be known to be the same.
 pub(crate) fn exchange_results<T: Object>(transform: Transform<T>, store: Arc<Indexer<T>>) -> Transform<T> {
-    transform.and_then(move |object| Ok(stored_if_same(&store, object, |same| same == Some(true))))
+    transform.and_then(move |object| Ok(stored_if_same(&store, object, false)))
 }
 
-/// Returns the store's object if it is known to be the same, else this object. Only objects with a UID and a version
-/// can be known to be the same: in other sources, equal versions may not mean equal objects.
-fn stored_if_same<T: Object>(
-    store: &Indexer<T>,
-    object: Arc<T>,
-    is_same_content: impl Fn(Option<bool>) -> bool,
-) -> Arc<T> {
+/// Returns the store's object if it is the same, else this object. `if_unknown` says whether objects with a version count
+/// as the same if their content is not comparable. Only objects with a UID can be the same: in other sources, equal
+/// versions may not mean equal objects.
+fn stored_if_same<T: Object>(store: &Indexer<T>, object: Arc<T>, if_unknown: bool) -> Arc<T> {
     let known = try_accessors(|| {
         let known = store.get(object.key())?;
-        let same = Arc::ptr_eq(&known, &object)
-            || object.uid().is_some()
-                && is_same_version(&*known, &*object)
-                && is_same_content(known.has_same_content(&object));
+        let same =
+            Arc::ptr_eq(&known, &object) || object.uid().is_some() && is_same(&*known, &*object, if_unknown);
         same.then_some(known)
     });
     // An object whose accessor panics is left out when it is stored.

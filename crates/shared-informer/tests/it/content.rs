@@ -38,7 +38,7 @@ impl Object for Thing {
     }
 
     fn resource_version(&self) -> ResourceVersion {
-        self.version.into()
+        if self.item.name.starts_with("unversioned") { ResourceVersion::UNSET } else { self.version.into() }
     }
 
     fn uid(&self) -> Option<&str> {
@@ -192,6 +192,31 @@ async fn relist_delivers_new_content_at_one_version() {
             );
             running.relist().await;
             assert_eq!(running.take_events(), Vec::<String>::new(), "nothing has changed");
+            running.stop().await;
+        }
+    }
+}
+
+/// An object without a version, such as the result of a transform, is compared by its UID and content. If it cannot
+/// compare its content, it counts as changed.
+// contract: I-06a, I-14i, P-03a
+#[tokio::test(start_paused = true)]
+async fn unversioned_object_is_compared_by_content() {
+    for queue in QUEUES {
+        for (compares, updates) in [
+            (Compares::Everything, vec![]),
+            (Compares::Content, vec![]),
+            (Compares::Uid, vec!["update unversioned 1 1"]),
+        ] {
+            let running = Running::start(queue, WatchListMode::Off, compares, false).await;
+            running.source.items.apply(Item::of("unversioned", 0, 1));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(running.take_events(), ["add unversioned 1"]);
+            running.relist().await;
+            assert_eq!(running.take_events(), updates, "{queue:?} {compares:?}");
+            running.source.items.apply(Item::of("unversioned", 0, 2));
+            running.relist().await;
+            assert!(running.take_events().contains(&"update unversioned 1 2".to_owned()), "{queue:?}");
             running.stop().await;
         }
     }
