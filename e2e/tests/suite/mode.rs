@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, StreamExt};
 use http::header::CONTENT_TYPE;
 use http::{Request, Response, Uri};
 use kinformer::{
-    Encoding, Event, KeyRef, KubeObject, Object, Packed, PackedRef, Phase, ReflectorHandle, ReflectorMetrics,
+    Encoding, Event, KubeObject, Object, Packed, PackedRef, Phase, ReflectorHandle, ReflectorMetrics,
     ReflectorOptions, ResourceVersion, SharedInformerFactory, SharedInformerFactoryBuilder,
 };
 use kube_client::Client;
