@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cargo_metadata::MetadataCommand;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kinformer::{SharedInformerFactory};
+use kinformer::SharedInformerFactory;
 use kinformer_apiserver::{ApiServer, Fault};
 use kinformer_testing::logs;
 use tokio::sync::mpsc;
