@@ -197,7 +197,7 @@ fn publisher_beside(handlers: usize, back_pressure: BackPressure) -> (usize, usi
 async fn removals(handlers: usize) -> usize {
     let running = Running::new(SharedProcessor::<Pod>::new("test"));
     let add = |number: usize| {
-        let buffer = if number % 2 == 0 { Buffer::BackPressure(9) } else { Buffer::EveryEvent };
+        let buffer = if number.is_multiple_of(2) { Buffer::BackPressure(9) } else { Buffer::EveryEvent };
         let handler = running.processor.handler().buffer(buffer).resync(Duration::from_secs(60));
         handler.inline().for_each(|_| ()).unwrap()
     };
