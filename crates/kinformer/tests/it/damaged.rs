@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::QUEUES;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::Object;
 use kinformer::PartId;
@@ -18,7 +19,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 const DAMAGES: [Damage; 4] = [Damage::Frame, Damage::Type, Damage::Metadata, Damage::Name];
-const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
 
 /// An informer, and the events of its handler.
 struct Run<T: Object> {

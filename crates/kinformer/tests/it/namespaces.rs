@@ -4,10 +4,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{builder, config_map, node, server, soon, synced, until, version, watches};
+use crate::common::{QUEUES, builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Deleted, Error, Event, InformerError, KeyRef, LabelSelector, PackedObject, PartId, QueueKind,
+    Added, Deleted, Error, Event, InformerError, KeyRef, LabelSelector, PackedObject, PartId,
     SharedInformerFactory, Updated,
 };
 use kinformer_apiserver::ApiServer;
@@ -139,7 +139,7 @@ async fn metadata_in_namespaces_becomes_whole_objects() {
 #[tokio::test]
 async fn every_queue_serves_several_namespaces() {
     let server = three_namespaces().await;
-    for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+    for queue in QUEUES {
         let made = Arc::new(AtomicUsize::new(0));
         let count = made.clone();
         let factory =

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{builder, config_map, factory, server, soon, synced, until, version, watches};
+use crate::common::{QUEUES, builder, config_map, factory, server, soon, synced, until, version, watches};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinformer::{
@@ -318,8 +318,6 @@ async fn wait_for_a_namespace_ignores_other_lists() {
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
-
-const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
 
 fn each_queue_and_list() -> impl Iterator<Item = (QueueKind, WatchListMode)> {
     let modes = [WatchListMode::Auto, WatchListMode::Off];

@@ -13,10 +13,6 @@ use kinformer_reflector::{
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 
-fn hang() -> WatchScript<kinformer_testing::Item> {
-    WatchScript::new().hang()
-}
-
 /// Pages are requested one after the other, and given to the sink as one list.
 // contract: L-01a, L-02a
 #[tokio::test(start_paused = true)]

@@ -16,14 +16,6 @@ use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
-fn listed() -> ScriptedSource<Item> {
-    script().list(list(7, &[("a", 1)]))
-}
-
 // contract: R-02a
 #[tokio::test(start_paused = true)]
 async fn cancel_before_the_start_sends_no_request() {

@@ -15,10 +15,6 @@ use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
 fn incomplete(version: u64) -> List<Item> {
     list(version, &[("a", 1)]).undecodable([DecodeError::new("no such field").position(1)])
 }

@@ -11,10 +11,6 @@ use kinformer_reflector::{
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
 
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
 fn listed() -> ScriptedSource<Item> {
     script().list(list(7, &[("a", 1), ("b", 2), ("c", 3)]))
 }

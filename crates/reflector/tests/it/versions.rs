@@ -20,14 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn listed() -> ScriptedSource<Item> {
-    script().list(list(7, &[("a", 1)]))
-}
-
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
 /// A watch that moves the version to 20 and ends without an error.
 fn to_twenty() -> WatchScript<Item> {
     WatchScript::new().bookmark(20).after(2 * SECOND)

@@ -17,10 +17,6 @@ fn able() -> ScriptedSource<Item> {
     script().with_watch_list(WatchListSupport::new())
 }
 
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
 /// The events of a watch-list are gathered until the closing bookmark. The stream then continues as the watch.
 // contract: L-04a, L-04d, L-04b, L-04c
 #[tokio::test(start_paused = true)]

@@ -11,14 +11,6 @@ use kinformer_reflector::{
 use kinformer_testing::fake_source::{Call, WatchScript};
 use kinformer_testing::{Item, ScriptedSource};
 
-fn hang() -> WatchScript<Item> {
-    WatchScript::new().hang()
-}
-
-fn listed() -> ScriptedSource<Item> {
-    script().list(list(7, &[("a", 1)]))
-}
-
 fn options_of(call: &Call) -> kinformer_reflector::WatchOptions {
     match call {
         Call::Watch(options) => options.clone(),

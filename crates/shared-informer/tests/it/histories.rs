@@ -292,7 +292,7 @@ proptest! {
         server in prop::sample::select(vec![Server::Everything, Server::NoWatchList, Server::NoBookmarks]),
         steps in prop::collection::vec(step(), 0..80),
     ) {
-        for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+        for queue in crate::common::QUEUES {
             run(history(queue, server, steps.clone()));
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::common::QUEUES;
 use crate::parts_common::{Gated, wait};
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -335,8 +336,6 @@ fn run(future: impl Future<Output = ()>) {
     assert_eq!(runtime.metrics().num_alive_tasks(), 0, "a task is left");
 }
 
-const KINDS: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
-
 fn cases() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -348,7 +347,7 @@ proptest! {
     // contract: I-02, I-03, I-20a, I-22, Q-21a, S-27a
     #[test]
     fn namespaces_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
-        for queue in KINDS {
+        for queue in QUEUES {
             run(history(queue, parts, false, steps.clone()));
         }
     }
@@ -357,7 +356,7 @@ proptest! {
     // contract: I-03, Q-21a, Q-21b, Q-22, S-26a, S-26c, S-27a
     #[test]
     fn moving_objects_end_up_as_their_union(parts in 2..5_u8, steps in prop::collection::vec(step(), 0..80)) {
-        for queue in KINDS {
+        for queue in QUEUES {
             run(history(queue, parts, true, steps.clone()));
         }
     }

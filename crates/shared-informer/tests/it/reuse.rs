@@ -159,7 +159,7 @@ async fn relisted(
 // contract: I-10a, I-10b
 #[tokio::test(start_paused = true)]
 async fn relist_reuses_unchanged_objects() {
-    for queue in [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo] {
+    for queue in crate::common::QUEUES {
         for mode in [WatchListMode::Always, WatchListMode::Off] {
             let (same, most) = relisted(true, queue, mode, Some("u"), |builder| builder).await;
             assert_eq!(same, MANY - 2, "{queue:?} {mode:?}");

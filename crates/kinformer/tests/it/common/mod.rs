@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
-use kinformer::{Decode, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer::{Decode, QueueKind, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ pub fn builder(server: &ApiServer) -> SharedInformerFactoryBuilder {
 pub fn factory(server: &ApiServer) -> SharedInformerFactory {
     builder(server).build()
 }
+
+pub const QUEUES: [QueueKind; 3] = [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo];
 
 /// Both times at which objects can be decoded.
 pub const POLICIES: [Decode; 2] = [Decode::OnRead { keep: 256 }, Decode::OnArrival];

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kinformer_reflector::{
     ApiStatus, Backoff, List, Recovery, Reflector, ReflectorHandle, ReflectorOptions, SourceError, StopReason,
 };
+use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource, reentrant};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -94,6 +95,16 @@ pub(crate) async fn settle() {
 
 pub(crate) fn script() -> ScriptedSource<Item> {
     ScriptedSource::new()
+}
+
+/// A source whose first list has one item, at version 7.
+pub(crate) fn listed() -> ScriptedSource<Item> {
+    script().list(list(7, &[("a", 1)]))
+}
+
+/// A watch without events and without an end.
+pub(crate) fn hang() -> WatchScript<Item> {
+    WatchScript::new().hang()
 }
 
 /// A list of items at their versions.
