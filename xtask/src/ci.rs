@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use cargo_metadata::Package;
 
-use crate::{codegen, contract, e2e, files, kinds, minimal_versions, packages, release, semver, tidy};
+use crate::{
+    codegen, contract, e2e, files, kinds, minimal_versions, packages, release, semver, simulate, tidy,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -41,7 +43,7 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// Fast steps and steps that often fail come first.
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
@@ -55,6 +57,7 @@ const STEPS: [Step; 21] = [
     ("documentation", documentation),
     ("documentation of each library alone", each_documented),
     ("model checking", model_checking),
+    ("simulation", || simulate::step().map(passed)),
     ("examples", examples),
     ("end to end", end_to_end),
     // Unoptimized, because that shares the dependencies with the tests.

@@ -16,6 +16,7 @@ mod packages;
 mod release;
 mod rules;
 mod semver;
+mod simulate;
 mod source;
 mod tidy;
 mod trees;
@@ -45,6 +46,8 @@ enum Task {
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),
+    /// Run seeds of the simulation on all cores, print the story of one, or run its mutants
+    Simulate(simulate::Args),
     /// Check the structure: layers, the map, import cycles, file sizes, lints, words
     Tidy,
     /// List the lines of the contract with the tests that prove them
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Task::E2e(args) => e2e::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Kinds(args) => kinds::run(&args),
+        Task::Simulate(args) => simulate::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
         Task::Release(args) => release::run(&args),

@@ -1,13 +1,25 @@
-//! Runs seeds and prints their violations: `cargo run -p kinformer-simulation --example seeds -- FIRST COUNT`. With one
-//! number, prints the trace of that seed.
+//! Runs seeds and prints their violations; `cargo xtask simulate` starts it on each core. `seeds FIRST COUNT` runs seeds,
+//! `seeds FIRST COUNT first` ends at the first violation, and `seeds SEED` prints the trace of one seed.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
+use std::panic::catch_unwind;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use kinformer_simulation::run;
 
+/// How long a seed may take. A healthy one takes some milliseconds.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The seed that is running.
+static RUNNING: AtomicU64 = AtomicU64::new(u64::MAX);
+
 fn main() -> ExitCode {
-    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|number| number.parse().ok()).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Vec<u64> = arguments.iter().filter_map(|number| number.parse().ok()).collect();
+    let until_first = arguments.iter().any(|argument| argument == "first");
     let (first, count) = match *numbers {
         [seed] => {
             print!("{}", run(seed));
@@ -16,14 +28,41 @@ fn main() -> ExitCode {
         [first, count] => (first, count),
         _ => (0, 10),
     };
-    let mut failed = 0;
+    thread::spawn(end_if_stuck);
+    let mut failed: u64 = 0;
     for seed in first..first.saturating_add(count) {
-        let trace = run(seed);
-        for violation in trace.violations() {
-            println!("seed {seed}: {violation}");
+        RUNNING.store(seed, Ordering::Relaxed);
+        failed += u64::from(!is_clean(seed));
+        if failed > 0 && until_first {
+            break;
         }
-        failed += u64::from(trace.violations().next().is_some());
     }
     println!("{failed} of {count} seeds failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a seed, and prints its violations.
+fn is_clean(seed: u64) -> bool {
+    let Ok(trace) = catch_unwind(|| run(seed)) else {
+        println!("seed {seed}: the run panicked");
+        return false;
+    };
+    for violation in trace.violations() {
+        println!("seed {seed}: {violation}");
+    }
+    trace.violations().next().is_none()
+}
+
+/// Ends the process if a seed does not end: a loop in which no simulated time passes.
+fn end_if_stuck() {
+    let mut before = u64::MAX;
+    loop {
+        thread::sleep(LONGEST);
+        let running = RUNNING.load(Ordering::Relaxed);
+        if running == before {
+            println!("seed {running}: the run has not ended within {LONGEST:?}");
+            std::process::exit(1);
+        }
+        before = running;
+    }
 }
