@@ -42,6 +42,15 @@ impl<T> fmt::Debug for InitialState<T> {
     }
 }
 
+/// The end of initial lists, as published in the log. A handler syncs with one of them, or a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ListEnd {
+    /// The end of the first list, whatever other lists are expected.
+    First,
+    /// The end of all expected lists.
+    All,
+}
+
 /// Events that are published together.
 pub(crate) struct Batch<T> {
     /// The position of its first event.
@@ -51,8 +60,8 @@ pub(crate) struct Batch<T> {
     pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
     /// The receiving handlers, if the batch is part of a resync; `None` for all handlers.
     pub(crate) due: Option<DueHandlers>,
-    /// Whether the initial list ends with this batch.
-    pub(crate) synced: bool,
+    /// The end of initial lists, if they end with this batch.
+    pub(crate) synced: Option<ListEnd>,
     pub(crate) published: Moment,
 }
 
@@ -78,6 +87,7 @@ pub(crate) struct LogReader<T> {
     batch: Option<Arc<Batch<T>>>,
     /// The index of the next event in the batch under the cursor.
     position: usize,
+    syncs_with: ListEnd,
     synced: Synced,
     unread: Arc<Unread<T>>,
 }
@@ -96,7 +106,9 @@ pub(crate) struct Start<T> {
     pub(crate) handler: u64,
     pub(crate) cursor: Cursor<Batch<T>>,
     pub(crate) initial: Option<InitialState<T>>,
-    /// Whether the end of the initial list was published before the cursor was created.
+    /// The published end of initial lists with which the reader syncs.
+    pub(crate) syncs_with: ListEnd,
+    /// Whether that end was published before the cursor was created.
     pub(crate) synced: bool,
     /// The position of the cursor.
     pub(crate) read: u64,
@@ -107,7 +119,7 @@ pub(crate) struct Start<T> {
 
 impl<T: Object> LogReader<T> {
     pub(crate) fn new(start: Start<T>) -> Self {
-        let Start { handler, cursor, initial, synced, read, published, now } = start;
+        let Start { handler, cursor, initial, syncs_with, synced, read, published, now } = start;
         let joined = initial.as_ref().map(|state| state.revision);
         let unread = Arc::new(Unread {
             initial_objects: AtomicUsize::new(initial.as_ref().map_or(0, |state| state.objects.len())),
@@ -125,6 +137,7 @@ impl<T: Object> LogReader<T> {
             cursor,
             batch: None,
             position: 0,
+            syncs_with,
             synced: if synced { Synced::Passed } else { Synced::Ahead },
             unread,
         }
@@ -171,7 +184,7 @@ impl<T: Object> LogReader<T> {
                 break self.position - 1;
             }
             self.unread.set_read(batch.first + batch.events.len() as u64);
-            let synced = batch.synced;
+            let synced = batch.synced >= Some(self.syncs_with);
             self.position = 0;
             self.batch = None;
             self.cursor.advance();

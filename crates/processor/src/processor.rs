@@ -283,6 +283,12 @@ impl<T: Object> SharedProcessor<T> {
         self.publisher.publish_synced_if(is_over);
     }
 
+    /// Publishes the end of the first list, while [another one](Self::expect_initial_list) may be expected, for handlers
+    /// that [sync with it](HandlerBuilder::sync_with_first_list). Idempotent; [`Self::publish_synced`] includes it.
+    pub fn publish_first_synced(&self) {
+        self.publisher.publish_first_synced();
+    }
+
     /// Returns whether the end of the initial list was published.
     pub fn has_synced(&self) -> bool {
         self.publisher.has_synced()
@@ -290,6 +296,7 @@ impl<T: Object> SharedProcessor<T> {
 
     /// Announces that the store is about to receive another initial list. Handlers added from now on sync with the next
     /// [`Self::publish_synced`]; handlers added before are not affected.
+    /// A handler can [sync with the first list](HandlerBuilder::sync_with_first_list) instead.
     pub fn expect_initial_list(&self) {
         self.publisher.expect_initial_list();
     }

@@ -19,7 +19,7 @@ use crate::event::LoggedEvent;
 use crate::listener::{Listener, NewListener, Task};
 use crate::listeners::Listeners;
 use crate::log::Log;
-use crate::log_reader::{Batch, InitialState, LogReader, Start};
+use crate::log_reader::{Batch, InitialState, ListEnd, LogReader, Start};
 use crate::members::Phase;
 use crate::registration::Registration;
 use crate::resync::DueHandlers;
@@ -35,7 +35,9 @@ pub(crate) struct Publisher<T> {
     log: Arc<Log<Batch<T>>>,
     /// The number of published events. Written under the log's lock.
     published: Arc<AtomicU64>,
-    /// Whether the end of the initial list has been published. Written under the log's lock.
+    /// Whether the end of the first list has been published. Written under the log's lock.
+    first_synced: AtomicBool,
+    /// Whether the end of all expected lists has been published. Written under the log's lock.
     synced: AtomicBool,
     initial_state: Option<Box<ReadState<T>>>,
     listeners: Arc<Listeners>,
@@ -47,6 +49,7 @@ pub(crate) struct NewHandler<T> {
     pub(crate) resync: Option<Duration>,
     pub(crate) buffer: Buffer,
     pub(crate) filter: Option<Filter<T>>,
+    pub(crate) syncs_with: ListEnd,
 }
 
 impl<T> Publisher<T> {
@@ -67,6 +70,7 @@ impl<T: Object> Publisher<T> {
         Self {
             log: Arc::new(log),
             published,
+            first_synced: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             initial_state,
             listeners: Arc::new(listeners),
@@ -85,7 +89,14 @@ impl<T: Object> Publisher<T> {
     /// See [`SharedProcessor::publish_synced_if`](crate::SharedProcessor::publish_synced_if).
     pub(crate) fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
         if !self.has_synced() {
-            self.publish_batch(0, None, is_over, SmallVec::new());
+            self.publish_batch(0, None, || is_over().then_some(ListEnd::All), SmallVec::new());
+        }
+    }
+
+    /// See [`SharedProcessor::publish_first_synced`](crate::SharedProcessor::publish_first_synced).
+    pub(crate) fn publish_first_synced(&self) {
+        if !self.first_synced.load(Ordering::Acquire) {
+            self.publish_batch(0, None, || Some(ListEnd::First), SmallVec::new());
         }
     }
 
@@ -122,7 +133,7 @@ impl<T: Object> Publisher<T> {
                 }
             }));
             if !batch.is_empty() {
-                self.publish_batch(revision, due, || false, batch);
+                self.publish_batch(revision, due, || None, batch);
             }
         }
     }
@@ -131,7 +142,7 @@ impl<T: Object> Publisher<T> {
         &self,
         revision: u64,
         due: Option<&DueHandlers>,
-        synced: impl FnOnce() -> bool,
+        synced: impl FnOnce() -> Option<ListEnd>,
         events: SmallVec<[LoggedEvent<T>; 1]>,
     ) {
         let due = due.map(DueHandlers::share);
@@ -140,7 +151,10 @@ impl<T: Object> Publisher<T> {
             let first = self.published.load(Ordering::Relaxed);
             self.published.store(first + events.len() as u64, Ordering::Release);
             let synced = synced();
-            if synced {
+            if synced.is_some() {
+                self.first_synced.store(true, Ordering::Release);
+            }
+            if synced == Some(ListEnd::All) {
                 self.synced.store(true, Ordering::Release);
             }
             Batch { first, revision, events, due, synced, published }
@@ -168,7 +182,7 @@ impl<T: Object> Publisher<T> {
         handler: NewHandler<T>,
         task: impl FnOnce(Delivery<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
-        let NewHandler { name, resync, buffer, filter } = handler;
+        let NewHandler { name, resync, buffer, filter, syncs_with } = handler;
         let listeners = &self.listeners;
         if listeners.phase() == Phase::Stopped {
             drop_handler(&name, task);
@@ -177,8 +191,12 @@ impl<T: Object> Publisher<T> {
         }
         // The cursor is created before the state is read. A change published in between is in both, and is delivered
         // once, because its revision shows that the state includes it.
+        let synced = match syncs_with {
+            ListEnd::First => &self.first_synced,
+            ListEnd::All => &self.synced,
+        };
         let (cursor, (read, synced)) =
-            self.log.cursor(|| (self.published.load(Ordering::Acquire), self.synced.load(Ordering::Acquire)));
+            self.log.cursor(|| (self.published.load(Ordering::Acquire), synced.load(Ordering::Acquire)));
         let initial = self.initial_state.as_ref().map(|read| read());
         let (id, period) = listeners.enter(resync);
         period.log(&name);
@@ -190,6 +208,7 @@ impl<T: Object> Publisher<T> {
                     handler: id,
                     cursor,
                     initial,
+                    syncs_with,
                     synced,
                     read,
                     published: self.published.clone(),

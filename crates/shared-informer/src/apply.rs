@@ -57,6 +57,7 @@ impl<T: Object> Process<T> for Apply<T> {
     }
 
     fn synced(&mut self) {
+        self.processor.publish_first_synced();
         self.awaited.publish_synced(&self.processor);
         self.synced.cancel();
     }

@@ -480,7 +480,8 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Registers a wait for a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source
     /// that is about to list other objects under the same keys. Handlers added from now on sync with that list. With
-    /// several awaited lists, handlers sync with the last of them.
+    /// several awaited lists, handlers sync with the last of them. Handlers that [sync with the first
+    /// list](HandlerBuilder::sync_with_first_list) are not affected.
     ///
     /// If the store already has such a list, the result is stored at once, and handlers are not affected.
     pub fn await_list(&self, epoch: u32) -> AwaitedList {

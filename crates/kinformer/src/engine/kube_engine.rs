@@ -68,16 +68,17 @@ impl KubeEngine {
     }
 
     fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
-        let HandlerSpec { name, resync, buffer, filter } = spec;
+        let HandlerSpec { name, resync, buffer, filter, first_list } = spec;
         let builder = self.informer.handler().name(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
         let builder = match resync {
             Some(period) => builder.resync(period),
             None => builder,
         };
-        match filter {
+        let builder = match filter {
             Some(filter) => builder.filter(filter),
             None => builder,
-        }
+        };
+        if first_list { builder.sync_with_first_list() } else { builder }
     }
 }
 
@@ -99,12 +100,19 @@ impl Engine for KubeEngine {
         Arc::new(WholeObjects::new(self.clone(), list))
     }
 
-    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+    fn add(
+        &self,
+        mut spec: HandlerSpec,
+        name: &'static str,
+        handler: Handler,
+    ) -> Result<Registration, Error> {
+        spec.first_list = true;
         let handler = if self.switched.is_some() { handler.without_switch() } else { handler };
         self.add_with_switch(spec, name, handler)
     }
 
-    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+    fn events(&self, mut spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        spec.first_list = true;
         let events = self.events_with_switch(spec)?;
         Ok(if self.switched.is_some() { Box::new(WithoutSwitch(events)) } else { events })
     }

@@ -447,3 +447,30 @@ async fn metadata_list_does_not_sync_whole_objects() {
     }
     server.shutdown().await;
 }
+
+/// A handler of metadata that is added during the switch syncs, also if whole objects cannot be listed.
+// contract: F-16b, F-16l
+#[tokio::test]
+async fn metadata_handler_syncs_during_switch() {
+    let server = two_maps().await;
+    let factory = factory(&server);
+    let metadata = factory.metadata::<ConfigMap>();
+    let early = metadata.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    for verb in [Verb::List, Verb::Watch] {
+        server.faults().inject(Fault::forbidden().on(verb).resource("configmaps").always());
+    }
+    let maps = factory.informer::<ConfigMap>();
+    let whole = maps.handler().for_each(|_| {}).unwrap();
+    let (late, stream) = (metadata.handler().for_each(|_| {}).unwrap(), metadata.stream().unwrap());
+    for registration in [&early, &late] {
+        tokio::time::timeout_at(soon(), registration.synced()).await.unwrap().unwrap();
+    }
+    assert!(!whole.has_synced() && !maps.has_synced());
+    let events = stream.take(2).collect::<Vec<_>>();
+    assert_eq!(tokio::time::timeout_at(soon(), events).await.unwrap().len(), 2);
+    server.faults().clear();
+    tokio::time::timeout_at(soon(), whole.synced()).await.unwrap().unwrap();
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
