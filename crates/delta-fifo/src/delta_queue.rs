@@ -26,6 +26,20 @@ pub struct DeltaQueue<T: Object, B> {
 }
 
 /// Builds a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use kinformer_delta_fifo::{Bound, DeltaFifo, Keyed, KnownObjects};
+///
+/// # fn example(store: Arc<dyn KnownObjects<Keyed<u16>>>) {
+/// let queue = DeltaFifo::builder()
+///     .known_objects(store) // the store of the consumer, in which a list finds deleted objects
+///     .bound(Bound::Deltas(1_000))
+///     .build();
+/// assert_eq!(queue.depth(), 0);
+/// # }
+/// ```
 #[must_use]
 pub struct DeltaQueueBuilder<T, B> {
     known: Option<Known<T>>,

@@ -284,6 +284,16 @@ impl<K> Informer<K> {
     }
 
     /// Returns a lister of the stored objects.
+    ///
+    /// ```
+    /// # use kinformer::{Error, Informer};
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # fn example(pods: &Informer<Pod>) -> Result<(), Error> {
+    /// let pod = pods.lister().get("default/web-0")?;
+    /// println!("{:?}", pod.decode()?.spec);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lister(&self) -> Lister<K> {
         Lister::of(self.engine().objects())
     }
@@ -625,6 +635,19 @@ impl<K> Informer<K> {
     ///
     /// The lease belongs to the informer to which this view is bound, even if that has stopped; for an unbound view, to
     /// the factory's current informer.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// use k8s_openapi::api::core::v1::Secret;
+    ///
+    /// # async fn example(factory: &SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
+    /// let secrets = factory.informer::<Secret>().lease();
+    /// factory.start()?;
+    /// secrets.wait_for_sync().await?;
+    /// secrets.release().await; // ends its watch, and drops its objects
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lease(&self) -> InformerLease<K> {
         let lease = self.view.lease();
         InformerLease { informer: Self::of(lease.view.clone()), lease }

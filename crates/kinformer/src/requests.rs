@@ -41,13 +41,14 @@ impl SharedInformerFactory {
     ///
     /// ```
     /// # use kinformer::SharedInformerFactory;
-    /// # fn example(factory: &SharedInformerFactory) {
+    /// # fn example(factory: &SharedInformerFactory) -> Result<(), kinformer::Error> {
     /// use k8s_openapi::api::core::v1::Secret;
     ///
     /// let secrets = factory.metadata::<Secret>(); // their data is not fetched
-    /// for secret in secrets.snapshot().iter() {
+    /// for secret in secrets.snapshot()?.iter() {
     ///     println!("{}", secret.key());
     /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub fn metadata<K>(&self) -> Informer<PartialObjectMeta<K>>

@@ -40,6 +40,25 @@ impl Registration {
 
     /// Waits for [`Self::has_synced`]. Any number of tasks may wait.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kinformer_processor::{Change, Keyed, SharedProcessor};
+    /// # let ports = SharedProcessor::new("ports");
+    /// # let running = tokio::spawn({
+    /// #     let ports = ports.clone();
+    /// #     async move { ports.run(Default::default()).await }
+    /// # });
+    /// let handler = ports.handler().for_each(|event| println!("{}", event.key()))?;
+    /// ports.publish([Change::added(Keyed::by(ToString::to_string, 443_u16)?).in_initial_list()]);
+    /// ports.publish_synced();
+    /// handler.synced().await?;
+    /// assert_eq!(handler.metrics().delivered, 1);
+    /// # running.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Ended`] if the handler ends first.
     ///

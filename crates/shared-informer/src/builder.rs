@@ -90,6 +90,22 @@ impl QueueKind {
 }
 
 /// Builds a [`SharedIndexInformer`]. These settings cannot be changed after the build.
+///
+/// ```
+/// use kinformer_shared_informer::{IndexFunction, QueueKind, SharedIndexInformer};
+/// use kinformer_testing::FakeSource;
+///
+/// # fn main() -> Result<(), kinformer_shared_informer::Error> {
+/// let informer = SharedIndexInformer::builder(FakeSource::<kinformer_testing::Item>::new())
+///     .name("items")
+///     .index("namespace", IndexFunction::by_namespace())
+///     .queue(QueueKind::DeltaFifo)
+///     .on_error(|failure| eprintln!("{}: {}", failure.reflector, failure.error))
+///     .build()?;
+/// assert_eq!(informer.name(), "items");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is built yet"]
 pub struct SharedIndexInformerBuilder<T: Object> {
     sources: Sources<T>,

@@ -300,6 +300,20 @@ fn decompressing(config: &Config) -> Client {
     Client::new(service, "default")
 }
 
+// contract: L-04d
+#[tokio::test]
+async fn watch_list_is_requested_by_parameters() {
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let source = maps(client(server.config()).unwrap());
+    drop(source.watch(WatchOptions::from("", PATIENCE).with_initial_events()).await);
+    let requests = server.requests();
+    for (name, value) in
+        [("watch", "1"), ("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
+    {
+        assert_eq!(requests[0].param(name), Some(value), "{name}");
+    }
+}
+
 /// A client that decompresses responses requests its watches uncompressed and its lists compressed.
 // contract: L-24a
 #[tokio::test]
