@@ -1,4 +1,4 @@
-//! The mutants: patches that break the library, each of which the simulation must find.
+//! The mutants: patches that break the library. The simulation must find each of them.
 
 use std::path::{Path, PathBuf};
 
