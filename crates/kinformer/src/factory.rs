@@ -306,7 +306,7 @@ impl SharedInformerFactory {
     /// # pods.wait_for_sync().await?;
     /// factory.shutdown().await?;
     /// assert!(factory.is_shut_down() && pods.is_stopped());
-    /// assert_eq!(pods.len(), 1, "the objects can still be read");
+    /// assert_eq!(pods.snapshot()?.len(), 1, "the objects can still be read");
     /// # Ok(())
     /// # }
     /// ```

@@ -128,7 +128,7 @@ impl<K> Informer<K> {
     ///     node_name: Option<String>,
     /// }
     ///
-    /// let pod = pods.cast::<Scheduled>().get(("default", "web-0")).ok_or("no pod")?;
+    /// let pod = pods.cast::<Scheduled>().lister().get(("default", "web-0"))?;
     /// assert_eq!(pod.decode()?.spec.node_name.as_deref(), Some("node-1"));
     /// # Ok(())
     /// # }
@@ -150,7 +150,7 @@ impl<K> Informer<K> {
     /// # let pods = factory.core().v1().pods();
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
-    /// let pod = pods.dynamic().get(("default", "web-0")).ok_or("no pod")?;
+    /// let pod = pods.dynamic().lister().get(("default", "web-0"))?;
     /// assert_eq!(pod.decode()?.data["spec"]["nodeName"], "node-1");
     /// # Ok(())
     /// # }
@@ -286,9 +286,9 @@ impl<K> Informer<K> {
     /// Returns a lister of the stored objects.
     ///
     /// ```
-    /// # use kinformer::{Error, Informer};
+    /// # use kinformer::Informer;
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # fn example(pods: &Informer<Pod>) -> Result<(), Error> {
+    /// # fn example(pods: &Informer<Pod>) -> Result<(), Box<dyn std::error::Error>> {
     /// let pod = pods.lister().get("default/web-0")?;
     /// println!("{:?}", pod.decode()?.spec);
     /// # Ok(())
@@ -434,7 +434,7 @@ impl<K> Informer<K> {
     /// pods.decode_on_arrival();
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
-    /// assert!(pods.get(("default", "web-0")).is_some_and(|pod| pod.is_decoded()));
+    /// assert!(pods.lister().get(("default", "web-0"))?.is_decoded());
     /// # Ok(())
     /// # }
     /// ```
@@ -509,7 +509,7 @@ impl<K> Informer<K> {
     /// # let pods = factory.core().v1().pods();
     /// factory.start()?;
     /// pods.wait_for_sync().await?;
-    /// assert_eq!(pods.len(), 1);
+    /// assert_eq!(pods.snapshot()?.len(), 1);
     /// # Ok(())
     /// # }
     /// ```
@@ -570,7 +570,7 @@ impl<K> Informer<K> {
     /// let written = server.create(pod("web-1"))?;
     /// let version = written["metadata"]["resourceVersion"].as_str().ok_or("no version")?;
     /// pods.wait_for(("default", "web-1"), &version.into()).await?;
-    /// assert!(pods.get(("default", "web-1")).is_some());
+    /// assert!(pods.lister().get(("default", "web-1")).is_ok());
     /// # Ok(())
     /// # }
     /// ```

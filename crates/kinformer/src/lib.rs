@@ -19,7 +19,7 @@
 //! factory.wait_for_cache_sync().await.into_result()?;
 //!
 //! let web: LabelSelector = "app in (web, api), !canary".parse()?;
-//! for pod in pods.lister().namespace("default").list(&web) {
+//! for pod in pods.lister().namespace("default").list(&web)? {
 //!     let pod = pod.decode()?; // decoded here; concurrent readers share the value
 //!     assert_eq!(pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()), Some("node-1"));
 //! }
@@ -52,7 +52,7 @@
 //!     nodes.decode_on_arrival();
 //!     let pods = factory.core().v1().pods();
 //!     pods.index_by_field("node", &["spec", "nodeName"])?;
-//!     let (nodes, pods) = (nodes.snapshot(), pods.snapshot());
+//!     let (nodes, pods) = (nodes.snapshot()?, pods.snapshot()?);
 //!     for node in nodes.iter() {
 //!         if is_schedulable(&*node.decode()?) {
 //!             println!("{} has {} pods", node.name(), pods.by_index("node", node.name())?.len());
