@@ -291,7 +291,8 @@ impl SharedInformerFactory {
     /// end as well; those that a caller [runs](crate::Informer::run) continue. May be called any number of times; each
     /// call waits.
     ///
-    /// Returns within the grace period of the informers, whatever their handlers do.
+    /// Returns within the grace period of the informers, whatever their handlers do. A handler that awaits this is one that
+    /// does not return.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

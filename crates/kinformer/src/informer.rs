@@ -657,7 +657,9 @@ impl<K> Informer<K> {
     /// or released before, or if the factory has no such informer.
     ///
     /// Bound views and their leases stay with the stopped informer. A later request to the factory creates a new
-    /// informer. If the caller [runs](Self::run) the informer, it stops when that future is polled.
+    /// informer. If the caller [runs](Self::run) the informer, it stops when that future is polled. A handler of the
+    /// informer must not await this: the informer would wait for the handler until the end of its
+    /// [grace](crate::SharedInformerFactoryBuilder::grace) period.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -731,6 +733,8 @@ impl Clone for Lease {
 
 impl<K> InformerLease<K> {
     /// Releases the lease and, if it was the last one, waits until the informer has stopped.
+    ///
+    /// A handler of the informer must not await this; see [`Informer::remove`].
     ///
     /// # Cancel safety
     /// The lease is released by the first poll, or when the future is dropped. Dropping the future then only ends the

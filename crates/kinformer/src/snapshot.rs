@@ -128,8 +128,8 @@ impl<K> Snapshot<K> {
     /// O(writes in between), plus one comparison of pointers for each 2,048 objects; O(objects) if the informer released
     /// memory in between, because most of its objects were gone. For an object
     /// that was written several times, the difference has the first and the last state; an object that was added and
-    /// deleted again is left out. In snapshots of metadata, an object is unchanged if the only difference is that the
-    /// whole object is now fetched at the same version.
+    /// deleted again is left out, and so is one that was stored again in the same state. In snapshots of metadata, an
+    /// object is unchanged if the only difference is that the whole object is now fetched at the same version.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{KeyRef, ObjectKey, Versions};
+use kinformer_core::{KeyRef, Object as _, ObjectKey, Versions};
 use kinformer_kube::PackedObject;
 use kinformer_store::{Error as StoreError, Reader, Snapshot};
 
@@ -39,7 +39,8 @@ pub(crate) trait State: Send + Sync {
 type OldAndNew<'a> = (Option<&'a Object>, Option<&'a Object>);
 
 /// Returns each object that `state` and `earlier` show differently. Metadata that became a whole object is no
-/// difference if both are shown. Takes time proportional to the number of writes in between.
+/// difference if both are shown, nor is a state that was stored again, as by an event that the server repeats. Takes time
+/// proportional to the number of writes in between.
 pub(crate) fn changes_since<'a>(
     state: &'a dyn State,
     earlier: &'a dyn State,
@@ -51,9 +52,15 @@ pub(crate) fn changes_since<'a>(
     });
     Box::new(shown.filter(|difference| match difference {
         (None, None) => false,
-        (Some(old), Some(new)) => !has_become_whole(old, new),
+        (Some(old), Some(new)) => !has_become_whole(old, new) && !is_same(old, new),
         _ => true,
     }))
+}
+
+fn is_same(old: &Object, new: &Object) -> bool {
+    old.resource_version() == new.resource_version()
+        && old.uid() == new.uid()
+        && old.has_same_content(new) == Some(true)
 }
 
 impl State for Snapshot<PackedObject> {

@@ -9,13 +9,16 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
     Added, Decode, Deleted, Event, FieldPath, LabelSelector, Packed, PackedObject, PackedRef, PartId,
-    Snapshot, Updated,
+    SharedInformerFactory, Snapshot, Updated, WatchListMode,
 };
+use kinformer_testing::scripted_http::{Answer, in_process_client};
 use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::mpsc;
 
 fn maps() -> ApiResource {
     ApiResource::erase::<ConfigMap>(&())
@@ -384,6 +387,42 @@ async fn snapshots_differ_by_the_writes_in_between() {
     assert!(differences(&later, &later.clone()).is_empty());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// A watch that repeats a stored state stores it again, but changes nothing.
+// contract: F-18a
+#[tokio::test(start_paused = true)]
+async fn repeated_event_is_no_difference() {
+    let map = |name, version: &str| {
+        let mut map = config_map("default", name, "1");
+        map["metadata"]["resourceVersion"] = version.into();
+        map["metadata"]["uid"] = name.into();
+        map
+    };
+    let line = |object| format!("{}\n", json!({"type": "MODIFIED", "object": object}));
+    let (send, events) = mpsc::channel(1);
+    let mut events = Some(events);
+    let (client, _) = in_process_client(move |request| match events.take_if(|_| request.is_watch()) {
+        Some(events) => Answer::watch([]).then_received(events),
+        None if request.is_watch() => Answer::never(),
+        None => Answer::json(&json!({
+            "kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"},
+            "items": [map("a", "5"), map("b", "4")],
+        })),
+    });
+    let factory = SharedInformerFactory::builder(client)
+        .reflector(|options| options.watch_list(WatchListMode::Off))
+        .build();
+    let maps = factory.informer::<ConfigMap>();
+    synced(&factory).await;
+    let earlier = maps.snapshot();
+    send.send((line(map("a", "5")) + &line(map("b", "6"))).into()).await.unwrap();
+    maps.wait_for_until(PartId::ONLY, &6.into(), soon()).await.unwrap();
+    let later = maps.snapshot();
+    let stored = |snapshot: &Snapshot<ConfigMap>| snapshot.get(("default", "a")).unwrap().object().clone();
+    assert!(!Arc::ptr_eq(&stored(&earlier), &stored(&later)), "stored again");
+    assert_eq!(differences(&earlier, &later), ["=b 1>1"]);
+    factory.shutdown().await.unwrap();
 }
 
 // contract: F-18a, F-18c, F-18d
