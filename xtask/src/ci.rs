@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use cargo_metadata::Package;
 
+use crate::semver::Baseline;
 use crate::{
     codegen, contract, e2e, files, kinds, minimal_versions, packages, release, semver, simulate, tidy,
 };
@@ -343,15 +344,15 @@ fn lowest_versions() -> Result<Done, String> {
     }
 }
 
-/// Compares the public API with that of the last release.
+/// Compares the public API with that of the last release, or with the accepted one before the first release.
 fn public_api() -> Result<Done, String> {
     if let Some(missing) = semver::missing() {
         return Ok(Done::Skipped(missing));
     }
     semver::try_tool()?;
-    match semver::last_release()? {
-        Ok(tag) => semver::compare(&tag, KUBERNETES).map(passed),
-        Err(reason) => Ok(Done::Skipped(reason)),
+    match semver::baseline()? {
+        Baseline::Revision(revision) => semver::compare(&revision, KUBERNETES).map(passed),
+        Baseline::Unknown(reason) => Ok(Done::Skipped(reason)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Compares the public API of the published crates with the last release, by cargo-semver-checks.
+//! Compares the public API of the published crates with an earlier one, by cargo-semver-checks.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,11 @@ use cargo_metadata::semver::Version;
 use crate::files::{self, run, write};
 use crate::packages;
 
+/// The revision whose API is compared while there is no release.
+///
+/// To accept a change of the API, commit the change, and in the next commit set this to the hash of the first.
+const ACCEPTED: &str = "9a3061647c4bc22e7b1f65be9c564f8233e09a86";
+
 /// The folder of the crate on which the tool is tried, a repository of its own.
 const FIXTURE: &str = "target/semver-fixture";
 
@@ -18,16 +23,32 @@ pub(crate) fn missing() -> Option<String> {
         .then(|| "no cargo-semver-checks: cargo install --locked cargo-semver-checks".to_owned())
 }
 
-/// Returns the tag of the last release before this commit; `Err` if there is none, with the reason.
-///
-/// Before the first release the public API changes freely, and is compared with nothing.
-pub(crate) fn last_release() -> Result<Result<String, String>, String> {
+/// The API to compare with, or the reason why there is none here.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Baseline {
+    /// A tag or a hash.
+    Revision(String),
+    Unknown(String),
+}
+
+/// Returns the tag of the last release before this commit, or [`ACCEPTED`] before the first release.
+pub(crate) fn baseline() -> Result<Baseline, String> {
     if files::output("git", &["rev-parse", "--is-shallow-repository"])?.trim() == "true" {
-        return Ok(Err("a shallow clone has no tags: git fetch --unshallow --tags".into()));
+        return Ok(Baseline::Unknown("a shallow clone lacks revisions: git fetch --unshallow --tags".into()));
     }
     let tags = files::output("git", &["tag", "--list", "v*", "--merged", "HEAD"])?;
     let here = files::output("git", &["tag", "--list", "v*", "--points-at", "HEAD"])?;
-    Ok(newest(&tags, &here).ok_or_else(|| "no release yet: no tag v* before this commit".into()))
+    match newest(&tags, &here) {
+        Some(tag) => Ok(Baseline::Revision(tag)),
+        None => accepted(ACCEPTED).map(Baseline::Revision),
+    }
+}
+
+/// Returns the hash if it is an ancestor of this commit; after a rebase it may not be.
+fn accepted(hash: &str) -> Result<String, String> {
+    files::output("git", &["merge-base", "--is-ancestor", hash, "HEAD"])
+        .map(|_| hash.to_owned())
+        .map_err(|error| format!("xtask/src/semver.rs: ACCEPTED is no ancestor of this commit: {error}"))
 }
 
 /// Returns the tag with the highest version that is not on this commit.
@@ -37,14 +58,14 @@ fn newest(tags: &str, here: &str) -> Option<String> {
     versions.max().map(|(_, tag)| tag.to_owned())
 }
 
-/// Compares the libraries that the tag has.
-pub(crate) fn compare(tag: &str, env: (&str, &str)) -> Result<(), String> {
-    let mut command = check(&files::root(), tag);
+/// Compares the libraries that the revision has.
+pub(crate) fn compare(revision: &str, env: (&str, &str)) -> Result<(), String> {
+    let mut command = check(&files::root(), revision);
     command.env(env.0, env.1);
     for package in packages::published()?.iter().filter(|package| is_library(package)) {
         let manifest = package.manifest_path.strip_prefix(files::root()).unwrap_or(&package.manifest_path);
-        if files::output("git", &["ls-tree", "--name-only", tag, manifest.as_str()])?.trim().is_empty() {
-            println!("{}: not in {tag}", package.name);
+        if files::output("git", &["ls-tree", "--name-only", revision, manifest.as_str()])?.trim().is_empty() {
+            println!("{}: not in {revision}", package.name);
         } else {
             command.args(["--package", &package.name]);
         }
@@ -111,6 +132,17 @@ mod tests {
         assert_eq!(newest("vnext\n", ""), None);
         assert_eq!(newest("v0.1.0\n", "v0.1.0\n"), None);
         assert_eq!(newest("v0.2.0-rc.1\nv0.1.0\nv0.2.0\n", "").as_deref(), Some("v0.2.0"));
+    }
+
+    /// A history without the accepted commit fails, and is not compared with nothing.
+    #[test]
+    fn the_accepted_commit_is_an_ancestor() {
+        assert_eq!(accepted("HEAD").as_deref(), Ok("HEAD"));
+        let unknown = "0123456789012345678901234567890123456789";
+        assert!(
+            accepted(unknown).is_err_and(|error| error.contains("ACCEPTED is no ancestor of this commit"))
+        );
+        assert!(ACCEPTED.len() == 40 && ACCEPTED.bytes().all(|byte| byte.is_ascii_hexdigit()), "{ACCEPTED}");
     }
 
     /// A removed function is found, an added one is accepted.
