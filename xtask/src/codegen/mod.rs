@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     fail(registry::problems(&source)?)
 }
 
-/// Fails if the committed files are out of date, or if the API server's registry has a kind that does not exist.
+/// Fails if the committed files are out of date, or if the API server's registry differs from the kinds of Kubernetes.
 /// Without Go, the output of the Go program is not compared, and a message says so.
 pub(crate) fn check() -> Result<(), String> {
     fail(problems(Messages::of_go()?.as_ref())?)

@@ -1,4 +1,4 @@
-//! The registry of `kinformer-apiserver`: its kinds must be kinds of Kubernetes.
+//! The registry of `kinformer-apiserver`: its kinds are kinds of Kubernetes, and it has all stable ones.
 
 use super::accessors::{Kind, kinds};
 use super::source::Source;
@@ -6,6 +6,17 @@ use crate::files;
 
 /// The file with a row for each kind.
 const FILE: &str = "crates/apiserver/src/registry/builtin.rs";
+
+/// Stable kinds that the server does not have, by group and plural.
+const NOT_SERVED: [(&str, &str); 7] = [
+    ("", "componentstatuses"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "podcertificaterequests"),
+    ("resource.k8s.io", "devicetaintrules"),
+    ("storagemigration.k8s.io", "storageversionmigrations"),
+];
 
 /// One row of the registry.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,17 +34,17 @@ pub(super) fn rows() -> Result<Vec<Row>, String> {
     parse(&files::read(FILE)?)
 }
 
-/// Returns the rows that differ from the kinds of the newest version of Kubernetes.
+/// Returns the differences between the rows and the kinds of the newest version of Kubernetes.
 pub(super) fn problems(source: &Source) -> Result<Vec<String>, String> {
     let newest = source.minors.last();
     let kinds: Vec<Kind> = kinds(source)?
         .into_iter()
         .filter(|kind| newest.is_some_and(|minor| kind.minors.contains(minor)))
         .collect();
-    Ok(differences(&rows()?, &kinds))
+    Ok(differences(&rows()?, &kinds, &NOT_SERVED))
 }
 
-fn differences(rows: &[Row], kinds: &[Kind]) -> Vec<String> {
+fn differences(rows: &[Row], kinds: &[Kind], not_served: &[(&str, &str)]) -> Vec<String> {
     let is_same = |row: &Row, kind: &Kind| {
         (&row.group, &row.version, &row.plural, &row.kind, row.is_namespaced)
             == (&kind.group, &kind.version.0, &kind.plural, &kind.kind, kind.namespaced)
@@ -43,7 +54,23 @@ fn differences(rows: &[Row], kinds: &[Kind]) -> Vec<String> {
         let Row { line, group, version, plural, kind, .. } = row;
         format!("{FILE}:{line}: Kubernetes has no {kind} {plural:?} of this scope in {group:?} {version:?}")
     };
-    unknown.map(problem).collect()
+    let mut problems: Vec<String> = unknown.map(problem).collect();
+
+    let is_stable = |kind: &&Kind| !kind.version.0.contains("alpha") && !kind.version.0.contains("beta");
+    let missing = kinds.iter().filter(is_stable).filter(|kind| !rows.iter().any(|row| is_same(row, kind)));
+    let missing: Vec<(&str, &str)> =
+        missing.map(|kind| (kind.group.as_str(), kind.plural.as_str())).collect();
+    for (group, plural) in missing.iter().filter(|kind| !not_served.contains(kind)) {
+        problems.push(format!(
+            "{FILE}:1: no row of {plural:?} in {group:?}, which is stable; add it or list it in NOT_SERVED"
+        ));
+    }
+    for (group, plural) in not_served.iter().filter(|kind| !missing.contains(kind)) {
+        problems.push(format!(
+            "{FILE}:1: {plural:?} in {group:?} is served or no stable kind; remove it from NOT_SERVED"
+        ));
+    }
+    problems
 }
 
 /// Parses the calls of `row`, each in one line.
@@ -97,10 +124,30 @@ mod tests {
     #[test]
     fn kinds_unknown_to_kubernetes_are_reported() {
         let kinds = kinds(&Source::find().unwrap()).unwrap();
-        let problems = differences(&parse(ROWS).unwrap(), &kinds);
+        let unknown = |text: &str| {
+            let mut problems = differences(&parse(text).unwrap(), &kinds, &[]);
+            problems.retain(|problem| problem.contains("Kubernetes has no"));
+            problems
+        };
         let expected = format!("{FILE}:3: Kubernetes has no Node \"nodes\" of this scope in \"x.io\" \"v2\"");
-        assert_eq!(problems, [expected]);
-        let wrong_scope = parse(&ROWS.replace("Namespaced", "Cluster")).unwrap();
-        assert_eq!(differences(&wrong_scope, &kinds).len(), 2);
+        assert_eq!(unknown(ROWS), [expected]);
+        assert_eq!(unknown(&ROWS.replace("Namespaced", "Cluster")).len(), 2);
+    }
+
+    /// Each stable kind is either served or listed as not served.
+    #[test]
+    fn stable_kinds_without_a_row_are_reported() {
+        let kinds = kinds(&Source::find().unwrap()).unwrap();
+        let chosen = |kind: &&Kind| ["pods", "nodes", "leasecandidates"].contains(&kind.plural.as_str());
+        let kinds: Vec<Kind> = kinds.iter().filter(chosen).cloned().collect();
+        assert!(kinds.iter().any(|kind| kind.plural == "leasecandidates"), "one is not stable");
+        let mut rows = parse(ROWS).unwrap();
+        rows.truncate(1); // pods
+        let problems = |not_served: &[(&str, &str)]| differences(&rows, &kinds, not_served);
+        let missing = "no row of \"nodes\" in \"\", which is stable; add it or list it in NOT_SERVED";
+        assert_eq!(problems(&[]), [format!("{FILE}:1: {missing}")]);
+        assert_eq!(problems(&[("", "nodes")]), [""; 0]);
+        let served = "\"pods\" in \"\" is served or no stable kind; remove it from NOT_SERVED";
+        assert_eq!(problems(&[("", "nodes"), ("", "pods")]), [format!("{FILE}:1: {served}")]);
     }
 }
