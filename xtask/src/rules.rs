@@ -1,10 +1,13 @@
-//! House rules for single files that no lint checks: sizes, TODOs, and the order of `select!`.
+//! House rules for single files that no lint checks: sizes, TODOs, the order of `select!`, and reasons for test binaries.
 
 use crate::files::File;
 use crate::source;
 
 const FILE_LINES: usize = 1000;
 const LIB_LINES: usize = 150;
+
+/// The beginning of the reason for a test binary besides `it`.
+const OWN_BINARY: &str = "test binary of its own";
 
 /// Returns the problems of a file.
 pub(crate) fn problems(file: &File) -> Vec<String> {
@@ -32,6 +35,11 @@ pub(crate) fn problems(file: &File) -> Vec<String> {
             format!("lib.rs has {count} lines, more than {LIB_LINES}; move code to files of its own"),
         );
     }
+    if is_test_binary(&file.path)
+        && !file.text.lines().take_while(|line| line.starts_with("//!")).any(|line| line.contains(OWN_BINARY))
+    {
+        problem(1, format!("its head does not say why it is a {OWN_BINARY}; move it to tests/it"));
+    }
     let lines = source::lines(&file.text);
     for (index, line) in lines.iter().enumerate() {
         let next = lines.get(index + 1).map_or("", |line| line.code.trim());
@@ -48,6 +56,11 @@ pub(crate) fn problems(file: &File) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Returns whether the file is a test binary of a crate that has other tests in `it`.
+fn is_test_binary(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["crates", _, "tests", file] if file.ends_with(".rs"))
 }
 
 /// Returns whether the simulation runs this file, and replays it from a seed.
@@ -94,6 +107,17 @@ mod tests {
         let lib = |lines| problems_of("crates/x/src/lib.rs", &"//! x\n".repeat(lines));
         assert!(lib(LIB_LINES + 1).contains("lib.rs has 151 lines"));
         assert_eq!(lib(LIB_LINES), "");
+    }
+
+    #[test]
+    fn test_binaries_have_a_reason() {
+        let reason = "//! Memory use. A test binary of its own, because it counts allocations.\n";
+        assert_eq!(problems_of("crates/x/tests/peak.rs", reason), "");
+        assert_eq!(problems_of("crates/x/tests/it/peak.rs", ""), "");
+        let expected = "crates/x/tests/peak.rs:1: its head does not say why";
+        assert!(problems_of("crates/x/tests/peak.rs", "//! Memory use.\n").contains(expected));
+        let late = format!("//! Memory use.\n\n{reason}");
+        assert!(problems_of("crates/x/tests/peak.rs", &late).contains(expected), "not in the head");
     }
 
     #[test]

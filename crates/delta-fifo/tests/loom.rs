@@ -1,4 +1,5 @@
 //! Every interleaving of small scenarios: no wake-up is lost, and no known object is missed.
+//! A test binary of its own, because the model checker needs a flag of the compiler.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-delta-fifo --release --test loom`
 #![cfg(loom)]

@@ -1,4 +1,5 @@
 //! Every interleaving of small scenarios: no wake-up is lost, no batch is missed, no member is left out.
+//! A test binary of its own, because the model checker needs a flag of the compiler.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-processor --release --test loom`
 #![cfg(loom)]

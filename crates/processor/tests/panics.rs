@@ -1,4 +1,5 @@
-//! User code that panics: the log names the handler, and no other handler is affected.
+//! User code that panics: the log names the handler, and no other handler is affected. A test binary of its own,
+//! because it records the log of the process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

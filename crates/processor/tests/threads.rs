@@ -1,4 +1,4 @@
-//! The threads of blocking handlers: in a process of their own, because all processors of a process share them.
+//! The threads of blocking handlers. A test binary of its own, because all processors of a process share them.
 #![cfg(not(loom))]
 #![allow(
     clippy::expect_used,

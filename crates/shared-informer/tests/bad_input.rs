@@ -1,4 +1,5 @@
-//! Faulty user code and sources: their errors are contained and reported.
+//! Faulty user code and sources: their errors are contained and reported. A test binary of its own, because it records
+//! the log of the process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]

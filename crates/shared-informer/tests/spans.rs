@@ -1,4 +1,5 @@
-//! The spans of an informer, and the log lines in them.
+//! The spans of an informer, and the log lines in them. A test binary of its own, because it records the spans of the
+//! process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]

@@ -1,4 +1,5 @@
 //! Publication and waiting under every interleaving of a few threads.
+//! A test binary of its own, because the model checker needs a flag of the compiler.
 //!
 //! `RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 cargo test -p kinformer-store --release --test loom`
 #![cfg(loom)]

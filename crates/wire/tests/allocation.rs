@@ -1,4 +1,5 @@
-//! Arbitrary bytes neither panic nor allocate more than a multiple of their size.
+//! Arbitrary bytes neither panic nor allocate more than a multiple of their size. A test binary of its own, because it
+//! counts the allocations of the process.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, reason = "a test fails by a panic")]
 
 use std::alloc::System;

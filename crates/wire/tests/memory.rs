@@ -1,4 +1,5 @@
-//! The memory use of decoding: at most 64 times the bytes plus 1 MiB, or a typed error.
+//! The memory use of decoding: at most 64 times the bytes plus 1 MiB, or a typed error. A test binary of its own,
+//! because it counts the allocations of the process.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
