@@ -1,4 +1,4 @@
-//! The packages of the published crates: their contents, and programs that are built only from them.
+//! The packages of the published crates: their contents, and programs that are built only from them and run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ const FOLDER: &str = "target/packages";
 /// The largest package, compressed. crates.io accepts 10 MiB; a larger package contains unexpected files.
 const LARGEST: u64 = 256 * 1024;
 
-/// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone.
+/// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone, and runs them.
 ///
 /// `cargo package` can verify packages as well, but builds all dependencies again for each. Here all packages and programs
 /// share the target folder of the workspace.
@@ -142,7 +142,8 @@ fn workspace(packages: &[Package], folder: &Path) -> Result<(), String> {
     write(&folder.join("Cargo.lock"), &files::read("Cargo.lock")?)
 }
 
-/// Builds the program of each README with the dependencies that the README names, and each package without one.
+/// Builds and runs the program of each README with the dependencies that the README names, and checks each package
+/// without one.
 ///
 /// One at a time: together, a program would have the features of the others.
 fn build(packages: &[Package], folder: &Path) -> Result<(), String> {
@@ -154,22 +155,19 @@ fn build(packages: &[Package], folder: &Path) -> Result<(), String> {
         programs.push((package.name.to_string(), Program::of(&readme)));
     }
     for (name, program) in &programs {
-        let member = match program {
-            None => name.clone(),
-            Some(program) => {
-                let member = format!("readme-of-{name}");
-                program.create(&member, folder)?;
-                member
-            }
-        };
-        println!("checking {member}");
-        run(cargo_in(folder).args(["check", "--quiet", "--package", &member]))?;
+        if let Some(program) = program {
+            let member = format!("readme-of-{name}");
+            program.create(&member, folder)?;
+            program.build_and_run(&member, folder)?;
+        } else {
+            println!("checking {name}");
+            run(cargo_in(folder).args(["check", "--quiet", "--package", name]))?;
+        }
     }
     let readme = files::read("README.md")?;
     let program = Program::of(&readme).ok_or("README.md: no program with its dependencies")?;
     program.create("readme", folder)?;
-    println!("running the program of README.md");
-    run(cargo_in(folder).args(["run", "--quiet", "--package", "readme"]))
+    program.build_and_run("readme", folder)
 }
 
 #[cfg(test)]
@@ -190,16 +188,20 @@ mod tests {
     }
 
     #[test]
-    fn every_feature_is_in_the_table_of_versions() {
+    fn the_table_of_versions_has_every_feature_and_no_other() {
         let page = files::read("docs/versions.md").unwrap();
+        let table = page.split("\n## ").find(|section| section.starts_with("Features")).unwrap();
+        let mut rows = table.lines().filter(|line| line.starts_with("| `")).count();
         for package in published().unwrap() {
             for feature in package.features.keys().filter(|feature| *feature != "default") {
                 let row = format!("| `{}` | `{feature}` |", package.name);
-                assert!(page.contains(&row), "docs/versions.md has no row {row}");
+                assert!(table.contains(&row), "docs/versions.md has no row {row}");
+                rows -= 1;
             }
             let rust = package.rust_version.unwrap();
             assert!(page.contains(&format!("| {}.{} |", rust.major, rust.minor)), "Rust {rust}");
         }
+        assert_eq!(rows, 0, "docs/versions.md has rows of features that no crate has");
     }
 
     /// Without it, items on docs.rs do not name the feature that they need.

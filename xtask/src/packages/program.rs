@@ -1,10 +1,17 @@
 //! The program of a README, as a crate outside the workspace.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use crate::files::{self, run, write};
+
+/// The time in which a program of a README has to end.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program and its dependencies, as a README shows them.
 #[derive(Debug, PartialEq)]
@@ -15,18 +22,21 @@ pub(super) struct Program {
     manifest: String,
     /// The `cargo add` commands from a `sh` block, each without `cargo`.
     additions: Vec<Vec<String>>,
+    /// Whether it ends without a cluster; its block is not marked `no_run`.
+    ends: bool,
 }
 
 impl Program {
     /// The first Rust block of a README with the first blocks of dependencies before it; `None` without dependencies.
     pub(super) fn of(readme: &str) -> Option<Self> {
-        let code = block(readme, |language| language.split(',').next() == Some("rust"))?;
+        let (language, code) = block(readme, |language| language.split(',').next() == Some("rust"))?;
         let above = &readme[..readme.find(code)?];
-        let manifest = block(above, |language| language == "toml").unwrap_or_default();
-        let commands = block(above, |language| language == "sh").unwrap_or_default();
+        let (_, manifest) = block(above, |language| language == "toml").unwrap_or_default();
+        let (_, commands) = block(above, |language| language == "sh").unwrap_or_default();
         let additions: Vec<Vec<String>> = commands.lines().filter_map(addition).collect();
         let known = !manifest.is_empty() || !additions.is_empty();
-        known.then(|| Self { code: code.to_owned(), manifest: manifest.to_owned(), additions })
+        let ends = language.split(',').all(|word| word != "no_run");
+        known.then(|| Self { code: code.to_owned(), manifest: manifest.to_owned(), additions, ends })
     }
 
     /// Writes the crate and adds its dependencies.
@@ -41,6 +51,39 @@ impl Program {
         }
         Ok(())
     }
+
+    /// Builds the crate, and runs it if it ends by itself.
+    pub(super) fn build_and_run(&self, name: &str, workspace: &Path) -> Result<(), String> {
+        let build = if self.ends { "build" } else { "check" };
+        println!("{} {name}", if self.ends { "running" } else { "checking" });
+        run(cargo_in(workspace).args([build, "--quiet", "--package", name]))?;
+        if self.ends {
+            run_within(cargo_in(workspace).args(["run", "--quiet", "--package", name]), TIME_LIMIT)
+                .map_err(|problem| format!("{name}: {problem}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a command that has to succeed within a time, and is killed after it.
+fn run_within(command: &mut Command, limit: Duration) -> Result<(), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let (ended, end) = mpsc::channel();
+    if let Some(mut output) = child.stdout.take() {
+        // The output is closed when the program ends.
+        thread::spawn(move || {
+            let mut text = Vec::new();
+            ended.send(output.read_to_end(&mut text).map(|_| text))
+        });
+    }
+    let Ok(text) = end.recv_timeout(limit) else {
+        child.kill().and_then(|()| child.wait()).map_err(failed)?;
+        return Err(format!("has not ended after {limit:?}"));
+    };
+    print!("{}", String::from_utf8_lossy(&text.map_err(failed)?));
+    let status = child.wait().map_err(failed)?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }
 
 /// Cargo in a folder of the workspace of packages, with the target folder of the repository, so that builds are shared.
@@ -58,14 +101,14 @@ fn addition(line: &str) -> Option<Vec<String>> {
     (arguments.first().map(String::as_str) == Some("add")).then_some(arguments)
 }
 
-/// The contents of the first fenced block in such a language.
-fn block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<&str> {
+/// The language and the contents of the first fenced block in such a language.
+fn block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("```") {
         let (language, body) = after.split_once('\n')?;
         let (contents, following) = body.split_once("```")?;
         if is_wanted(language.trim()) {
-            return Some(contents);
+            return Some((language.trim(), contents));
         }
         rest = following;
     }
@@ -84,13 +127,28 @@ mod tests {
         assert_eq!(program.code, "fn main() {}\n");
         assert_eq!(program.additions, [["add", "a", "b@1", "--features", "c,d"]]);
         assert_eq!(program.manifest, "");
+        assert!(!program.ends, "it is marked no_run");
     }
 
     #[test]
     fn dependencies_can_be_toml() {
         let program = Program::of("```toml\n[dependencies]\n```\n```rust\nfn main() {}\n```\n").unwrap();
         assert_eq!(program.manifest, "[dependencies]\n");
+        assert!(program.ends);
         assert_eq!(Program::of("```rust\nfn main() {}\n```\n"), None, "no dependencies");
         assert_eq!(Program::of("```sh\ncargo add a\n```\n"), None, "no program");
+    }
+
+    #[test]
+    fn programs_have_to_succeed_in_time() {
+        let shell = |script: &str, limit| {
+            let mut command = Command::new("sh");
+            run_within(command.args(["-c", script]), limit)
+        };
+        assert_eq!(shell("echo 1", TIME_LIMIT), Ok(()));
+        assert!(shell("exit 7", TIME_LIMIT).is_err_and(|problem| problem.ends_with(": 7")));
+        let problem = shell("exec sleep 3600", Duration::ZERO).unwrap_err();
+        assert_eq!(problem, "has not ended after 0ns");
+        assert!(run_within(&mut Command::new("no-such-program"), TIME_LIMIT).is_err());
     }
 }

@@ -415,10 +415,10 @@ async fn repeated_event_is_no_difference() {
         .build();
     let maps = factory.informer::<ConfigMap>();
     synced(&factory).await;
-    let earlier = maps.snapshot();
+    let earlier = maps.snapshot().unwrap();
     send.send((line(map("a", "5")) + &line(map("b", "6"))).into()).await.unwrap();
     maps.wait_for_until(PartId::ONLY, &6.into(), soon()).await.unwrap();
-    let later = maps.snapshot();
+    let later = maps.snapshot().unwrap();
     let stored = |snapshot: &Snapshot<ConfigMap>| snapshot.get(("default", "a")).unwrap().object().clone();
     assert!(!Arc::ptr_eq(&stored(&earlier), &stored(&later)), "stored again");
     assert_eq!(differences(&earlier, &later), ["=b 1>1"]);
