@@ -1,4 +1,4 @@
-//! docs/observability.md lists the log lines and the metrics of the libraries, and nothing else.
+//! docs/observability.md lists the spans, the log lines and the metrics of the libraries, and nothing else.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
@@ -29,9 +29,9 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text literals of a macro call that begins here, up to its closing bracket.
-fn literals(call: &str) -> Vec<String> {
-    let (mut literals, mut open, mut depth) = (Vec::new(), None::<String>, 1);
+/// The text literals of a macro call that begins here, and the code around them, up to its closing bracket.
+fn literals(call: &str) -> (Vec<String>, String) {
+    let (mut literals, mut code, mut open, mut depth) = (Vec::new(), String::new(), None::<String>, 1);
     let mut characters = call.chars();
     while let Some(character) = characters.next() {
         match (&mut open, character) {
@@ -39,20 +39,21 @@ fn literals(call: &str) -> Vec<String> {
             (Some(_), '"') => literals.extend(open.take()),
             (Some(text), _) => text.push(character),
             (None, '"') => open = Some(String::new()),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            (None, _) => {}
+            (None, _) => {
+                depth += i32::from(character == '(') - i32::from(character == ')');
+                code.push(character);
+            }
         }
         if depth == 0 {
-            return literals;
+            return (literals, code);
         }
     }
     panic!("a call without an end: {call}");
 }
 
-/// The level, message and package of each log call in the libraries.
-fn log_lines() -> BTreeSet<Vec<String>> {
-    let mut lines = BTreeSet::new();
+/// The sources of the libraries, each with the name of its package.
+fn libraries() -> Vec<(String, String)> {
+    let mut texts = Vec::new();
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates")).unwrap() {
         let folder = entry.unwrap();
         let name = folder.file_name().into_string().unwrap();
@@ -62,16 +63,50 @@ fn log_lines() -> BTreeSet<Vec<String>> {
         let package = if name == "kinformer" { name } else { format!("kinformer-{name}") };
         let mut files = Vec::new();
         sources(&folder.path().join("src"), &mut files);
-        for text in files.iter().map(|file| fs::read_to_string(file).unwrap()) {
-            for level in ["error", "warn", "info", "debug", "trace"] {
-                for (start, call) in text.match_indices(&format!("tracing::{level}!(")) {
-                    let message = literals(&text[start + call.len()..]).pop().unwrap();
-                    lines.insert(vec![level.to_uppercase(), message, package.clone()]);
-                }
+        texts.extend(files.iter().map(|file| (package.clone(), fs::read_to_string(file).unwrap())));
+    }
+    texts
+}
+
+/// The calls of a macro of `tracing`, each with its level and its package. The name begins with the level.
+fn calls(suffix: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for (package, text) in libraries() {
+        for level in ["error", "warn", "info", "debug", "trace"] {
+            for (start, call) in text.match_indices(&format!("tracing::{level}{suffix}!(")) {
+                found.push((level.to_uppercase(), package.clone(), text[start + call.len()..].to_owned()));
             }
         }
     }
-    lines
+    found
+}
+
+/// The level, message and package of each log call in the libraries.
+fn log_lines() -> BTreeSet<Vec<String>> {
+    let line = |(level, package, call): (String, String, String)| {
+        vec![level, literals(&call).0.pop().unwrap(), package]
+    };
+    calls("").into_iter().map(line).collect()
+}
+
+/// The name, level and fields of each span in the libraries.
+fn spans() -> BTreeSet<Vec<String>> {
+    let is_name = |text: &&str| {
+        text.contains('.')
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || b"0123456789._".contains(&byte))
+    };
+    let span = |(level, _, call): (String, String, String)| {
+        let (literals, code) = literals(&call);
+        let fields = code.split(',').filter_map(|part| Some(part.split_once(" = ")?.0.trim()));
+        vec![literals[0].clone(), level, fields.filter(is_name).collect::<Vec<_>>().join(", ")]
+    };
+    calls("_span").into_iter().map(span).collect()
+}
+
+#[test]
+fn spans_are_listed() {
+    let listed: BTreeSet<_> = rows("Spans").iter().map(|row| row[..3].to_vec()).collect();
+    assert_eq!(listed, spans());
 }
 
 #[test]
