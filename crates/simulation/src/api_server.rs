@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -10,11 +11,12 @@ use kube_client::Client;
 use kube_client::client::Body;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tower::Service as _;
 
 use crate::judge::{Change, Objects, objects_at};
 use crate::random::pick;
+use crate::request_rate::RequestRate;
 use crate::server::{Cluster, Fault, Key, Lag, Options, Server, Stop, WatchErrors};
 use crate::trace::Recorder;
 
@@ -26,6 +28,9 @@ pub(crate) struct ApiServer {
     /// The history of each resource, in the form of the judge.
     history: Arc<Mutex<BTreeMap<String, Vec<Change>>>>,
     latency: Arc<Mutex<Rng>>,
+    rate: Arc<Mutex<RequestRate>>,
+    recorder: Recorder,
+    calm: Arc<AtomicBool>,
 }
 
 impl ApiServer {
@@ -40,14 +45,30 @@ impl ApiServer {
         let server = Server::new(&cluster, rng.u64(..), options);
         let requests = recorder.clone();
         server.observe(move |line| requests.note("server", line));
-        recorder.note("world", format_args!("{options:?}"));
-        Self { cluster, server, history: Arc::default(), latency: Arc::new(Mutex::new(rng.fork())) }
+        let faults = pick(rng, [0, 0, 20, 200]);
+        server.set_fault_rate(faults);
+        recorder.note("world", format_args!("{options:?}, faults {faults} per mille"));
+        Self {
+            cluster,
+            server,
+            history: Arc::default(),
+            latency: Arc::new(Mutex::new(rng.fork())),
+            rate: Arc::default(),
+            recorder: recorder.clone(),
+            calm: Arc::default(),
+        }
     }
 
     /// Returns a client whose requests this server answers.
     pub(crate) fn client(&self) -> Client {
         let (server, latency) = (self.server.clone(), self.latency.clone());
+        let (rate, recorder) = (self.rate.clone(), self.recorder.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let counted = rate.lock().request(path, query, Instant::now());
+            if let Err(problem) = counted {
+                recorder.violation(problem);
+            }
             let mut server = server.clone();
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             async move {
@@ -90,7 +111,14 @@ impl ApiServer {
 
     /// Injects a random fault. Returns its description.
     pub(crate) fn inject(&self, rng: &mut Rng) -> String {
-        match rng.u8(..8) {
+        match rng.u8(..10) {
+            8 | 9 => {
+                let version = self.server.position();
+                self.cluster.compact(version);
+                self.server.drop_events(version);
+                self.server.break_watches();
+                "expires all versions, and breaks all watches".into()
+            }
             0 => {
                 self.server.break_watches();
                 "breaks all watches".into()
@@ -132,8 +160,19 @@ impl ApiServer {
         }
     }
 
+    /// Returns whether all faults have ended.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    /// The number of responses whose bodies are open.
+    pub(crate) fn open_bodies(&self) -> usize {
+        self.server.open_bodies()
+    }
+
     /// Ends all faults.
     pub(crate) fn heal(&self) {
+        self.calm.store(true, Ordering::Relaxed);
         self.server.heal();
     }
 }

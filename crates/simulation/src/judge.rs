@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 /// The objects of one resource by key.
 pub(crate) type Objects = BTreeMap<String, Value>;
@@ -51,9 +52,87 @@ pub(crate) enum Received {
 #[derive(Debug, Default)]
 pub(crate) struct HandlerView {
     objects: Objects,
+    rules: Rules,
+    revision: u64,
+    has_live_events: bool,
+    has_synced: bool,
+    is_removed: bool,
+    resynced: BTreeMap<String, Instant>,
+}
+
+/// What depends on the form of a handler.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    /// Whether it has a resync period.
+    pub resyncs: bool,
+    /// Whether its events keep their order: its buffer does not coalesce.
+    pub in_order: bool,
+    /// Whether it was added after the informer had synced.
+    pub is_late: bool,
 }
 
 impl HandlerView {
+    /// Creates the view of a handler that has received nothing.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// Checks the place of an event among the others. `initial` is whether it belongs to the initial list.
+    ///
+    /// # Errors
+    /// The handler was removed, the revision went back, an event of the initial list comes too late, or a resync is for a
+    /// handler without a period.
+    pub(crate) fn check_place(
+        &mut self,
+        key: &str,
+        event: &Received,
+        initial: bool,
+        revision: u64,
+    ) -> Result<(), String> {
+        if self.is_removed {
+            return Err(format!("received {key} after its removal"));
+        }
+        if self.rules.in_order && revision < self.revision {
+            return Err(format!("{key} goes back from revision {} to {revision}", self.revision));
+        }
+        self.revision = self.revision.max(revision);
+        if initial && self.has_synced {
+            return Err(format!("{key} is of the initial list, but the handler has synced"));
+        }
+        if initial && self.has_live_events && self.rules.is_late && self.rules.in_order {
+            return Err(format!("{key} is of the initial list, but comes after a live event"));
+        }
+        self.has_live_events |= !initial;
+        match event {
+            // No state of the server has another state's version, so nothing else has two equal states.
+            Received::Updated(old, new) if old == new => {
+                self.resynced.insert(key.to_owned(), Instant::now());
+                if self.rules.resyncs { Ok(()) } else { Err(format!("resynced {key} without a period")) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The handler has synced: it has received its initial list.
+    pub(crate) fn synced(&mut self) {
+        self.has_synced = true;
+    }
+
+    /// The handler was removed: it receives nothing more.
+    pub(crate) fn removed(&mut self) {
+        self.is_removed = true;
+    }
+
+    /// Checks that the handler has received each object by a resync since a time.
+    ///
+    /// # Errors
+    /// An object was not resynced.
+    pub(crate) fn check_resynced(&self, since: Instant) -> Result<(), String> {
+        let missing =
+            self.objects.keys().find(|key| self.resynced.get(*key).is_none_or(|time| *time < since));
+        missing.map_or(Ok(()), |key| Err(format!("{key} was not resynced")))
+    }
+
     /// Applies an event.
     ///
     /// # Errors
@@ -105,6 +184,44 @@ fn check_state(history: &[Change], key: &str, state: &Value) -> Result<(), Strin
         true => Ok(()),
         false => Err(format!("{key} never had the state {state}")),
     }
+}
+
+/// Checks the final state that a deletion carries.
+///
+/// # Errors
+/// The object never had this content.
+pub(crate) fn check_final(history: &[Change], key: &str, last: &Value) -> Result<(), String> {
+    // The version of an observed deletion is its own.
+    let content = |object: &Value| {
+        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
+        (uid, object.get("data").cloned())
+    };
+    let mut states = history.iter().filter(|change| change.key == key).filter_map(|c| c.state.as_ref());
+    match states.any(|state| content(state) == content(last)) {
+        true => Ok(()),
+        false => Err(format!("{key} was deleted with the state {last}, which it never had")),
+    }
+}
+
+/// Checks the state of an object in a store that has reached a version.
+///
+/// # Errors
+/// The state is older than that version.
+pub(crate) fn check_reached(
+    history: &[Change],
+    key: &str,
+    version: u64,
+    stored: Option<&Value>,
+) -> Result<(), String> {
+    let mut changes = history.iter().filter(|change| change.key == key);
+    let at = changes.clone().take_while(|change| change.version <= version).last();
+    let at = at.and_then(|change| change.state.as_ref());
+    let reached = match (at, stored) {
+        (_, Some(stored)) => at.is_some_and(|at| at == stored) || version_of(stored) > version,
+        (None, None) => true,
+        (Some(_), None) => changes.any(|change| change.version > version && change.state.is_none()),
+    };
+    if reached { Ok(()) } else { Err(format!("version {version} is reached, but {key} is {stored:?}")) }
 }
 
 /// The versions that a store has shown, by the prefix of the keys of each part.

@@ -5,8 +5,9 @@
 //! remove handlers. Everything that happens is a line of its [`Trace`]. Violations are lines of the actor `judge`.
 //!
 //! ```text
-//! cargo run -p kinformer-simulation --example seeds -- 0 10000   # runs seeds, prints violations
-//! cargo run -p kinformer-simulation --example seeds -- 42        # prints the trace of a seed
+//! cargo xtask simulate --seeds 10000   # runs seeds on all cores, prints violations
+//! cargo xtask simulate --trace 42      # prints the trace of a seed
+//! cargo xtask simulate --mutants       # runs each patch of the folder mutants until a seed finds it
 //! ```
 //!
 //! # How it works
@@ -41,7 +42,9 @@
 mod api_server;
 mod judge;
 mod random;
+mod request_rate;
 pub mod server;
+mod snapshots;
 mod trace;
 mod view;
 mod world;

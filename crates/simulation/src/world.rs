@@ -9,7 +9,7 @@ use kinformer::{QueueKind, SharedInformerFactory, WatchListMode};
 use kinformer_processor::stepping::Stepping;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
 use crate::random::pick;
@@ -33,7 +33,7 @@ pub fn run(seed: u64) -> Trace {
     let _stepping = Stepping::from_seed(seed);
     let recorder = runtime.block_on(async {
         let recorder = Recorder::new();
-        if tokio::time::timeout(LONGEST, live(seed, &recorder)).await.is_err() {
+        if timeout(LONGEST, live(seed, &recorder)).await.is_err() {
             recorder.violation("the run has not ended");
         }
         recorder
@@ -59,6 +59,8 @@ async fn live(seed: u64, recorder: &Recorder) {
     actors.spawn(writer(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn(visitor(rng.fork(), maps.clone()));
+    actors.spawn(waiter(rng.fork(), maps.clone()));
+    actors.spawn(waiter(rng.fork(), secrets.clone()));
     actors.spawn(reader(rng.fork(), maps.clone()));
     actors.spawn(reader(rng.fork(), secrets.clone()));
     sleep(Duration::from_millis(rng.u64(..500))).await;
@@ -80,6 +82,19 @@ async fn live(seed: u64, recorder: &Recorder) {
         }
     }
     recorder.note("world", "in sync");
+    for waited in [maps.check_wait(CONVERGES).await, secrets.check_wait(CONVERGES).await] {
+        if let Err(problem) = waited {
+            recorder.violation(problem);
+        }
+    }
+    let (of_maps, of_secrets) = tokio::join!(maps.check_resyncs(), secrets.check_resyncs());
+    for problem in [of_maps, of_secrets].into_iter().filter_map(Result::err) {
+        recorder.violation(problem);
+    }
+    let (open, reflectors) = (server.open_bodies(), maps.parts() + secrets.parts());
+    if open > reflectors {
+        recorder.violation(format_args!("{open} responses are open for {reflectors} reflectors"));
+    }
     if let Err(error) = factory.shutdown().await {
         recorder.violation(error);
     }
@@ -90,6 +105,9 @@ async fn live(seed: u64, recorder: &Recorder) {
     let left = Handle::current().metrics().num_alive_tasks() - tasks;
     if left > 0 {
         recorder.violation(format_args!("{left} tasks are left"));
+    }
+    if server.open_bodies() > 0 {
+        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
     }
 }
 
@@ -115,6 +133,7 @@ fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInf
 /// Writes objects.
 async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let mut burst = 0;
+    let names = pick(&mut rng, [2, 5, 5, 60]);
     for number in 0..rng.usize(20..160) {
         if burst == 0 {
             pause(&mut rng).await;
@@ -122,7 +141,7 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
         }
         burst -= 1;
         let plural = if rng.u8(..3) == 0 { "secrets" } else { "configmaps" };
-        let key = format!("{}/{}", pick(&mut rng, ["a", "b"]), pick(&mut rng, ["p", "q", "r", "s", "t"]));
+        let key = format!("{}/p{}", pick(&mut rng, ["a", "b"]), rng.u8(..names));
         if rng.u8(..4) == 0 {
             if let Some(version) = server.delete(plural, &key) {
                 recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
@@ -147,10 +166,27 @@ async fn faults(mut rng: Rng, server: ApiServer, recorder: Recorder) {
 async fn visitor<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
     for number in 0..rng.usize(1..6) {
         pause(&mut rng).await;
-        let Some((registration, _)) = view.add(&mut rng, &format!("visitor {number}")) else { return };
+        let Some(handler) = view.add(&mut rng, &format!("visitor {number}")) else { return };
         pause(&mut rng).await;
-        registration.remove().await;
-        view.recorder.note(registration.name(), "removed");
+        if rng.u8(..4) == 0 {
+            view.keep(Some(handler));
+            continue;
+        }
+        handler.remove().await;
+        view.recorder.note(handler.registration.name(), "removed");
+    }
+}
+
+/// Waits for versions, and drops some of these waits.
+async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
+    for _ in 0..rng.usize(..20) {
+        pause(&mut rng).await;
+        let Some((key, version)) = view.newest() else { continue };
+        let (longest, dropped) = (rng.u64(..30_000), rng.u64(..60_000));
+        let wait = view.wait_for(&key, version, Duration::from_millis(longest));
+        if let Ok(Err(problem)) = timeout(Duration::from_millis(dropped), wait).await {
+            view.recorder.violation(problem);
+        }
     }
 }
 

@@ -18,14 +18,13 @@ const PORTION: u64 = 100;
 /// The time between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Settings of the build: as in a release, but with debug assertions, and with the client optimised.
-const PROFILE: [&str; 9] = [
+/// Settings of the build: as in a release, but with debug assertions, and with the client and its layers optimised.
+const PROFILE: [&str; 8] = [
     "profile.simulation.inherits=\"release\"",
     "profile.simulation.debug-assertions=true",
     "profile.simulation.overflow-checks=true",
     "profile.simulation.package.kube-client.opt-level=2",
     "profile.simulation.package.kube-core.opt-level=2",
-    "profile.simulation.package.k8s-openapi.opt-level=1",
     "profile.simulation.package.futures-channel.opt-level=2",
     "profile.simulation.package.tower.opt-level=2",
     "profile.simulation.package.http-body-util.opt-level=2",

@@ -98,6 +98,11 @@ impl Server {
         self.break_watches();
     }
 
+    /// The number of responses whose bodies are open.
+    pub fn open_bodies(&self) -> usize {
+        Arc::strong_count(&self.shared.body) - 1
+    }
+
     fn note(&self, number: u64, text: &str) {
         let observer = self.observer.read().clone();
         if let Some(observer) = observer {
@@ -125,6 +130,7 @@ impl Server {
             ready: BytesMut::new(),
             watch: None,
             stop: None,
+            body: self.shared.body.clone(),
         };
         let mut retry_after = None;
         let faulty = match fault {

@@ -1,5 +1,6 @@
 //! The state of one server, which its requests share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -61,6 +62,8 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
     pub(crate) options: Options,
+    /// Each body that is being sent has a clone.
+    pub(crate) body: Arc<()>,
     state: Mutex<State>,
 }
 
@@ -80,7 +83,7 @@ impl Shared {
             requests: 0,
             breaks: 0,
         };
-        Self { cluster, options, state: Mutex::new(state) }
+        Self { cluster, options, body: Arc::default(), state: Mutex::new(state) }
     }
 
     /// Calls a function with the state, whose cache is refreshed, and the history.

@@ -1,0 +1,118 @@
+//! The checks of a snapshot by itself and by the one before: its indexes, its counts, its revision and its differences.
+
+use std::collections::BTreeMap;
+
+use kinformer::{PackedRef, Snapshot};
+
+use crate::judge::{Objects, difference};
+use crate::view::state_of;
+
+/// The name of the index that each informer has, by the value of an object.
+pub(crate) const BY_VALUE: &str = "value";
+
+/// The last snapshot of an informer.
+#[derive(Debug)]
+pub(crate) struct Snapshots<K> {
+    last: Option<(Snapshot<K>, Objects)>,
+}
+
+impl<K> Default for Snapshots<K> {
+    fn default() -> Self {
+        Self { last: None }
+    }
+}
+
+impl<K> Snapshots<K> {
+    /// Checks a snapshot that was taken after the earlier ones.
+    ///
+    /// # Errors
+    /// Its parts do not agree with each other (S-02, S-10), or its differences from the last snapshot are not those of
+    /// the objects.
+    pub(crate) fn check(&mut self, snapshot: Snapshot<K>, objects: &Objects) -> Result<(), String> {
+        check_keys(&snapshot, objects)?;
+        check_index(&snapshot, objects)?;
+        if let Some((before, earlier)) = &self.last {
+            // A snapshot does not change.
+            difference("an old snapshot", &objects_of(before), "itself", earlier)?;
+            let (from, to) = (before.revision(), snapshot.revision());
+            if to < from {
+                return Err(format!("the store went back from revision {from} to {to}"));
+            }
+            if to == from {
+                difference("the store", objects, "the store at the same revision", earlier)?;
+            }
+            check_differences(&snapshot, before, objects, earlier)?;
+        }
+        self.last = Some((snapshot, objects.clone()));
+        Ok(())
+    }
+}
+
+/// The objects of a snapshot.
+pub(crate) fn objects_of<K>(snapshot: &Snapshot<K>) -> Objects {
+    snapshot.iter().map(|object| (object.key().to_string(), state_of(object.object()))).collect()
+}
+
+fn check_keys<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String> {
+    let mut keys: Vec<String> = snapshot.keys().iter().map(ToString::to_string).collect();
+    keys.sort_unstable();
+    if !keys.iter().eq(objects.keys()) || snapshot.len() != keys.len() {
+        return Err(format!("keys {keys:?} and {} objects, but it has {:?}", snapshot.len(), objects.keys()));
+    }
+    let unknown = objects.iter().find(|(key, state)| {
+        let found = key.split_once('/').and_then(|key| snapshot.get(key));
+        found.map(|object| state_of(object.object())).as_ref() != Some(*state)
+    });
+    unknown.map_or(Ok(()), |(key, _)| Err(format!("{key} is in the list and is not found by its key")))
+}
+
+fn check_index<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String> {
+    let mut expected: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, state) in objects {
+        let value = state.pointer("/data/value").and_then(serde_json::Value::as_str).unwrap_or_default();
+        expected.entry(value).or_default().push(key);
+    }
+    let text = |error: kinformer::Error| error.to_string();
+    let mut values = snapshot.index_values(BY_VALUE).map_err(text)?;
+    values.sort_unstable();
+    if !values.iter().map(AsRef::as_ref).eq(expected.keys().copied()) {
+        return Err(format!("the index has the values {values:?}, but the objects have {expected:?}"));
+    }
+    for (value, keys) in expected {
+        let found = snapshot.by_index(BY_VALUE, value).map_err(text)?;
+        let mut found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
+        found.sort_unstable();
+        if found != keys || snapshot.index_len(BY_VALUE, value).map_err(text)? != keys.len() {
+            return Err(format!("the index has {found:?} for {value}, but the objects are {keys:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_differences<K>(
+    later: &Snapshot<K>,
+    before: &Snapshot<K>,
+    objects: &Objects,
+    earlier: &Objects,
+) -> Result<(), String> {
+    let mut applied = earlier.clone();
+    for change in later.changes_since(before) {
+        let of = |object: PackedRef<'_, K>| (object.key().to_string(), state_of(object.object()));
+        let (old, new) = (change.old.map(of), change.new.map(of));
+        let Some(key) = old.as_ref().or(new.as_ref()).map(|(key, _)| key.clone()) else {
+            return Err("a difference without an object".into());
+        };
+        let old = old.map(|(_, state)| state);
+        if applied.get(&key) != old.as_ref() {
+            return Err(format!(
+                "the difference of {key} begins with {old:?}, but it was {:?}",
+                applied.get(&key)
+            ));
+        }
+        match new {
+            Some((key, state)) => _ = applied.insert(key, state),
+            None => _ = applied.remove(&key),
+        }
+    }
+    difference("the store", objects, "the last snapshot with its differences", &applied)
+}
