@@ -96,9 +96,9 @@ fn spans() -> BTreeSet<Vec<String>> {
             && text.bytes().all(|byte| byte.is_ascii_lowercase() || b"0123456789._".contains(&byte))
     };
     let span = |(level, _, call): (String, String, String)| {
-        let (literals, code) = literals(&call);
+        let (mut literals, code) = literals(&call);
         let fields = code.split(',').filter_map(|part| Some(part.split_once(" = ")?.0.trim()));
-        vec![literals[0].clone(), level, fields.filter(is_name).collect::<Vec<_>>().join(", ")]
+        vec![literals.swap_remove(0), level, fields.filter(is_name).collect::<Vec<_>>().join(", ")]
     };
     calls("_span").into_iter().map(span).collect()
 }

@@ -1,6 +1,7 @@
 //! Runs seeds and prints their violations; `cargo xtask simulate` starts it on each core. `seeds FIRST COUNT` runs seeds,
 //! `seeds FIRST COUNT first` ends at the first violation, and `seeds SEED` prints the trace of one seed.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
+#![allow(clippy::disallowed_methods, reason = "the watchdog of a run waits for real time")]
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;

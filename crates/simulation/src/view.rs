@@ -20,6 +20,9 @@ use crate::random::pick;
 use crate::snapshots::{BY_VALUE, Snapshots, objects_of};
 use crate::trace::Recorder;
 
+/// Reads the revision of the store, and the version of an object in it.
+type ReadStore = dyn Fn(&str) -> Option<(u64, Option<u64>)> + Send;
+
 /// A handler and its view of the objects.
 pub(crate) struct CheckedHandler {
     pub(crate) registration: Registration,
@@ -146,7 +149,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
 
     /// Returns a function that reads the revision of the store, and the version of an object in it. It does not keep the
     /// informer.
-    fn reader(&self) -> Box<dyn Fn(&str) -> Option<(u64, Option<u64>)> + Send> {
+    fn reader(&self) -> Box<ReadStore> {
         let informer = Arc::downgrade(&self.informer);
         Box::new(move |key| {
             let snapshot = informer.upgrade()?.snapshot().ok()?;
@@ -289,7 +292,7 @@ struct Witness {
     known: Arc<Mutex<HandlerView>>,
     running: Arc<AtomicBool>,
     /// Reads the revision of the store and the version of an object.
-    store: Box<dyn Fn(&str) -> Option<(u64, Option<u64>)> + Send>,
+    store: Box<ReadStore>,
 }
 
 /// A callback that runs.

@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::files;
 
@@ -101,7 +102,7 @@ impl Runner {
                 scope.spawn(|| self.run_portions(&progress, &seeds, failures, &done));
             }
         });
-        let mut outcome = progress.into_inner().unwrap_or_else(PoisonError::into_inner).outcome;
+        let mut outcome = progress.into_inner().outcome;
         outcome.time = started.elapsed();
         outcome.failed.sort_unstable();
         outcome
@@ -116,7 +117,7 @@ impl Runner {
     ) {
         loop {
             let first = {
-                let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut progress = progress.lock();
                 let stopped =
                     progress.outcome.failed.len() >= failures || !progress.outcome.problems.is_empty();
                 if progress.next >= seeds.end || stopped {
@@ -129,7 +130,7 @@ impl Runner {
             };
             let count = (seeds.end - first).min(PORTION);
             let portion = self.run_portion(first, count, failures == 1);
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut progress = progress.lock();
             progress.running.remove(&first);
             progress.outcome.seeds += count;
             match portion {
@@ -221,8 +222,8 @@ mod tests {
     fn all_seeds_are_done_at_the_end() {
         let (_folder, runner) = program("exit 0");
         let done = Mutex::new(Vec::new());
-        runner.run(50..1_000, 10, |end| done.lock().unwrap().push(end));
-        let done = done.into_inner().unwrap();
+        runner.run(50..1_000, 10, |end| done.lock().push(end));
+        let done = done.into_inner();
         assert!(done.is_sorted());
         assert_eq!(done.last(), Some(&1_000));
     }
