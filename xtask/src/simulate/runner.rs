@@ -40,11 +40,11 @@ pub(crate) struct Runner {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// The seeds with violations, in the order in which they ended.
-    pub failed: Vec<u64>,
+    pub(super) failed: Vec<u64>,
     /// Processes that ended in another way.
-    pub problems: Vec<String>,
-    seeds: u64,
-    time: Duration,
+    pub(super) problems: Vec<String>,
+    pub(super) seeds: u64,
+    pub(super) time: Duration,
 }
 
 impl Outcome {
