@@ -28,6 +28,8 @@ pub(crate) struct CheckedHandler {
     pub(crate) registration: Registration,
     known: Arc<Mutex<HandlerView>>,
     resync: Duration,
+    /// Whether it was added after the start.
+    is_late: bool,
 }
 
 impl CheckedHandler {
@@ -139,7 +141,12 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             format_args!("added, form {form}, {buffer:?}, run time {run_time} ms, panics {panics}"),
         );
         match added {
-            Ok(registration) => Some(CheckedHandler { registration, known, resync }),
+            Ok(registration) => Some(CheckedHandler {
+                registration,
+                known,
+                resync,
+                is_late: self.informer.snapshot().is_ok(),
+            }),
             Err(error) => {
                 self.recorder.violation(format_args!("{name}: {error}"));
                 None
@@ -198,7 +205,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         // The check period may be as long as the longest period, and a slow handler comes later.
         sleep(Duration::from_secs(400)).await;
         let handlers = self.handlers.lock();
-        let mut resynced = handlers.iter().filter(|handler| !handler.resync.is_zero());
+        // A handler that was added later may have no check period (P-04d).
+        let mut resynced = handlers.iter().filter(|handler| !handler.resync.is_zero() && !handler.is_late);
         resynced.try_for_each(|CheckedHandler { registration, known, .. }| {
             known
                 .lock()
