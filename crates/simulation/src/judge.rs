@@ -21,14 +21,14 @@ pub(crate) struct Change {
 
 /// Returns the objects at a version.
 pub(crate) fn objects_at(history: &[Change], version: u64) -> Objects {
-    let mut objects = Objects::new();
+    let mut objects = BTreeMap::new();
     for change in history.iter().take_while(|change| change.version <= version) {
         match &change.state {
-            Some(state) => _ = objects.insert(change.key.clone(), state.clone()),
+            Some(state) => _ = objects.insert(&change.key, state),
             None => _ = objects.remove(&change.key),
         }
     }
-    objects
+    objects.into_iter().map(|(key, state)| (key.clone(), state.clone())).collect()
 }
 
 /// Returns the version of an object.

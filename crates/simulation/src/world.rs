@@ -196,8 +196,8 @@ async fn waiter<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: Vie
 
 /// Reads the store.
 async fn reader<K: Resource<DynamicType = ()> + 'static>(mut rng: Rng, view: View<K>) {
-    for _ in 0..rng.usize(50..200) {
-        sleep(Duration::from_millis(rng.u64(..1_000))).await;
+    for _ in 0..rng.usize(20..80) {
+        sleep(Duration::from_millis(rng.u64(..2_000))).await;
         view.check_store();
     }
 }
