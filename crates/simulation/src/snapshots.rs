@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kinformer::{PackedRef, Snapshot};
+use kinformer::{PackedObject, PackedRef, Snapshot};
+use serde_json::Value;
 
 use crate::judge::{Objects, difference};
-use crate::view::state_of;
 
 /// The name of the index that each informer has, by the value of an object.
 pub(crate) const BY_VALUE: &str = "value";
@@ -117,4 +117,14 @@ fn check_differences<K>(
         }
     }
     difference("the store", objects, "the last snapshot with its differences", &applied)
+}
+
+/// Returns the state of an object as the history has it.
+pub(crate) fn state_of(object: &PackedObject) -> Value {
+    let mut state = object.decode_as::<Value>().map(|value| value.clone()).unwrap_or_default();
+    if let Some(state) = state.as_object_mut() {
+        state.remove("kind");
+        state.remove("apiVersion");
+    }
+    state
 }

@@ -17,7 +17,7 @@ use crate::judge::{
     HandlerView, Objects, Received, Rules, StoreView, check_final, check_reached, difference, version_of,
 };
 use crate::random::pick;
-use crate::snapshots::{BY_VALUE, Snapshots, objects_of};
+use crate::snapshots::{BY_VALUE, Snapshots, objects_of, state_of};
 use crate::trace::Recorder;
 
 /// Reads the revision of the store, and the version of an object in it.
@@ -215,7 +215,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         })
     }
 
-    /// The number of parts, each of which has a reflector.
+    /// The number of parts. Each has a reflector.
     pub(crate) fn parts(&self) -> usize {
         self.informer.parts().len()
     }
@@ -382,16 +382,6 @@ impl Witness {
             self.recorder.violation(format_args!("{}: {problem}", self.name));
         }
     }
-}
-
-/// Returns the state of an object as the history has it.
-pub(crate) fn state_of(object: &PackedObject) -> Value {
-    let mut state = object.decode_as::<Value>().map(|value| value.clone()).unwrap_or_default();
-    if let Some(state) = state.as_object_mut() {
-        state.remove("kind");
-        state.remove("apiVersion");
-    }
-    state
 }
 
 fn describe(object: &Value) -> String {

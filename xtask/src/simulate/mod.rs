@@ -10,20 +10,17 @@ use std::process::Stdio;
 use crate::files;
 use runner::{Outcome, Runner};
 
-/// The number of seeds of a run, and of the step of `ci`.
+/// The number of seeds of a run, of the step of `ci`, and after which a mutant has survived.
 const SEEDS: u64 = 10_000;
-
-/// The number of seeds after which a mutant has survived.
-const SEEDS_OF_MUTANTS: u64 = 2_000;
 
 /// The number of failed seeds after which a run ends.
 const FAILURES: usize = 10;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The number of seeds; 10,000 by default, and at most 2,000 for each mutant
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
+    /// The number of seeds; with --mutants, the most for each mutant
+    #[arg(long, value_name = "N", default_value_t = SEEDS)]
+    seeds: u64,
     /// The first seed
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     first_seed: u64,
@@ -44,13 +41,12 @@ pub(crate) struct Args {
 /// Runs the task.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.mutants {
-        let seeds = args.seeds.unwrap_or(SEEDS_OF_MUTANTS);
-        return mutants::run(args.first_seed, seeds, args.only.as_deref());
+        return mutants::run(args.first_seed, args.seeds, args.only.as_deref());
     }
     let runner = Runner::build(&files::root(), &files::root().join("target"))?;
     match args.trace {
         Some(seed) => files::run(runner.command().arg(seed.to_string()).stdin(Stdio::null())),
-        None => run_seeds(&runner, args.first_seed, args.seeds.unwrap_or(SEEDS), args.resume),
+        None => run_seeds(&runner, args.first_seed, args.seeds, args.resume),
     }
 }
 
