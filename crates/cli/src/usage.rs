@@ -34,8 +34,15 @@ impl Usage {
 /// Linux's `ru_maxrss` includes the memory of the process before exec; `VmHWM` does not.
 #[cfg(target_os = "linux")]
 fn peak_memory_bytes() -> Option<u64> {
-    let kibibytes = procfs::process::Process::myself().ok()?.status().ok()?.vmhwm?;
-    Some(kibibytes * 1024)
+    peak_of(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Reads the line `VmHWM:     1234 kB` of `/proc/PID/status`.
+#[cfg(target_os = "linux")]
+fn peak_of(status: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 #[cfg(target_vendor = "apple")]
@@ -73,5 +80,15 @@ mod tests {
         let usage = Usage::now();
         assert!(usage.peak_memory_bytes.is_some_and(|bytes| bytes > 100_000), "{usage:?}");
         assert!(usage.cpu_seconds.is_some_and(|seconds| seconds >= 0.0), "{usage:?}");
+    }
+
+    #[test]
+    fn peak_memory_is_read_from_the_status() {
+        assert_eq!(
+            peak_of("Name:\tx\nVmPeak:\t  9 kB\nVmHWM:\t    1234 kB\nVmRSS:\t 8 kB\n"),
+            Some(1_263_616)
+        );
+        assert_eq!(peak_of("Name:\tVmHWM:\nVmHWM:\t1234\n"), None);
+        assert_eq!(peak_of(""), None);
     }
 }
