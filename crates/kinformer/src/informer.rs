@@ -420,7 +420,7 @@ impl<K> Informer<K> {
     ///
     /// An object whose decoding fails or panics is logged, reported to the factory's [error
     /// hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered
-    /// anyway: other views can read it, and [`Packed::decode`] returns the error.
+    /// anyway: other views can read it, and [`Packed::decode`](crate::Packed::decode) returns the error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
