@@ -21,15 +21,17 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let numbers: Vec<u64> = arguments.iter().filter_map(|number| number.parse().ok()).collect();
     let until_first = arguments.iter().any(|argument| argument == "first");
+    thread::spawn(end_if_stuck);
     let (first, count) = match *numbers {
         [seed] => {
-            print!("{}", run(seed));
-            return ExitCode::SUCCESS;
+            RUNNING.store(seed, Ordering::Relaxed);
+            let trace = run(seed);
+            print!("{trace}");
+            return if trace.violations().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         [first, count] => (first, count),
         _ => (0, 10),
     };
-    thread::spawn(end_if_stuck);
     let mut failed: u64 = 0;
     for seed in first..first.saturating_add(count) {
         RUNNING.store(seed, Ordering::Relaxed);

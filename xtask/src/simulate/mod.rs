@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Print everything that happens in one seed
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed", "resume", "mutants"])]
     trace: Option<u64>,
-    /// Continue after the last seed of the interrupted run that began at the same seed
+    /// Continue the interrupted run of the same program that began at the same seed
     #[arg(long, conflicts_with = "mutants")]
     resume: bool,
     /// Run each mutant of crates/simulation/mutants until a seed finds it
@@ -58,25 +58,42 @@ pub(crate) fn step() -> Result<(), String> {
 
 fn run_seeds(runner: &Runner, first: u64, seeds: u64, resume: bool) -> Result<(), String> {
     let end = first.saturating_add(seeds);
-    let state = state_file(first);
-    let start = if resume { resumed(&state, first, end) } else { first };
+    let state = State {
+        file: files::root().join(format!("target/simulation/run-from-{first}")),
+        program: runner.hash()?,
+    };
+    let start = if resume { state.read().unwrap_or(first).clamp(first, end) } else { first };
     println!("seeds {start}..{end}");
-    let outcome = runner.run(start..end, FAILURES, |done| {
-        // A run whose state cannot be written is not resumable, but its result is as good.
-        _ = files::write(&state, &done.to_string());
-    });
-    report(&outcome)
+    // A run whose state cannot be written is not resumable, but its result is as good.
+    let outcome = runner.run(start..end, FAILURES, |passed| _ = state.write(passed));
+    let result = report(&outcome);
+    if result.is_ok() {
+        state.remove();
+    }
+    result
 }
 
-/// The file with the seed at which a run continues.
-fn state_file(first: u64) -> PathBuf {
-    files::root().join(format!("target/simulation/run-from-{first}"))
+/// The file with the seed at which an interrupted run continues, if the program is the same.
+struct State {
+    file: PathBuf,
+    /// The hash of the program.
+    program: u64,
 }
 
-/// Returns the seed at which a run continues; the first one if there is no state of this run.
-fn resumed(state: &std::path::Path, first: u64, end: u64) -> u64 {
-    let next = fs::read_to_string(state).ok().and_then(|text| text.trim().parse().ok());
-    next.unwrap_or(first).clamp(first, end)
+impl State {
+    fn read(&self) -> Option<u64> {
+        let text = fs::read_to_string(&self.file).ok()?;
+        let (program, next) = text.trim().split_once(' ')?;
+        if program.parse() == Ok(self.program) { next.parse().ok() } else { None }
+    }
+
+    fn write(&self, next: u64) -> Result<(), String> {
+        files::write(&self.file, &format!("{} {next}", self.program))
+    }
+
+    fn remove(&self) {
+        _ = fs::remove_file(&self.file);
+    }
 }
 
 fn report(outcome: &Outcome) -> Result<(), String> {
@@ -104,14 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn runs_continue_where_they_ended() {
+    fn runs_of_the_same_program_continue() {
         let folder = tempfile::tempdir().unwrap();
-        let state = folder.path().join("state");
-        assert_eq!(resumed(&state, 5, 100), 5);
-        files::write(&state, "42").unwrap();
-        assert_eq!(resumed(&state, 5, 100), 42);
-        assert_eq!(resumed(&state, 5, 20), 20);
-        files::write(&state, "nothing").unwrap();
-        assert_eq!(resumed(&state, 5, 100), 5);
+        let state = |program| State { file: folder.path().join("state"), program };
+        assert_eq!(state(1).read(), None);
+        state(1).write(42).unwrap();
+        assert_eq!((state(1).read(), state(2).read()), (Some(42), None));
+        state(1).remove();
+        assert_eq!(state(1).read(), None);
+        files::write(&state(1).file, "nothing").unwrap();
+        assert_eq!(state(1).read(), None);
     }
 }

@@ -42,14 +42,16 @@ pub(crate) fn run(first: u64, seeds: u64, only: Option<&str>) -> Result<(), Stri
 /// Returns the first seed that finds a mutant, as text.
 fn find(mutant: &Runner, original: &Runner, first: u64, seeds: u64) -> Result<Option<String>, String> {
     let outcome = mutant.run(first..first.saturating_add(seeds), 1, |_| {});
-    let Some(seed) = outcome.failed.first().copied() else {
+    let (seeds, found) = match (outcome.failed.first(), outcome.problems.first()) {
+        (Some(&seed), _) => (seed..seed.saturating_add(1), format!("seed {seed}")),
         // A mutant that aborts the process is found as well.
-        return Ok(outcome.problems.into_iter().next());
+        (None, Some(problem)) => (first..first.saturating_add(outcome.seeds), problem.clone()),
+        (None, None) => return Ok(None),
     };
-    let without = original.run(seed..seed.saturating_add(1), 1, |_| {});
+    let without = original.run(seeds, 1, |_| {});
     match without.failed.is_empty() && without.problems.is_empty() {
-        true => Ok(Some(format!("seed {seed}"))),
-        false => Err(format!("seed {seed} fails without the mutant as well")),
+        true => Ok(Some(found)),
+        false => Err(format!("without the mutant as well: {found}")),
     }
 }
 
@@ -58,7 +60,7 @@ fn patches(folder: &Path, only: Option<&str>) -> Result<Vec<PathBuf>, String> {
     let mut patches = files::below(folder, |_| true)?;
     patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     patches.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
         only.is_none_or(|part| name.contains(part))
     });
     patches.sort();

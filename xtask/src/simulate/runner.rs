@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,8 @@ struct Progress {
     next: u64,
     /// The first seeds of the portions that are running.
     running: BTreeSet<u64>,
+    /// The first seed of the first portion that did not pass.
+    failed: Option<u64>,
     outcome: Outcome,
     printed: Instant,
 }
@@ -89,17 +92,31 @@ impl Runner {
         files::command(&self.program)
     }
 
-    /// Runs seeds until so many have failed. Passes the end of the seeds that are done to a function.
-    pub(crate) fn run(&self, seeds: Range<u64>, failures: usize, done: impl Fn(u64) + Sync) -> Outcome {
+    /// Returns a hash of the program.
+    pub(crate) fn hash(&self) -> Result<u64, String> {
+        let program =
+            fs::read(&self.program).map_err(|error| format!("{}: {error}", self.program.display()))?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&program);
+        Ok(hasher.finish())
+    }
+
+    /// Runs seeds until so many have failed. Calls a function with the seed before which all have passed.
+    pub(crate) fn run(&self, seeds: Range<u64>, failures: usize, passed: impl Fn(u64) + Sync) -> Outcome {
         #[expect(clippy::disallowed_methods, reason = "the time is only printed")]
         let started = Instant::now();
         let outcome = Outcome::default();
-        let progress =
-            Mutex::new(Progress { next: seeds.start, running: BTreeSet::new(), outcome, printed: started });
+        let progress = Mutex::new(Progress {
+            next: seeds.start,
+            running: BTreeSet::new(),
+            failed: None,
+            outcome,
+            printed: started,
+        });
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| self.run_portions(&progress, &seeds, failures, &done));
+                scope.spawn(|| self.run_portions(&progress, &seeds, failures, &passed));
             }
         });
         let mut outcome = progress.into_inner().outcome;
@@ -113,7 +130,7 @@ impl Runner {
         progress: &Mutex<Progress>,
         seeds: &Range<u64>,
         failures: usize,
-        done: &(impl Fn(u64) + Sync),
+        passed: &(impl Fn(u64) + Sync),
     ) {
         loop {
             let first = {
@@ -133,11 +150,15 @@ impl Runner {
             let mut progress = progress.lock();
             progress.running.remove(&first);
             progress.outcome.seeds += count;
+            if portion.as_ref().map_or(true, |failed| !failed.is_empty()) {
+                progress.failed = Some(progress.failed.map_or(first, |earlier| earlier.min(first)));
+            }
             match portion {
                 Ok(failed) => progress.outcome.failed.extend(failed),
                 Err(problem) => progress.outcome.problems.push(problem),
             }
-            done(progress.running.first().copied().unwrap_or(progress.next));
+            let done = progress.running.first().copied().unwrap_or(progress.next);
+            passed(progress.failed.map_or(done, |failed| failed.min(done)));
             if progress.printed.elapsed() >= PROGRESS {
                 progress.printed += PROGRESS;
                 println!("{} of {} seeds", progress.outcome.seeds, seeds.end - seeds.start);
@@ -208,7 +229,9 @@ mod tests {
     #[test]
     fn failed_seeds_and_broken_runners_are_reported() {
         let (_folder, runner) = program("[ $1 = 100 ] && echo \"seed 107: x\" && exit 1; exit 0");
-        let outcome = runner.run(0..250, 10, |_| {});
+        let passed = Mutex::new(0);
+        let outcome = runner.run(0..250, 10, |before| *passed.lock() = before);
+        assert_eq!(passed.into_inner(), 100, "a run continues at the portion that has failed");
         assert_eq!((outcome.failed.as_slice(), outcome.seeds), (&[107][..], 250));
         assert!(outcome.problems.is_empty());
         for script in ["exit 1", "kill -9 $$", "echo \"seed 1: x\"; exit 101"] {
@@ -219,12 +242,12 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn all_seeds_are_done_at_the_end() {
+    fn all_seeds_have_passed_at_the_end() {
         let (_folder, runner) = program("exit 0");
-        let done = Mutex::new(Vec::new());
-        runner.run(50..1_000, 10, |end| done.lock().push(end));
-        let done = done.into_inner();
-        assert!(done.is_sorted());
-        assert_eq!(done.last(), Some(&1_000));
+        let passed = Mutex::new(Vec::new());
+        runner.run(50..1_000, 10, |before| passed.lock().push(before));
+        let passed = passed.into_inner();
+        assert!(passed.is_sorted());
+        assert_eq!(passed.last(), Some(&1_000));
     }
 }
