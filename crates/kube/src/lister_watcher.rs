@@ -250,9 +250,15 @@ impl<K> KubeListerWatcher<K> {
     /// Drops these fields, such as `["metadata", "annotations"]` or `["status"]`, from every object as it arrives, in
     /// addition to the managed fields. Cheaper than a transform that clears them: dropped fields are neither decoded
     /// nor stored. See [`ObjectDecoder::drop_fields`].
+    ///
+    /// Fields that [identify](FieldPath::identifies) an object stay, and a warning is logged for each.
     #[must_use]
     pub fn drop_fields(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields: Vec<FieldPath> = fields.into_iter().collect();
+        for field in fields.iter().filter(|field| field.identifies()) {
+            let resource = &self.resource.resource.plural;
+            tracing::warn!(%resource, %field, "field identifies objects and is not dropped");
+        }
         self.each_decoder(|decoder| decoder.drop_fields(fields.iter().cloned()))
     }
 

@@ -38,7 +38,7 @@ impl FieldPath {
     }
 
     /// Whether the field identifies an object or contains such a field, and so is never dropped.
-    pub(crate) fn identifies(&self) -> bool {
+    pub fn identifies(&self) -> bool {
         let names: Vec<&str> = self.names().collect();
         matches!(
             names.as_slice(),

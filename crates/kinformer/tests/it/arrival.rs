@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{builder, config_map, factory, server, soon, synced, version};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Added, Decode, Deleted, Event, PartId, SourceError};
+use kinformer::{Added, Decode, Deleted, Event, FieldPath, PartId, SourceError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer};
 
@@ -239,6 +239,31 @@ async fn other_types_read_objects_decoded_on_arrival() {
     assert!(std::ptr::eq(&raw const *one, &raw const *other));
     let metadata = maps.metadata().lister().get(("default", "a")).unwrap();
     assert_eq!(metadata.decode().unwrap().metadata.name.as_deref(), Some("a"));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// The name of an object stays, and the log says so.
+// contract: L-28d
+#[tokio::test]
+async fn identifying_field_is_not_dropped() {
+    let log = LogLines::default();
+    let _logs = kinformer_testing::logs::set_default(log.clone());
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let fields = [FieldPath::new(&["metadata", "name"]), FieldPath::new(&["data"])];
+    let factory = builder(&server).drop_fields::<ConfigMap>(fields).build();
+    let maps = factory.informer::<ConfigMap>();
+    synced(&factory).await;
+    let map = maps.lister().get("default/a").unwrap();
+    assert_eq!(
+        (map.decode().unwrap().metadata.name.as_deref(), &map.decode().unwrap().data),
+        (Some("a"), &None)
+    );
+    let logged = log.0.lock().clone();
+    let logged: Vec<_> = logged.iter().filter(|line| line.contains("is not dropped")).collect();
+    let [line] = logged[..] else { panic!("{logged:?}") };
+    assert!(line.contains("resource=configmaps") && line.contains("field=metadata.name"), "{line}");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
