@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::{contain, try_accessors};
-use kinformer_core::{Change, Delta, Object, PartialErrors};
+use kinformer_core::{Change, Delta, Deltas, Object, PartialErrors};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
 use kinformer_store::{Applied, Indexer};
@@ -33,7 +33,7 @@ impl<T: Object> Process<T> for Apply<T> {
     async fn process(&mut self, mut popped: Popped<T>) {
         let started = Instant::now();
         let in_initial_list = popped.in_initial_list();
-        let deltas = popped.take();
+        let deltas = self.with_listed(popped.take());
         let all_arrived = self.call_arrival(&deltas);
         let Applied { changes, errors, .. } = self.indexer.apply_at(deltas, popped.versions());
         if !all_arrived {
@@ -75,16 +75,25 @@ impl<T: Object> Apply<T> {
                 Delta::ReplacedAll(list) => {
                     list.objects.iter().for_each(|object| done &= self.arrived(object));
                 }
-                Delta::Sync(object) if self.arrival.is_some() && !self.is_stored(object) => {
-                    done &= self.arrived(object);
-                }
                 _ => {}
             }
         }
         done
     }
 
-    /// Returns whether this very object is stored. A queue may deliver listed objects as `Sync`, as resyncs of stored ones.
+    /// A queue may deliver the objects of a list as `Sync`, like resyncs of stored objects. Returns those as replaced ones.
+    fn with_listed(&self, deltas: Deltas<T>) -> Deltas<T> {
+        if !deltas.iter().any(|delta| matches!(delta, Delta::Sync(_))) {
+            return deltas;
+        }
+        let listed = deltas.into_iter().map(|delta| match delta {
+            Delta::Sync(object) if !self.is_stored(&object) => Delta::Replaced(object),
+            delta => delta,
+        });
+        listed.collect()
+    }
+
+    /// Returns whether this very object is stored.
     fn is_stored(&self, object: &Arc<T>) -> bool {
         let stored = try_accessors(|| self.indexer.get(object.key()));
         stored.is_ok_and(|stored| stored.is_some_and(|stored| Arc::ptr_eq(&stored, object)))

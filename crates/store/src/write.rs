@@ -95,8 +95,7 @@ impl<T: Object> Indexer<T> {
     /// Applies deltas in order and returns their changes.
     ///
     /// Added, updated and replaced objects are stored, deleted objects are removed, a list replaces all objects, and a
-    /// bookmark advances the version. A resync has no effect if its object is stored already, and otherwise stores it as a
-    /// replaced one, since a queue may deliver the objects of a list as [`Delta::Sync`]. Consecutive deltas
+    /// bookmark advances the version. A resync has no effect, because its object is stored already. Consecutive deltas
     /// of single objects form one publication: a reader sees all of them or none. A list is a publication of its own.
     ///
     /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
@@ -384,8 +383,7 @@ impl<T: Object> Indexer<T> {
                 let version = (Some(part), resource_version.clone());
                 (delta, (0, version))
             }
-            // A queue may deliver listed objects as `Sync`; the object of a resync is stored already.
-            Delta::Sync(object) if !self.stores(&object) => self.prepare_object(object, Delta::Replaced)?,
+            // The object of a resync is stored already.
             _ => return Ok(None),
         };
         let (errors, outcome) = (PartialErrors::default(), Outcome::Pending);
@@ -442,12 +440,6 @@ impl<T: Object> Indexer<T> {
         };
         tombstone.into_object().into_iter().for_each(discard);
         Err(error)
-    }
-
-    /// Returns whether this very object is stored.
-    fn stores(&self, object: &Arc<T>) -> bool {
-        let stored = try_accessors(|| self.shared.roots.read().get(object.key()).cloned());
-        stored.is_ok_and(|stored| stored.is_some_and(|stored| Arc::ptr_eq(&stored, object)))
     }
 
     fn part_version(&self, object: &T) -> PartVersion {

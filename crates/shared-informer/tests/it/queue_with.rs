@@ -242,7 +242,7 @@ fn is_resync(event: &Event<Arc<Item>>) -> bool {
 }
 
 /// A queue may deliver the objects of a list as `Sync`, as client-go's DeltaFIFO does by default.
-// contract: I-17, S-30
+// contract: I-17, I-29
 #[tokio::test(start_paused = true)]
 async fn listed_objects_may_arrive_as_sync() {
     let source = FakeSource::new();
