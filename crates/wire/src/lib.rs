@@ -98,6 +98,7 @@ mod packed;
 mod protobuf;
 mod received;
 mod recent;
+mod schema;
 mod watch;
 
 // What users of this crate need of other crates.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::Fault;
 use crate::limits::{Exceeded, Limits, Place};
-use crate::protobuf::{Field, Name};
+use crate::schema::{Field, Name};
 
 /// The maximum number of levels.
 const DEPTH: u8 = 127;

@@ -2,10 +2,10 @@
 
 //! The fields of the messages of Kubernetes.
 
-use crate::protobuf::schema::Card::*;
-use crate::protobuf::schema::Kind::*;
-use crate::protobuf::schema::Rule::*;
-use crate::protobuf::schema::{Field, Schema, Shape};
+use crate::schema::types::Card::*;
+use crate::schema::types::Kind::*;
+use crate::schema::types::Rule::*;
+use crate::schema::types::{Field, Schema, Shape};
 
 /// All kinds, sorted.
 pub(crate) static KINDS: [Schema; 181] = [

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::types::OBJECT;
 use crate::Error;
+use crate::schema::JsonObject;
 
 /// The remaining names of a path, and the number of the path.
 #[derive(Clone, Copy)]
@@ -21,6 +22,7 @@ struct Suffix<'a> {
 /// `dropped` if the value had such a field.
 pub(crate) fn drop_fields_of_value<'a>(
     value: &[u8],
+    object: JsonObject,
     paths: impl Iterator<Item = (usize, &'a [Box<str>])>,
     dropped: &mut Vec<usize>,
 ) -> serde_json::Result<Option<Vec<u8>>> {
@@ -29,7 +31,7 @@ pub(crate) fn drop_fields_of_value<'a>(
     }
     let suffixes: Vec<Suffix<'_>> = paths.map(|(number, names)| Suffix { names, number }).collect();
     let mut out = Vec::with_capacity(value.len());
-    put(&mut out, &serde_json::from_slice(value)?, &suffixes, dropped)?;
+    put(&mut out, &serde_json::from_slice(value)?, object, &suffixes, dropped)?;
     Ok(Some(out))
 }
 
@@ -44,18 +46,22 @@ pub(super) fn drop_fields<'a>(
         paths.enumerate().map(|(number, names)| Suffix { names, number }).collect();
     let mut out = Vec::with_capacity(object.len());
     let members = serde_json::from_slice(object).map_err(malformed)?;
-    put(&mut out, &members, &suffixes, dropped).map_err(malformed)?;
+    put(&mut out, &members, JsonObject::Kind, &suffixes, dropped).map_err(malformed)?;
     Ok(out)
 }
 
+/// Writes the members without the fields of these paths. Returns whether members are left. A map that loses its last
+/// key is left out: protobuf has no empty maps.
 fn put(
     out: &mut Vec<u8>,
     members: &Members<'_>,
+    object: JsonObject,
     suffixes: &[Suffix<'_>],
     dropped: &mut Vec<usize>,
-) -> serde_json::Result<()> {
+) -> serde_json::Result<bool> {
+    let object = if object == JsonObject::Kind { members.object() } else { object };
     out.push(b'{');
-    let mut first = true;
+    let mut is_empty = true;
     for (key, value) in &members.0 {
         let within = suffixes.iter().filter_map(|suffix| {
             let (name, names) = suffix.names.split_first()?;
@@ -70,25 +76,44 @@ fn put(
             }
             continue;
         }
-        if !std::mem::replace(&mut first, false) {
+        let before = out.len();
+        if !is_empty {
             out.push(b',');
         }
         serde_json::to_writer(&mut *out, &key.0)?;
         out.push(b':');
         if !within.is_empty() && value.get().starts_with('{') {
-            put(out, &serde_json::from_str(value.get())?, &within, dropped)?;
+            let (members, inner) = (serde_json::from_str::<Members<'_>>(value.get())?, object.member(&key.0));
+            let is_left = put(out, &members, inner, &within, dropped)?;
+            if inner.is_map() && !is_left && !members.0.is_empty() {
+                out.truncate(before);
+                continue;
+            }
         } else {
             out.extend_from_slice(value.get().as_bytes());
         }
+        is_empty = false;
     }
     out.push(b'}');
-    Ok(())
+    Ok(!is_empty)
 }
 
 /// The members of an object in their order, with unparsed values.
 struct Members<'a>(Vec<(Key<'a>, &'a RawValue)>);
 
-#[derive(Deserialize)]
+impl Members<'_> {
+    /// Returns the type of an object by its API version and kind.
+    fn object(&self) -> JsonObject {
+        let text = |name| {
+            let member = self.0.iter().find(|(key, _)| key.0 == name);
+            member.and_then(|(_, value)| serde_json::from_str::<Key<'_>>(value.get()).ok())
+        };
+        let text = |name| text(name).unwrap_or_default().0;
+        JsonObject::of_kind(&text("apiVersion"), &text("kind"))
+    }
+}
+
+#[derive(Default, Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Members<'de> {

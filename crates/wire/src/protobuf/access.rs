@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::lookup::message;
 use super::reader::{ProtobufProblem, Raw, field, field_if, is_zero, number, tag, value};
-use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
 use crate::codec::{AnyValue, ReadContainer};
 use crate::decode::{Fault, Position, Run};
+use crate::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 
 /// The members of an object, message or map, or the entries of a list.
 pub(crate) enum Container<'a, 'de> {

@@ -6,10 +6,10 @@ use super::access::map_entry;
 use super::envelope::{Envelope, MAGIC, fields};
 use super::path::{Path, Step};
 use super::reader::{LENGTH, Raw, field, put_number};
-use super::schema::{Card, Field, Kind, Rule, Schema};
 use super::value::is_null;
 use crate::decode::Fault;
 use crate::json;
+use crate::schema::{Card, Field, JsonObject, Kind, Rule, Schema};
 
 /// The number of the value field in a map entry.
 const VALUE: u32 = 2;
@@ -172,7 +172,9 @@ fn copy_json(
                 let paths = suffixes.iter().map(|suffix| (suffix.number, suffix.within));
                 let shortened = match kind == Kind::RawExtension && value.starts_with(MAGIC) {
                     true => Some(copy_envelope(value, paths, dropped)?),
-                    false => json::drop_fields_of_value(value, paths, dropped)?,
+                    false => {
+                        json::drop_fields_of_value(value, JsonObject::of_value(kind, 0), paths, dropped)?
+                    }
                 };
                 put_field(out, JSON, shortened.as_deref().unwrap_or(value));
             }

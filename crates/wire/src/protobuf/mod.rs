@@ -9,12 +9,10 @@ mod drop_fields;
 mod envelope;
 mod gather;
 mod list;
-mod lookup;
 mod managed_fields;
 mod path;
 mod read;
 mod reader;
-pub(crate) mod schema;
 mod time;
 mod value;
 mod watch;
@@ -23,14 +21,13 @@ use crate::codec::{self, AnyValue, Codec, Found};
 use crate::decode::{Cause, Fault, Position, Run};
 use crate::dropped::Dropped;
 use crate::limits::Limits;
+use crate::schema::Schema;
 use crate::{Error, Identity, TypeMeta};
 use kinformer_core::ObjectKey;
 
 pub(crate) use access::Container;
 use envelope::Envelope;
 pub use reader::ProtobufProblem;
-use schema::Schema;
-pub(crate) use schema::{Field, Name};
 pub(crate) use value::Value;
 
 /// The codec of protobuf for one kind.

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use super::access::{entries, map_entry};
-use super::lookup::message;
 use super::reader::{ProtobufProblem, Raw, field_if, is_zero, skip, tag, value};
-use super::schema::{Card, Field, Kind, Rule, Schema, Shape};
 use super::value::Value;
 use crate::decode::{Fault, Position};
+use crate::schema::{Card, Field, Kind, Rule, Schema, Shape, message};
 
 /// The path to one field.
 #[derive(Clone, Debug)]

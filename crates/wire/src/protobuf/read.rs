@@ -7,12 +7,12 @@ use serde::de::{self, Expected};
 use super::access::Container;
 use super::envelope::{Envelope, MAGIC};
 use super::reader::{ProtobufProblem, field, find_bytes, find_signed, text};
-use super::schema::{Card, Kind, Schema, Shape};
 use super::time::{Precision, rfc3339};
 use super::value::{Value, is_null, json};
 use crate::codec::{AnyContainer, ReadValue};
 use crate::decode::{Fault, Number, Position, Scratch, Text, Token};
 use crate::json;
+use crate::schema::{Card, Kind, Schema, Shape};
 
 impl<'a, 'de> ReadValue<'a, 'de> for Value<'a, 'de> {
     #[inline]

@@ -1,8 +1,8 @@
 //! Protobuf values.
 
 use super::reader::{Raw, find_bytes};
-use super::schema::{Card, Kind, Schema, Shape};
 use crate::decode::{Fault, Position};
+use crate::schema::{Card, Kind, Schema, Shape};
 
 /// A value of one field, or an object.
 pub(crate) struct Value<'a, 'de> {

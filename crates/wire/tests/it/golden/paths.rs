@@ -56,7 +56,7 @@ fn fields_decode_alone_as_in_the_object() {
     assert!(found > 10_000, "{found}");
 }
 
-/// Returns the value without empty objects: a dropped field may leave an empty one in JSON, and none in protobuf.
+/// Returns the value without empty objects: a dropped field may leave an empty message, and no empty map.
 fn pruned(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let members = map.iter().map(|(name, value)| (name.clone(), pruned(value)));
@@ -113,6 +113,61 @@ fn without_nulls(value: &Value) -> Value {
         Value::Array(values) => values.iter().map(without_nulls).collect(),
         other => other.clone(),
     }
+}
+
+/// Objects from which the same fields were dropped are equal in both encodings, also if no field is left around them.
+// contract: L-14a, L-14f
+#[test]
+fn objects_agree_after_dropping() {
+    let (mut single, mut all) = (0, 0);
+    for sample in samples(SAMPLES) {
+        let objects = [(Encoding::Protobuf, message(sample.protobuf)), (Encoding::Json, sample.json)];
+        let decoders = objects
+            .map(|(encoding, _)| ObjectDecoder::new(encoding, sample.api_version, sample.kind).unwrap());
+        let agree = |paths: &[FieldPath]| {
+            let [ours, json] = [0, 1].map(|place| {
+                let decoder = decoders[place].clone().drop_fields(paths.iter().cloned());
+                without_nulls(&Value::from_wire(objects[place].1, &decoder).unwrap())
+            });
+            assert_eq!(ours, json, "{paths:?} of {} {}", sample.api_version, sample.kind);
+        };
+        let whole: Value = decoders[1].decode(sample.json).unwrap();
+        members(&whole, &mut Vec::new(), &mut |names, value| {
+            agree(&[FieldPath::new(names)]);
+            single += 1;
+            if let Value::Object(members) = value {
+                let paths = members.keys().map(|name| FieldPath::new(&[names, &[name]].concat()));
+                agree(&paths.collect::<Vec<_>>());
+                all += 1;
+            }
+        });
+    }
+    assert!(single > 5_000 && all > 1_000, "{single} {all}");
+}
+
+/// A map that loses its last key is left out. Other objects stay, and so do maps that were empty before.
+// contract: L-14f
+#[test]
+fn emptied_maps_are_left_out() {
+    let paths =
+        [&["metadata", "labels", "a"][..], &["metadata", "annotations", "a"], &["data", "a"], &["spec", "a"]];
+    let decoder = ObjectDecoder::json().drop_fields(paths.map(FieldPath::new));
+    let drop = |object: Value| Value::from_wire(object.to_string().as_bytes(), &decoder).unwrap();
+    let object = |kind: &str, [metadata, spec, data]: [Value; 3]| -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec, "data": data})
+    };
+    let full = || json!({"name": "n", "labels": {"a": "1"}, "annotations": {}});
+    let (one, none) = (|| json!({"a": "1"}), || json!({}));
+    let metadata = || json!({"name": "n", "annotations": {}});
+    // The members around a map that is left out are separated as before.
+    assert_eq!(
+        drop(object("ConfigMap", [full(), one(), one()])),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(), "spec": {}})
+    );
+    assert_eq!(
+        drop(object("Custom", [full(), one(), one()])),
+        object("Custom", [metadata(), none(), none()])
+    );
 }
 
 /// A path reads, drops and records the same field in both encodings.

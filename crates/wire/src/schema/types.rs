@@ -6,22 +6,22 @@ use crate::dropped::Dropped;
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) name: Name,
-    pub(super) number: u8,
-    pub(super) shape: Shape,
-    pub(super) rule: Rule,
+    pub(crate) number: u8,
+    pub(crate) shape: Shape,
+    pub(crate) rule: Rule,
 }
 
 /// A JSON name: its offset in the names, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name(pub(super) u16, pub(super) u8);
+pub(crate) struct Name(pub(crate) u16, pub(super) u8);
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// The index of the message, for kinds that have one.
-    pub(super) message: u16,
-    pub(super) kind: Kind,
-    pub(super) card: Card,
+    pub(crate) message: u16,
+    pub(crate) kind: Kind,
+    pub(crate) card: Card,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,15 +92,15 @@ impl Name {
 pub(crate) struct Schema {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
-    pub(super) message: u16,
+    pub(crate) message: u16,
     pub(crate) types: TypeFields,
 }
 
 /// Whether objects have `apiVersion` and `kind`, which are not in their message. `false` if the field was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TypeFields {
-    pub(super) api_version: bool,
-    pub(super) kind: bool,
+    pub(crate) api_version: bool,
+    pub(crate) kind: bool,
 }
 
 impl Schema {
@@ -109,7 +109,7 @@ impl Schema {
     }
 
     /// Returns the schema of an object without the dropped fields.
-    pub(super) fn without(mut self, dropped: Dropped<'_>) -> Self {
+    pub(crate) fn without(mut self, dropped: Dropped<'_>) -> Self {
         self.types.api_version &= !dropped.has("apiVersion");
         self.types.kind &= !dropped.has("kind");
         self

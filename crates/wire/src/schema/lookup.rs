@@ -1,6 +1,6 @@
 //! Look-ups in the tables.
 
-use super::schema::{Field, Name, Schema};
+use super::types::{Field, Name, Schema};
 use crate::generated::tables::{FIELDS, KINDS, MESSAGES, NAMES};
 
 impl Name {
@@ -13,7 +13,7 @@ impl Name {
 
 /// Returns the fields of a message, in ascending order of their numbers.
 #[inline]
-pub(super) fn message(index: u16) -> &'static [Field] {
+pub(crate) fn message(index: u16) -> &'static [Field] {
     let index = usize::from(index);
     let (Some(from), Some(to)) = (MESSAGES.get(index), MESSAGES.get(index + 1)) else { return &[] };
     FIELDS.get(usize::from(*from)..usize::from(*to)).unwrap_or_default()
@@ -25,7 +25,7 @@ impl Schema {
         Self::find(api_version, kind).copied()
     }
 
-    pub(super) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
+    pub(crate) fn find(api_version: &str, kind: &str) -> Option<&'static Self> {
         let index = KINDS.binary_search_by(|known| (known.api_version, known.kind).cmp(&(api_version, kind)));
         KINDS.get(index.ok()?)
     }
@@ -33,7 +33,7 @@ impl Schema {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::{Card, Kind, Rule, Shape};
+    use super::super::types::{Card, Kind, Rule, Shape};
     use super::*;
 
     #[test]
