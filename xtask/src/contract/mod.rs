@@ -55,10 +55,6 @@ fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
     let finished: Vec<&str> = contract.finished.iter().map(String::as_str).collect();
     let (all, finished) = (contract.promises.len(), finished.join(", "));
     list.push_str(&format!("{covered} of {all} lines have a test; finished: {finished}\n"));
-    if !contract.untested.is_empty() {
-        let untested: Vec<&str> = contract.untested.iter().map(String::as_str).collect();
-        list.push_str(&format!("declared untested: {}\n", untested.join(", ")));
-    }
     list
 }
 
@@ -106,13 +102,7 @@ fn check(contract: &Contract, tests: &[Test]) -> Vec<String> {
     }
     for (number, Promise { line, text }) in &contract.promises {
         let proven = tests.iter().any(|test| test.numbers.contains(number));
-        let untested = contract.untested.contains(number);
-        if untested && proven {
-            problems.push(format!(
-                "{CONTRACT}:{line}: {number} is declared untested and a test names it; remove it from `Untested:`"
-            ));
-        }
-        if contract.finished.contains(section(number)) && !proven && !untested {
+        if contract.finished.contains(section(number)) && !proven {
             problems.push(format!(
                 "{CONTRACT}:{line}: {number} is in a finished section and no test names it; write one: {text}"
             ));
@@ -159,20 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn only_parts_of_split_lines_without_a_test_can_be_declared_untested() {
-        let split = PROMISES.replace("- A-02 two", "- A-02a two\n- A-02b more");
-        let declare =
-            |number: &str| split.replace("Finished: A", &format!("Finished: A\nUntested: {number}"));
-        let test = BOTH.replace("A-02", "A-02a");
-        assert_eq!(problems_of(&declare("A-02b"), &test), "");
-        let proven = problems_of(&declare("A-02b"), &BOTH.replace("A-02", "A-02a, A-02b"));
-        assert!(proven.contains("A-02b is declared untested and a test names it"), "{proven}");
-        for unknown in ["A-01", "A-02", "A-09a"] {
-            let problems = problems_of(&declare(unknown), &test);
-            assert!(problems.contains("is no part of a split line"), "{unknown}: {problems}");
-        }
-        let contract = Contract::parse(&declare("A-02b")).0;
-        assert!(list(&contract, &[], true).ends_with("declared untested: A-02b\n"));
+    fn long_lines_are_reported() {
+        let of_width = |width: usize| PROMISES.replace("one", &"é".repeat(width - "- A-01 ".len()));
+        assert_eq!(problems_of(&of_width(200), BOTH), "");
+        let long = problems_of(&of_width(201), BOTH);
+        assert!(long.starts_with("docs/contract.md:3: A-01 has 201 characters"), "{long}");
     }
 
     #[test]

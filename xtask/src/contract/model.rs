@@ -7,6 +7,8 @@ use crate::source;
 
 pub(super) const CONTRACT: &str = "docs/contract.md";
 const MARK: &str = "// contract:";
+/// The longest line of the contract, in characters.
+const WIDTH: usize = 200;
 
 pub(super) struct Promise {
     pub(super) line: usize,
@@ -17,13 +19,11 @@ pub(super) struct Promise {
 pub(super) struct Contract {
     pub(super) promises: BTreeMap<String, Promise>,
     pub(super) finished: BTreeSet<String>,
-    /// The parts of split lines that are known to have no test.
-    pub(super) untested: BTreeSet<String>,
 }
 
 impl Contract {
-    /// Parses lines such as `- Q-07 promise` or `- [Q-07] promise`, one `Finished: O, S, Q` and `Untested: Q-07b`. Also
-    /// returns the lines that do not parse.
+    /// Parses lines such as `- Q-07 promise` or `- [Q-07] promise`, and one `Finished: O, S, Q`. Also returns the
+    /// problems of lines: they do not parse, or are too long.
     pub(super) fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut contract, mut problems) = (Self::default(), Vec::new());
         let mut declared = 1;
@@ -32,9 +32,6 @@ impl Contract {
                 declared = line;
                 contract.finished.extend(sections.split(',').map(|section| section.trim().to_owned()));
             }
-            if let Some(numbers) = text.strip_prefix("Untested:") {
-                contract.untested.extend(numbers.split(',').map(|number| number.trim().to_owned()));
-            }
             if !text.starts_with("- ") {
                 continue;
             }
@@ -42,6 +39,12 @@ impl Contract {
                 problems.push(format!("{CONTRACT}:{line}: expected `- Q-07 promise`; add a number"));
                 continue;
             };
+            let width = text.chars().count();
+            if width > WIDTH {
+                problems.push(format!(
+                    "{CONTRACT}:{line}: {number} has {width} characters; split it into lines of up to {WIDTH}"
+                ));
+            }
             let promise = Promise { line, text: promise.to_owned() };
             if let Some(first) = contract.promises.insert(number.to_owned(), promise) {
                 let first = first.line;
@@ -56,13 +59,6 @@ impl Contract {
             if undivided != number && contract.promises.contains_key(undivided) {
                 problems.push(format!(
                     "{CONTRACT}:{line}: {number} is a part of {undivided}, which is also a line; give that a letter"
-                ));
-            }
-        }
-        for untested in &contract.untested {
-            if unsplit(untested) == untested || !contract.promises.contains_key(untested) {
-                problems.push(format!(
-                    "{CONTRACT}:1: {untested:?} is declared untested and is no part of a split line; remove it"
                 ));
             }
         }
