@@ -52,7 +52,9 @@ pub(crate) fn changes_since<'a>(
     });
     Box::new(shown.filter(|difference| match difference {
         (None, None) => false,
-        (Some(old), Some(new)) => !has_become_whole(old, new) && !is_same(old, new),
+        (Some(old), Some(new)) => {
+            !has_become_whole(old, new) && !has_become_whole(new, old) && !is_same(old, new)
+        }
         _ => true,
     }))
 }
