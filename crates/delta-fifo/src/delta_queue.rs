@@ -353,6 +353,13 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 
     /// Like [`Self::pop_blocking`], with a deadline.
     ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # use std::time::Instant;
+    /// let queue = DeltaFifo::<Keyed<u16>>::new();
+    /// assert!(matches!(queue.pop_blocking_until(Instant::now()), Err(Error::DeadlineExceeded)));
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`]: the queue is closed and empty. [`Error::DeadlineExceeded`]: nothing was queued before the
     /// deadline.
@@ -362,6 +369,16 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     }
 
     /// Like [`Self::pop_batch`], but blocks the thread.
+    ///
+    /// ```
+    /// # use kinformer_delta_fifo::*;
+    /// # let port = |value: u16| Keyed::by(|port: &u16| port.to_string(), value);
+    /// let queue = RealFifo::new();
+    /// queue.add(port(80)?)?.into_result()?;
+    /// queue.add(port(443)?)?.into_result()?;
+    /// assert_eq!(queue.pop_batch_blocking(10)?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`]: the queue is closed and empty.

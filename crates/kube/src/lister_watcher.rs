@@ -84,6 +84,23 @@ impl<K: Resource<DynamicType = ()>> KubeListerWatcher<K> {
 impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
     /// Creates a lister-watcher of all objects of a resource that is described by the caller, as
     /// [`DynamicObject`](kube_core::DynamicObject) or, for metadata only, as `PartialObjectMeta<DynamicObject>`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kube_core::{ApiResource, DynamicObject, GroupVersionKind};
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pod = GroupVersionKind::gvk("", "v1", "Pod");
+    /// let pods = KubeListerWatcher::<DynamicObject>::dynamic(client, ApiResource::from_gvk(&pod));
+    /// let list = pods.list(ListOptions::default()).await?;
+    /// assert_eq!(list.objects.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dynamic(client: Client, resource: ApiResource) -> Self {
         Self::of(client, resource, K::metadata_api(), true)
     }
@@ -138,6 +155,23 @@ impl KubeListerWatcher<PackedObject> {
     }
 
     /// As [`Self::packed_dynamic`], with only the metadata of the objects, as `PartialObjectMetadata`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kube_core::{ApiResource, GroupVersionKind};
+    /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pod = GroupVersionKind::gvk("", "v1", "Pod");
+    /// let pods = KubeListerWatcher::packed_metadata(client, ApiResource::from_gvk(&pod));
+    /// let list = pods.list(ListOptions::default()).await?;
+    /// assert_eq!(list.objects[0].labels().collect::<Vec<_>>(), [("app", "web")]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn packed_metadata(client: Client, resource: ApiResource) -> Self {
         Self::of(client, resource, true, true)
     }
@@ -240,6 +274,22 @@ impl<K> KubeListerWatcher<K> {
     /// Sets the preferred encoding. The default is protobuf for built-in kinds and for metadata. [`Encoding::Protobuf`]
     /// is a preference: kinds without protobuf are always requested as JSON, and the server may respond to any request
     /// in JSON. The decoded objects are the same.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{Encoding, KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let pods = KubeListerWatcher::packed::<Pod>(client).encoding(Encoding::Json);
+    /// pods.list(ListOptions::default()).await?;
+    /// assert_eq!(pods.response_encoding(), Some(Encoding::Json));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.preferred = encoding;
@@ -252,6 +302,23 @@ impl<K> KubeListerWatcher<K> {
     /// nor stored. See [`ObjectDecoder::drop_fields`].
     ///
     /// Fields that [identify](FieldPath::identifies) an object stay, and a warning is logged for each.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use kinformer_kube::{FieldPath, KubeListerWatcher, ListOptions, ListerWatcher};
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// # let client = kinformer_kube::client(server.config()?)?;
+    /// let labels = FieldPath::new(&["metadata", "labels"]);
+    /// let pods = KubeListerWatcher::packed::<Pod>(client).drop_fields([labels]);
+    /// let list = pods.list(ListOptions::default()).await?;
+    /// assert_eq!(list.objects[0].labels().count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn drop_fields(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields: Vec<FieldPath> = fields.into_iter().collect();
