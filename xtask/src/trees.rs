@@ -5,8 +5,14 @@ use std::collections::BTreeSet;
 use crate::files;
 
 /// Crates that must be usable without a network.
-const ALONE: [&str; 5] =
-    ["kinformer-core", "kinformer-store", "kinformer-delta-fifo", "kinformer-wire", "kinformer-reflector"];
+const ALONE: [&str; 6] = [
+    "kinformer-core",
+    "kinformer-store",
+    "kinformer-delta-fifo",
+    "kinformer-workqueue",
+    "kinformer-wire",
+    "kinformer-reflector",
+];
 
 /// HTTP, TLS and Kubernetes clients, including all crates with these prefixes before a dash.
 const NETWORK: [&str; 14] = [

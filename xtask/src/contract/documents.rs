@@ -6,8 +6,11 @@ use crate::files::File;
 use crate::source;
 
 /// The documents, each with the folder of the tests that its tables name without a file.
-pub(super) const DOCUMENTS: [(&str, &str); 2] =
-    [("docs/known-as.md", ""), ("docs/reliability.md", "crates/kinformer/tests/it/hostile/")];
+pub(super) const DOCUMENTS: [(&str, &str); 3] = [
+    ("docs/known-as.md", ""),
+    ("docs/reliability.md", "crates/kinformer/tests/it/hostile/"),
+    ("docs/workqueue.md", "crates/workqueue/tests/it/"),
+];
 
 /// A test that a document names, with its file or the folder of its file.
 #[derive(Debug, PartialEq)]

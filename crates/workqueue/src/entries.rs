@@ -1,0 +1,174 @@
+//! The keys of a queue, each in a numbered slot, and the lists that link these slots.
+
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::sync::Instant;
+
+/// All entries.
+pub(crate) struct Entries<K>(Slab<Entry<K>>);
+
+/// Every slot in a list, in the table, in a delay and in the guard of a run is that of an entry: an entry is removed
+/// only when it is in none of them.
+#[allow(clippy::indexing_slicing, reason = "the slot is that of an entry")]
+impl<K> Entries<K> {
+    pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
+        &self.0[slot]
+    }
+
+    pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K> {
+        &mut self.0[slot]
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Entry<K> {
+        self.0.remove(slot)
+    }
+}
+
+impl<K> Entries<K> {
+    pub(crate) fn new() -> Self {
+        Self(Slab::new())
+    }
+
+    /// The entry of a slot that may have been removed.
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry<K>> {
+        self.0.get(slot)
+    }
+
+    pub(crate) fn insert(&mut self, entry: Entry<K>) -> Slot {
+        self.0.insert(entry)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// No slot is this high.
+    pub(crate) fn end(&self) -> Slot {
+        self.0.capacity()
+    }
+}
+
+/// The number of an entry.
+pub(crate) type Slot = usize;
+
+/// No entry.
+const NONE: Slot = usize::MAX;
+
+/// A key that is queued, delayed or in flight.
+pub(crate) struct Entry<K> {
+    pub(crate) key: Arc<K>,
+    pub(crate) hash: u64,
+    pub(crate) pending: Pending,
+    /// The priority of the pending run.
+    pub(crate) priority: i64,
+    /// When the pending run was queued, if durations are recorded.
+    pub(crate) queued_at: Option<Instant>,
+    /// The current run, while the key is in flight.
+    pub(crate) run: Option<Run>,
+    links: [Links; 2],
+}
+
+/// The next run of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// None was requested.
+    None,
+    /// The key waits for a worker.
+    Ready,
+    /// The key is in flight, and is queued when that run has finished.
+    AfterRun,
+    /// The key is queued at this time. The number distinguishes equal times.
+    Delayed(Instant, u64),
+}
+
+/// A run of a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    /// Unique in the queue.
+    pub(crate) id: u64,
+    /// If durations are recorded.
+    pub(crate) started_at: Option<Instant>,
+}
+
+impl<K> Entry<K> {
+    pub(crate) fn new(key: K, hash: u64) -> Self {
+        Self {
+            key: Arc::new(key),
+            hash,
+            pending: Pending::None,
+            priority: 0,
+            queued_at: None,
+            run: None,
+            links: [Links::NONE; 2],
+        }
+    }
+}
+
+/// The neighbours of an entry in a list.
+#[derive(Clone, Copy)]
+struct Links {
+    previous: Slot,
+    next: Slot,
+}
+
+impl Links {
+    const NONE: Self = Self { previous: NONE, next: NONE };
+}
+
+/// A list of entries, linked through them. `L` selects the links that it uses: an entry is in at most one list of each
+/// number.
+#[derive(Clone, Copy)]
+pub(crate) struct List<const L: usize> {
+    first: Slot,
+    last: Slot,
+}
+
+impl<const L: usize> List<L> {
+    pub(crate) const fn new() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+
+    pub(crate) fn first(&self) -> Option<Slot> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    pub(crate) fn push<K>(&mut self, entries: &mut Entries<K>, slot: Slot) {
+        *links::<K, L>(entries, slot) = Links { previous: self.last, next: NONE };
+        match self.last {
+            NONE => self.first = slot,
+            last => links::<K, L>(entries, last).next = slot,
+        }
+        self.last = slot;
+    }
+
+    /// Removes an entry of this list.
+    pub(crate) fn remove<K>(&mut self, entries: &mut Entries<K>, slot: Slot) {
+        let Links { previous, next } = std::mem::replace(links::<K, L>(entries, slot), Links::NONE);
+        match previous {
+            NONE => self.first = next,
+            previous => links::<K, L>(entries, previous).next = next,
+        }
+        match next {
+            NONE => self.last = previous,
+            next => links::<K, L>(entries, next).previous = previous,
+        }
+    }
+
+    pub(crate) fn iter<'a, K>(&self, entries: &'a Entries<K>) -> impl Iterator<Item = (Slot, &'a Entry<K>)> {
+        let mut next = self.first;
+        std::iter::from_fn(move || {
+            let slot = next;
+            let entry = entries.get(slot)?;
+            next = entry.links.get(L)?.next;
+            Some((slot, entry))
+        })
+    }
+}
+
+fn links<K, const L: usize>(entries: &mut Entries<K>, slot: Slot) -> &mut Links {
+    const { assert!(L < 2) };
+    let [first, second] = &mut entries.entry_mut(slot).links;
+    if L == 0 { first } else { second }
+}

@@ -1,0 +1,91 @@
+//! A key that was handed out.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::options::Add;
+use crate::shared::Shared;
+use crate::state::Taken;
+
+/// A key in flight, handed out by a [`WorkQueue`](crate::WorkQueue). No other worker gets the key until its run ends.
+///
+/// The run ends with [`Self::done`], [`Self::retry`] or [`Self::retry_after`], or when the item is dropped. An item that
+/// is dropped by a panic is retried with its backoff. Any other drop ends the run and leaves the failures of the key as
+/// they are, as client-go's `Done` does. This includes the drop of a task that was cancelled.
+#[must_use = "dropping an item ends the run of its key"]
+pub struct Item<K> {
+    taken: Taken<K>,
+    shared: Arc<Shared<K>>,
+    is_finished: bool,
+}
+
+impl<K> Item<K> {
+    pub(crate) fn new(taken: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
+        Self { taken, shared: shared.clone(), is_finished: false }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &K {
+        &self.taken.key
+    }
+
+    /// Returns the priority with which the key was handed out. A retry keeps it.
+    pub fn priority(&self) -> i64 {
+        self.taken.priority
+    }
+
+    /// Returns how many times the key was retried since it was last forgotten.
+    pub fn retries(&self) -> u32 {
+        self.shared.limiter.retries(&self.taken.key)
+    }
+
+    /// Ends the run, which was successful: the failures of the key are forgotten. client-go's `Forget` and `Done`.
+    pub fn done(mut self) {
+        self.shared.limiter.forget(&self.taken.key);
+        self.finish(None);
+    }
+
+    /// Ends the run, which has failed, and adds the key again after its backoff. client-go's `AddRateLimited` and
+    /// `Done`.
+    ///
+    /// The key is handed out earlier if it is or was added meanwhile. It is not added if the queue is shut down or
+    /// does not admit it any more.
+    pub fn retry(mut self) {
+        self.finish(Some(self.again().rate_limited()));
+    }
+
+    /// Ends the run, which was successful, and adds the key again after a delay. Otherwise like [`Self::retry`].
+    pub fn retry_after(mut self, delay: Duration) {
+        self.shared.limiter.forget(&self.taken.key);
+        self.finish(Some(self.again().after(delay)));
+    }
+
+    fn again(&self) -> Add {
+        Add::new().priority(self.taken.priority)
+    }
+
+    fn finish(&mut self, again: Option<Add>) {
+        self.shared.finish(&self.taken, again);
+        self.is_finished = true;
+    }
+}
+
+impl<K> Drop for Item<K> {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        if std::thread::panicking() {
+            self.shared.finish_panicked(&self.taken, self.again().rate_limited());
+        } else {
+            self.finish(None);
+        }
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Item<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item").field("key", self.key()).field("priority", &self.priority()).finish()
+    }
+}

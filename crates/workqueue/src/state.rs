@@ -1,0 +1,402 @@
+//! The state behind the lock: which keys are queued, delayed and in flight.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use crate::entries::{Entries, Entry, List, Pending, Run, Slot};
+use crate::metrics::{Histogram, QueueMetrics};
+use crate::sync::{Instant, now};
+
+/// Decides which keys a queue accepts.
+pub(crate) type Admission<K> = dyn Fn(&K) -> bool + Send + Sync;
+
+/// Up to this many priorities without keys are kept, so that a queue that runs empty allocates nothing.
+const EMPTY_LEVELS: usize = 8;
+
+pub(crate) struct State<K> {
+    entries: Entries<K>,
+    /// The slots by the hashes of their keys.
+    table: HashTable<Slot>,
+    /// The keys of each priority.
+    levels: BTreeMap<i64, Level>,
+    /// The ready keys of all priorities, in the order in which they were queued.
+    oldest: List<1>,
+    /// The keys in flight, in the order in which they were handed out. A key in flight is not ready, so this list uses
+    /// the links of the one above.
+    running: List<1>,
+    in_flight: usize,
+    delays: BTreeMap<(Instant, u64), Slot>,
+    /// The number of delays and runs so far.
+    sequence: u64,
+    alarm: Option<Alarm>,
+    /// Every so many keys, the oldest is handed out.
+    fairness: Option<NonZeroU32>,
+    /// The number of keys handed out while keys of lower priorities waited.
+    passed: u32,
+    pub(crate) phase: Phase,
+    pub(crate) admission: Option<Arc<Admission<K>>>,
+    adds: u64,
+    retries: u64,
+    pub(crate) rejected: u64,
+    durations: Option<Box<Durations>>,
+}
+
+/// Whether a queue is in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// Nothing is accepted.
+    ShutDown,
+    /// Nothing is accepted, and somebody waits until everything has been processed.
+    Draining,
+}
+
+/// The keys of one priority.
+struct Level {
+    ready: List<0>,
+    /// The number of keys in `ready`, and of those that are queued after their run.
+    depth: usize,
+}
+
+/// The waiter that wakes at the time of the first delay, so that not all waiters do.
+struct Alarm {
+    at: Instant,
+    waiter: u64,
+}
+
+#[derive(Default)]
+struct Durations {
+    queue: Histogram,
+    work: Histogram,
+}
+
+/// A request to run a key.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) priority: i64,
+    pub(crate) due: Option<Instant>,
+}
+
+/// Pending keys with their slots.
+type PendingKeys<K> = Vec<(Slot, Arc<K>)>;
+
+/// A key that was handed out.
+pub(crate) struct Taken<K> {
+    pub(crate) slot: Slot,
+    pub(crate) run: u64,
+    pub(crate) key: Arc<K>,
+    pub(crate) priority: i64,
+}
+
+impl<K> State<K> {
+    pub(crate) fn new(fairness: Option<NonZeroU32>, records_durations: bool) -> Self {
+        Self {
+            entries: Entries::new(),
+            table: HashTable::new(),
+            levels: BTreeMap::new(),
+            oldest: List::new(),
+            running: List::new(),
+            in_flight: 0,
+            delays: BTreeMap::new(),
+            sequence: 0,
+            alarm: None,
+            fairness,
+            passed: 0,
+            phase: Phase::Open,
+            admission: None,
+            adds: 0,
+            retries: 0,
+            rejected: 0,
+            durations: records_durations.then(Box::default),
+        }
+    }
+
+    /// Adds a request for a key. Returns how many waiters to wake, and the given key if the queue has it already.
+    pub(crate) fn add(&mut self, key: K, hash: u64, request: Request) -> (usize, Option<K>)
+    where
+        K: Eq,
+    {
+        let Self { entries, table, .. } = self;
+        let found = table.find(hash, |slot| {
+            let entry = entries.entry(*slot);
+            entry.hash == hash && *entry.key == key
+        });
+        if let Some(slot) = found.copied() {
+            return (self.request(slot, request), Some(key));
+        }
+        let slot = entries.insert(Entry::new(key, hash));
+        table.insert_unique(hash, slot, |slot| entries.entry(*slot).hash);
+        (self.request(slot, request), None)
+    }
+
+    /// Merges a request into the pending run: the highest priority and the earliest time. Returns how many waiters to
+    /// wake.
+    fn request(&mut self, slot: Slot, request: Request) -> usize {
+        self.retries += u64::from(request.due.is_some());
+        let entry = self.entries.entry_mut(slot);
+        let raised = request.priority.max(entry.priority);
+        match entry.pending {
+            Pending::None => {
+                entry.priority = request.priority;
+                self.schedule(slot, request.due)
+            }
+            Pending::Delayed(due, _) if request.due.is_some_and(|new| due <= new) => {
+                entry.priority = raised;
+                0
+            }
+            Pending::Delayed(..) => {
+                self.cancel(slot);
+                self.entries.entry_mut(slot).priority = raised;
+                self.schedule(slot, request.due)
+            }
+            Pending::Ready | Pending::AfterRun if raised > entry.priority => {
+                self.cancel(slot);
+                self.entries.entry_mut(slot).priority = raised;
+                self.enqueue(slot);
+                0
+            }
+            Pending::Ready | Pending::AfterRun => 0,
+        }
+    }
+
+    fn schedule(&mut self, slot: Slot, due: Option<Instant>) -> usize {
+        let Some(due) = due else { return self.admit(slot) };
+        self.sequence += 1;
+        let delay = (due, self.sequence);
+        self.entries.entry_mut(slot).pending = Pending::Delayed(due, self.sequence);
+        self.delays.insert(delay, slot);
+        let is_first = self.delays.first_key_value().is_some_and(|(first, _)| *first == delay);
+        usize::from(is_first && self.alarm.as_ref().is_none_or(|alarm| due < alarm.at))
+    }
+
+    /// Queues a key that was not queued before.
+    fn admit(&mut self, slot: Slot) -> usize {
+        self.adds += 1;
+        self.entries.entry_mut(slot).queued_at = self.durations.is_some().then(now);
+        self.enqueue(slot)
+    }
+
+    /// Puts a key behind all others of its priority, or has this done after its run.
+    fn enqueue(&mut self, slot: Slot) -> usize {
+        let entry = self.entries.entry_mut(slot);
+        let level = self.levels.entry(entry.priority).or_insert(Level { ready: List::new(), depth: 0 });
+        level.depth += 1;
+        if entry.run.is_some() {
+            entry.pending = Pending::AfterRun;
+            return 0;
+        }
+        entry.pending = Pending::Ready;
+        level.ready.push(&mut self.entries, slot);
+        self.oldest.push(&mut self.entries, slot);
+        1
+    }
+
+    /// Removes the pending run of a key.
+    fn cancel(&mut self, slot: Slot) {
+        let entry = self.entries.entry_mut(slot);
+        let priority = entry.priority;
+        match std::mem::replace(&mut entry.pending, Pending::None) {
+            Pending::None => {}
+            Pending::Delayed(due, sequence) => drop(self.delays.remove(&(due, sequence))),
+            Pending::AfterRun => self.leave_level(priority, None),
+            Pending::Ready => {
+                self.oldest.remove(&mut self.entries, slot);
+                self.leave_level(priority, Some(slot));
+            }
+        }
+    }
+
+    fn leave_level(&mut self, priority: i64, ready: Option<Slot>) {
+        let levels = self.levels.len();
+        let Some(level) = self.levels.get_mut(&priority) else { return };
+        if let Some(slot) = ready {
+            level.ready.remove(&mut self.entries, slot);
+        }
+        level.depth -= 1;
+        if level.depth == 0 && levels > EMPTY_LEVELS {
+            self.levels.remove(&priority);
+        }
+    }
+
+    /// Queues the keys whose delays are over. Returns how many waiters to wake.
+    pub(crate) fn queue_due(&mut self) -> usize {
+        if self.delays.is_empty() {
+            return 0;
+        }
+        let now = now();
+        let mut wakes = 0;
+        while let Some(first) = self.delays.first_entry().filter(|first| first.key().0 <= now) {
+            let slot = first.remove();
+            wakes += self.admit(slot);
+        }
+        wakes
+    }
+
+    /// Hands out the next key.
+    pub(crate) fn take(&mut self) -> Option<Taken<K>> {
+        let slot = self.choose()?;
+        self.cancel(slot);
+        self.sequence += 1;
+        let started_at = self.durations.is_some().then(now);
+        let entry = self.entries.entry_mut(slot);
+        entry.run = Some(Run { id: self.sequence, started_at });
+        let (key, priority, queued_at) = (entry.key.clone(), entry.priority, entry.queued_at);
+        self.running.push(&mut self.entries, slot);
+        self.in_flight += 1;
+        if let (Some(durations), Some(queued), Some(started)) = (&mut self.durations, queued_at, started_at) {
+            durations.queue.record(started - queued);
+        }
+        Some(Taken { slot, run: self.sequence, key, priority })
+    }
+
+    /// Chooses the first key of the highest priority, or the oldest one if enough keys were preferred to others.
+    fn choose(&mut self) -> Option<Slot> {
+        let mut occupied = self.levels.values().rev().filter_map(|level| level.ready.first());
+        let first = occupied.next()?;
+        if occupied.next().is_none() {
+            self.passed = 0;
+            return Some(first);
+        }
+        self.passed = self.passed.saturating_add(1);
+        if self.fairness.is_some_and(|fairness| self.passed >= fairness.get()) {
+            self.passed = 0;
+            return self.oldest.first();
+        }
+        Some(first)
+    }
+
+    /// Ends the run of a key, unless it has ended already. Returns how many waiters to wake, and the key if the queue
+    /// does not have it any more.
+    pub(crate) fn finish(&mut self, taken: &Taken<K>, again: Option<Request>) -> (usize, Option<Arc<K>>) {
+        let slot = taken.slot;
+        if !self.is_running(slot, taken.run) {
+            return (0, None);
+        }
+        self.running.remove(&mut self.entries, slot);
+        self.in_flight -= 1;
+        let entry = self.entries.entry_mut(slot);
+        let started_at = entry.run.take().and_then(|run| run.started_at);
+        if let (Some(durations), Some(started)) = (&mut self.durations, started_at) {
+            durations.work.record(now() - started);
+        }
+        let mut wakes = 0;
+        if entry.pending == Pending::AfterRun {
+            self.cancel(slot);
+            wakes += self.enqueue(slot);
+        }
+        if let Some(request) = again {
+            wakes += self.request(slot, request);
+        }
+        (wakes, self.release(slot))
+    }
+
+    /// Removes a key that is neither pending nor in flight.
+    fn release(&mut self, slot: Slot) -> Option<Arc<K>> {
+        let entry = self.entries.entry(slot);
+        if entry.run.is_some() || entry.pending != Pending::None {
+            return None;
+        }
+        if let Ok(found) = self.table.find_entry(entry.hash, |other| *other == slot) {
+            found.remove();
+        }
+        Some(self.entries.remove(slot).key)
+    }
+
+    /// Removes the pending run of a key, if it still is the key of this entry. Returns the key if the queue does not
+    /// have it any more, and whether there was such a run.
+    pub(crate) fn remove(&mut self, slot: Slot, key: &Arc<K>) -> (bool, Option<Arc<K>>) {
+        match self.entries.get(slot) {
+            Some(entry) if Arc::ptr_eq(&entry.key, key) && entry.pending != Pending::None => {
+                self.cancel(slot);
+                (true, self.release(slot))
+            }
+            _ => (false, None),
+        }
+    }
+
+    /// Removes all delays. Returns the keys that the queue does not have any more.
+    pub(crate) fn remove_delays(&mut self) -> Vec<Arc<K>> {
+        let mut removed = Vec::new();
+        for slot in std::mem::take(&mut self.delays).into_values() {
+            self.entries.entry_mut(slot).pending = Pending::None;
+            removed.extend(self.release(slot));
+        }
+        removed
+    }
+
+    /// Returns the pending keys in the next slots from `start`, and the slot after these; `None` at the end.
+    pub(crate) fn pending_from(&self, start: Slot, slots: usize) -> Option<(PendingKeys<K>, Slot)> {
+        let end = start.saturating_add(slots).min(self.entries.end());
+        let in_range = (start..end).filter_map(|slot| Some((slot, self.entries.get(slot)?)));
+        let pending = in_range.filter(|(_, entry)| entry.pending != Pending::None);
+        (start < end).then(|| (pending.map(|(slot, entry)| (slot, entry.key.clone())).collect(), end))
+    }
+
+    /// Returns the keys in flight, with their slots and runs.
+    pub(crate) fn runs(&self) -> Vec<(Slot, u64, Arc<K>)> {
+        let runs = self.running.iter(&self.entries);
+        runs.filter_map(|(slot, entry)| Some((slot, entry.run?.id, entry.key.clone()))).collect()
+    }
+
+    pub(crate) fn is_running(&self, slot: Slot, run: u64) -> bool {
+        self.entries.get(slot).and_then(|entry| entry.run).is_some_and(|current| current.id == run)
+    }
+
+    /// Returns the time at which this waiter must check again: that of the first delay, unless another waiter does.
+    pub(crate) fn set_alarm(&mut self, waiter: u64) -> Option<Instant> {
+        let (at, _) = *self.delays.first_key_value()?.0;
+        if self.alarm.as_ref().is_some_and(|alarm| alarm.waiter != waiter && alarm.at <= at) {
+            return None;
+        }
+        self.alarm = Some(Alarm { at, waiter });
+        Some(at)
+    }
+
+    /// Removes the alarm of a waiter that ends. Returns how many waiters to wake so that one of them replaces it.
+    pub(crate) fn clear_alarm(&mut self, waiter: u64) -> usize {
+        let is_set = self.alarm.take_if(|alarm| alarm.waiter == waiter).is_some();
+        usize::from(is_set && !self.delays.is_empty())
+    }
+
+    /// The number of queued keys, including those that are queued after their run.
+    pub(crate) fn depth(&self) -> usize {
+        self.levels.values().map(|level| level.depth).sum()
+    }
+
+    /// The number of queued keys of each priority, lowest first.
+    pub(crate) fn depths(&self) -> Vec<(i64, usize)> {
+        let depths = self.levels.iter().map(|(priority, level)| (*priority, level.depth));
+        depths.filter(|(_, depth)| *depth > 0).collect()
+    }
+
+    /// Whether no key is queued, delayed or in flight.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn metrics(&self) -> QueueMetrics {
+        let mut metrics = QueueMetrics {
+            depth: self.depth(),
+            adds: self.adds,
+            retries: self.retries,
+            in_flight: self.in_flight,
+            delayed: self.delays.len(),
+            rejected: self.rejected,
+            ..QueueMetrics::default()
+        };
+        if let Some(durations) = &self.durations {
+            let now = now();
+            metrics.queue_duration = durations.queue;
+            metrics.work_duration = durations.work;
+            let runs = self.running.iter(&self.entries).filter_map(|(_, entry)| entry.run?.started_at);
+            for age in runs.map(|started| now - started) {
+                metrics.unfinished_work += age;
+                metrics.longest_running = metrics.longest_running.max(age);
+            }
+        }
+        metrics
+    }
+}

@@ -1,0 +1,23 @@
+//! The integration tests, in one binary: a module for each subject.
+#![cfg(not(loom))]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod admission;
+mod auto_traits;
+mod client_go;
+mod common;
+mod controller_runtime;
+mod fairness;
+mod items;
+mod metrics;
+mod model;
+mod rate_limiters;
+mod shutdown;
+mod user_code;
+mod waiting;

@@ -1,0 +1,130 @@
+//! User code runs without the lock of the queue: it may call the queue.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake};
+use std::time::Duration;
+
+use kinformer_workqueue::{RateLimiter, WorkQueue};
+
+use crate::common::take;
+
+/// Reads the metrics of a queue whenever its code runs.
+#[derive(Clone)]
+struct Key(u32, Arc<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    queue: parking_lot::Mutex<Option<WorkQueue<Key>>>,
+    count: AtomicUsize,
+}
+
+impl Calls {
+    fn call(&self) {
+        let queue = self.queue.lock().clone();
+        if let Some(queue) = queue {
+            queue.metrics();
+            self.count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.count.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 // the documented exception
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.1.call();
+        self.0.hash(state);
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.1.call();
+    }
+}
+
+struct Limiter(Arc<Calls>);
+
+impl RateLimiter<Key> for Limiter {
+    fn when(&self, _: &Key) -> Duration {
+        self.0.call();
+        Duration::ZERO
+    }
+
+    fn forget(&self, _: &Key) {
+        self.0.call();
+    }
+
+    fn retries(&self, _: &Key) -> u32 {
+        0
+    }
+
+    fn failing(&self) -> usize {
+        0
+    }
+}
+
+struct Waker(Arc<Calls>);
+
+impl Wake for Waker {
+    fn wake(self: Arc<Self>) {
+        self.0.call();
+    }
+}
+
+// contract: W-10a
+#[test]
+fn user_code_may_call_the_queue() {
+    let calls = Arc::new(Calls::default());
+    let queue = WorkQueue::builder().rate_limiter(Limiter(calls.clone())).build();
+    *calls.queue.lock() = Some(queue.clone());
+    let key = |number| Key(number, calls.clone());
+
+    queue.add(key(1));
+    assert_eq!(calls.count(), 1, "hash");
+    queue.add(key(1));
+    assert_eq!(calls.count(), 2, "hash, and the drop of the second key");
+    queue.add_rate_limited(key(2));
+    assert_eq!(calls.count(), 2, "limiter, hash");
+    take(&queue).retry();
+    take(&queue).done();
+    assert!(calls.count() >= 3, "limiter twice, drop");
+
+    let reading = calls.clone();
+    queue.admit(move |_| {
+        reading.call();
+        true
+    });
+    queue.add(key(3));
+    assert!(calls.count() >= 2, "predicate, hash");
+    queue.retain(|_| {
+        calls.call();
+        false
+    });
+    assert!(calls.count() >= 2, "predicate, drop");
+
+    let waker = Arc::new(Waker(calls.clone())).into();
+    let mut next = Box::pin(queue.next());
+    assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    queue.add(key(4));
+    assert!(calls.count() >= 2, "hash, waker");
+    drop(next);
+    queue.add_after(key(5), Duration::from_secs(1));
+    calls.count();
+    queue.shut_down();
+    assert!(calls.count() >= 1, "drop of the delayed key");
+    *calls.queue.lock() = None;
+    use std::future::Future;
+}
