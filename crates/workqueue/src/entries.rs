@@ -1,10 +1,9 @@
 //! The keys of a queue, each in a numbered slot, and the lists that link these slots.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use slab::Slab;
-
-use crate::sync::Instant;
 
 /// All entries.
 pub(crate) struct Entries<K>(Slab<Entry<K>>);
@@ -63,12 +62,19 @@ pub(crate) struct Entry<K> {
     pub(crate) pending: Pending,
     /// The priority of the pending run.
     pub(crate) priority: i64,
-    /// When the pending run was queued, if durations are recorded.
-    pub(crate) queued_at: Option<Instant>,
-    /// The current run, while the key is in flight.
-    pub(crate) run: Option<Run>,
+    /// The end of a delay, or the time at which the pending run was queued, if durations are recorded.
+    pub(crate) time: Time,
+    /// Distinguishes delays with equal ends.
+    pub(crate) delay: u64,
+    /// The number of the current run, which is unique in the queue, while the key is in flight.
+    pub(crate) run: Option<NonZeroU64>,
+    /// When that run was started, if durations are recorded.
+    pub(crate) started: Time,
     links: [Links; 2],
 }
+
+/// A time, since the queue was created: smaller than an instant.
+pub(crate) type Time = u64;
 
 /// The next run of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,17 +85,8 @@ pub(crate) enum Pending {
     Ready,
     /// The key is in flight, and is queued when that run has finished.
     AfterRun,
-    /// The key is queued at this time. The number distinguishes equal times.
-    Delayed(Instant, u64),
-}
-
-/// A run of a key.
-#[derive(Clone, Copy)]
-pub(crate) struct Run {
-    /// Unique in the queue.
-    pub(crate) id: u64,
-    /// If durations are recorded.
-    pub(crate) started_at: Option<Instant>,
+    /// The key is queued later.
+    Delayed,
 }
 
 impl<K> Entry<K> {
@@ -99,8 +96,10 @@ impl<K> Entry<K> {
             hash,
             pending: Pending::None,
             priority: 0,
-            queued_at: None,
+            time: 0,
+            delay: 0,
             run: None,
+            started: 0,
             links: [Links::NONE; 2],
         }
     }

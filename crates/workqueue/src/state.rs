@@ -1,12 +1,13 @@
 //! The state behind the lock: which keys are queued, delayed and in flight.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use crate::entries::{Entries, Entry, List, Pending, Run, Slot};
+use crate::entries::{Entries, Entry, List, Pending, Slot, Time};
 use crate::metrics::{Histogram, QueueMetrics};
 use crate::sync::{Instant, now};
 
@@ -28,9 +29,12 @@ pub(crate) struct State<K> {
     /// the links of the one above.
     running: List<1>,
     in_flight: usize,
-    delays: BTreeMap<(Instant, u64), Slot>,
-    /// The number of delays and runs so far.
-    sequence: u64,
+    /// By the end of the delay, and a number.
+    delays: BTreeMap<(Time, u64), Slot>,
+    /// The number of the last delay or run.
+    last_number: NonZeroU64,
+    /// The beginning of time.
+    created: Instant,
     alarm: Option<Alarm>,
     /// Every so many keys, the oldest is handed out.
     fairness: Option<NonZeroU32>,
@@ -63,7 +67,7 @@ struct Level {
 
 /// The waiter that wakes at the time of the first delay, so that not all waiters do.
 struct Alarm {
-    at: Instant,
+    at: Time,
     waiter: u64,
 }
 
@@ -86,7 +90,7 @@ type PendingKeys<K> = Vec<(Slot, Arc<K>)>;
 /// A key that was handed out.
 pub(crate) struct Taken<K> {
     pub(crate) slot: Slot,
-    pub(crate) run: u64,
+    pub(crate) run: NonZeroU64,
     pub(crate) key: Arc<K>,
     pub(crate) priority: i64,
 }
@@ -101,7 +105,8 @@ impl<K> State<K> {
             running: List::new(),
             in_flight: 0,
             delays: BTreeMap::new(),
-            sequence: 0,
+            last_number: NonZeroU64::MIN,
+            created: now(),
             alarm: None,
             fairness,
             passed: 0,
@@ -136,21 +141,22 @@ impl<K> State<K> {
     /// wake.
     fn request(&mut self, slot: Slot, request: Request) -> usize {
         self.retries += u64::from(request.due.is_some());
+        let due = request.due.map(|due| self.time(due));
         let entry = self.entries.entry_mut(slot);
         let raised = request.priority.max(entry.priority);
         match entry.pending {
             Pending::None => {
                 entry.priority = request.priority;
-                self.schedule(slot, request.due)
+                self.schedule(slot, due)
             }
-            Pending::Delayed(due, _) if request.due.is_some_and(|new| due <= new) => {
+            Pending::Delayed if due.is_some_and(|due| entry.time <= due) => {
                 entry.priority = raised;
                 0
             }
-            Pending::Delayed(..) => {
+            Pending::Delayed => {
                 self.cancel(slot);
                 self.entries.entry_mut(slot).priority = raised;
-                self.schedule(slot, request.due)
+                self.schedule(slot, due)
             }
             Pending::Ready | Pending::AfterRun if raised > entry.priority => {
                 self.cancel(slot);
@@ -162,20 +168,34 @@ impl<K> State<K> {
         }
     }
 
-    fn schedule(&mut self, slot: Slot, due: Option<Instant>) -> usize {
+    fn time(&self, instant: Instant) -> Time {
+        u64::try_from((instant - self.created).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the current time if durations are recorded.
+    fn stamp(&self) -> Time {
+        if self.durations.is_some() { self.time(now()) } else { 0 }
+    }
+
+    fn number(&mut self) -> NonZeroU64 {
+        self.last_number = self.last_number.saturating_add(1);
+        self.last_number
+    }
+
+    fn schedule(&mut self, slot: Slot, due: Option<Time>) -> usize {
         let Some(due) = due else { return self.admit(slot) };
-        self.sequence += 1;
-        let delay = (due, self.sequence);
-        self.entries.entry_mut(slot).pending = Pending::Delayed(due, self.sequence);
-        self.delays.insert(delay, slot);
-        let is_first = self.delays.first_key_value().is_some_and(|(first, _)| *first == delay);
+        let number = self.number().get();
+        let entry = self.entries.entry_mut(slot);
+        (entry.pending, entry.time, entry.delay) = (Pending::Delayed, due, number);
+        self.delays.insert((due, number), slot);
+        let is_first = self.delays.first_key_value().is_some_and(|(first, _)| first.1 == number);
         usize::from(is_first && self.alarm.as_ref().is_none_or(|alarm| due < alarm.at))
     }
 
     /// Queues a key that was not queued before.
     fn admit(&mut self, slot: Slot) -> usize {
         self.adds += 1;
-        self.entries.entry_mut(slot).queued_at = self.durations.is_some().then(now);
+        self.entries.entry_mut(slot).time = self.stamp();
         self.enqueue(slot)
     }
 
@@ -197,25 +217,20 @@ impl<K> State<K> {
     /// Removes the pending run of a key.
     fn cancel(&mut self, slot: Slot) {
         let entry = self.entries.entry_mut(slot);
-        let priority = entry.priority;
-        match std::mem::replace(&mut entry.pending, Pending::None) {
-            Pending::None => {}
-            Pending::Delayed(due, sequence) => drop(self.delays.remove(&(due, sequence))),
-            Pending::AfterRun => self.leave_level(priority, None),
-            Pending::Ready => {
-                self.oldest.remove(&mut self.entries, slot);
-                self.leave_level(priority, Some(slot));
-            }
+        let pending = std::mem::replace(&mut entry.pending, Pending::None);
+        if pending == Pending::Delayed {
+            self.delays.remove(&(entry.time, entry.delay));
         }
-    }
-
-    fn leave_level(&mut self, priority: i64, ready: Option<Slot>) {
-        let levels = self.levels.len();
+        if !matches!(pending, Pending::Ready | Pending::AfterRun) {
+            return;
+        }
+        let (priority, levels) = (entry.priority, self.levels.len());
         let Some(level) = self.levels.get_mut(&priority) else { return };
-        if let Some(slot) = ready {
-            level.ready.remove(&mut self.entries, slot);
-        }
         level.depth -= 1;
+        if pending == Pending::Ready {
+            level.ready.remove(&mut self.entries, slot);
+            self.oldest.remove(&mut self.entries, slot);
+        }
         if level.depth == 0 && levels > EMPTY_LEVELS {
             self.levels.remove(&priority);
         }
@@ -226,7 +241,7 @@ impl<K> State<K> {
         if self.delays.is_empty() {
             return 0;
         }
-        let now = now();
+        let now = self.time(now());
         let mut wakes = 0;
         while let Some(first) = self.delays.first_entry().filter(|first| first.key().0 <= now) {
             let slot = first.remove();
@@ -239,17 +254,16 @@ impl<K> State<K> {
     pub(crate) fn take(&mut self) -> Option<Taken<K>> {
         let slot = self.choose()?;
         self.cancel(slot);
-        self.sequence += 1;
-        let started_at = self.durations.is_some().then(now);
+        let (run, started) = (self.number(), self.stamp());
         let entry = self.entries.entry_mut(slot);
-        entry.run = Some(Run { id: self.sequence, started_at });
-        let (key, priority, queued_at) = (entry.key.clone(), entry.priority, entry.queued_at);
+        (entry.run, entry.started) = (Some(run), started);
+        let (key, priority, queued) = (entry.key.clone(), entry.priority, entry.time);
         self.running.push(&mut self.entries, slot);
         self.in_flight += 1;
-        if let (Some(durations), Some(queued), Some(started)) = (&mut self.durations, queued_at, started_at) {
-            durations.queue.record(started - queued);
+        if let Some(durations) = &mut self.durations {
+            durations.queue.record(Duration::from_nanos(started.saturating_sub(queued)));
         }
-        Some(Taken { slot, run: self.sequence, key, priority })
+        Some(Taken { slot, run, key, priority })
     }
 
     /// Chooses the first key of the highest priority, or the oldest one if enough keys were preferred to others.
@@ -277,10 +291,11 @@ impl<K> State<K> {
         }
         self.running.remove(&mut self.entries, slot);
         self.in_flight -= 1;
+        let now = self.stamp();
         let entry = self.entries.entry_mut(slot);
-        let started_at = entry.run.take().and_then(|run| run.started_at);
-        if let (Some(durations), Some(started)) = (&mut self.durations, started_at) {
-            durations.work.record(now() - started);
+        entry.run = None;
+        if let Some(durations) = &mut self.durations {
+            durations.work.record(Duration::from_nanos(now.saturating_sub(entry.started)));
         }
         let mut wakes = 0;
         if entry.pending == Pending::AfterRun {
@@ -336,13 +351,13 @@ impl<K> State<K> {
     }
 
     /// Returns the keys in flight, with their slots and runs.
-    pub(crate) fn runs(&self) -> Vec<(Slot, u64, Arc<K>)> {
+    pub(crate) fn runs(&self) -> Vec<(Slot, NonZeroU64, Arc<K>)> {
         let runs = self.running.iter(&self.entries);
-        runs.filter_map(|(slot, entry)| Some((slot, entry.run?.id, entry.key.clone()))).collect()
+        runs.filter_map(|(slot, entry)| Some((slot, entry.run?, entry.key.clone()))).collect()
     }
 
-    pub(crate) fn is_running(&self, slot: Slot, run: u64) -> bool {
-        self.entries.get(slot).and_then(|entry| entry.run).is_some_and(|current| current.id == run)
+    pub(crate) fn is_running(&self, slot: Slot, run: NonZeroU64) -> bool {
+        self.entries.get(slot).is_some_and(|entry| entry.run == Some(run))
     }
 
     /// Returns the time at which this waiter must check again: that of the first delay, unless another waiter does.
@@ -352,7 +367,7 @@ impl<K> State<K> {
             return None;
         }
         self.alarm = Some(Alarm { at, waiter });
-        Some(at)
+        Some(self.created + Duration::from_nanos(at))
     }
 
     /// Removes the alarm of a waiter that ends. Returns how many waiters to wake so that one of them replaces it.
@@ -388,11 +403,11 @@ impl<K> State<K> {
             ..QueueMetrics::default()
         };
         if let Some(durations) = &self.durations {
-            let now = now();
+            let now = self.stamp();
             metrics.queue_duration = durations.queue;
             metrics.work_duration = durations.work;
-            let runs = self.running.iter(&self.entries).filter_map(|(_, entry)| entry.run?.started_at);
-            for age in runs.map(|started| now - started) {
+            for (_, entry) in self.running.iter(&self.entries) {
+                let age = Duration::from_nanos(now.saturating_sub(entry.started));
                 metrics.unfinished_work += age;
                 metrics.longest_running = metrics.longest_running.max(age);
             }
