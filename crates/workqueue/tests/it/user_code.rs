@@ -1,5 +1,6 @@
 //! User code runs without the lock of the queue: it may call the queue.
 
+use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,6 +116,12 @@ fn user_code_may_call_the_queue() {
     });
     assert!(calls.count() >= 2, "predicate, drop");
 
+    let dropped = key(9);
+    queue.admit(move |key| *key == dropped);
+    calls.count();
+    queue.admit_all();
+    assert_eq!(calls.count(), 1, "drop of the predicate");
+
     let waker = Arc::new(Waker(calls.clone())).into();
     let mut next = Box::pin(queue.next());
     assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -126,5 +133,29 @@ fn user_code_may_call_the_queue() {
     queue.shut_down();
     assert!(calls.count() >= 1, "drop of the delayed key");
     *calls.queue.lock() = None;
-    use std::future::Future;
+}
+
+struct PanickingWaker;
+
+impl Wake for PanickingWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("in a waker");
+    }
+}
+
+/// The run has ended when the waker panics. It does not end again when the panic drops the item.
+// contract: W-05a, W-05f
+#[test]
+fn panicking_waker_does_not_end_a_run_twice() {
+    let queue = crate::common::queue();
+    queue.add("a");
+    queue.add("b");
+    let [a, b] = [take(&queue), take(&queue)];
+    let waker = Arc::new(PanickingWaker).into();
+    let mut waiting = Box::pin(queue.in_flight(|_| true));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.done())).is_err());
+    assert_eq!((queue.metrics().in_flight, queue.metrics().delayed), (1, 0));
+    // The crate event-listener does not expect a waker that panics.
+    std::mem::forget((waiting, b));
 }

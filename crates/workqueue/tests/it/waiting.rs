@@ -84,6 +84,25 @@ async fn earlier_delay_moves_the_alarm() {
     }
 }
 
+/// Whichever worker is woken for an earlier delay, that worker gets the alarm.
+// contract: W-08e
+#[tokio::test(start_paused = true)]
+async fn any_worker_gets_the_alarm() {
+    for workers in 1..4 {
+        for earlier in 1..4_u32 {
+            let (queue, runs) = (WorkQueue::new(), Arc::new(AtomicUsize::new(0)));
+            let _workers: Vec<_> = (0..workers).map(|_| worker(&queue, &runs)).collect();
+            settle().await;
+            for key in 0..=earlier {
+                queue.add_after(key, SECOND - 100 * MS * key);
+                settle().await;
+            }
+            advance(SECOND - 100 * MS * earlier).await;
+            assert_eq!(runs.load(Ordering::Relaxed), 1, "{workers} workers, {earlier} earlier delays");
+        }
+    }
+}
+
 // contract: W-08d
 #[tokio::test(start_paused = true)]
 async fn cancelled_wait_loses_no_key() {
