@@ -17,17 +17,12 @@ use crate::sync::{Instant, now};
 ///
 /// Each call takes a token. If there is none, the call reserves the next one, and the key waits for it.
 pub struct Bucket {
-    bucket: Mutex<Reservations>,
+    /// Locked for as long as the clock shows the time of one reservation.
+    cells: Mutex<Cells>,
+    started: Instant,
 }
 
 type Cells = Governor<NotKeyed, InMemoryState, ReservedTime, NoOpMiddleware<Duration>>;
-
-struct Reservations {
-    cells: Cells,
-    started: Instant,
-    /// When the last token is available that was taken, since `started`.
-    last: Duration,
-}
 
 /// The clock of the bucket, which shows the time of the reservation that is made.
 #[derive(Clone, Debug, Default)]
@@ -46,24 +41,21 @@ impl Bucket {
     pub fn per_second(rate: NonZeroU32, burst: NonZeroU32) -> Self {
         let cells =
             Cells::direct_with_clock(Quota::per_second(rate).allow_burst(burst), ReservedTime::default());
-        Self { bucket: Mutex::new(Reservations { cells, started: now(), last: Duration::ZERO }) }
+        Self { cells: Mutex::new(cells), started: now() }
     }
 
     /// Takes a token. Returns how long it takes until the token is available.
     fn reserve(&self) -> Duration {
-        let mut bucket = self.bucket.lock();
-        let since_start = now() - bucket.started;
-        // Tokens are taken in order, so none before the last one.
-        let mut time = since_start.max(bucket.last);
-        let clock = bucket.cells.clock().clone();
+        let cells = self.cells.lock();
+        let since_start = now() - self.started;
+        let mut time = since_start;
         loop {
-            *clock.0.lock() = time;
-            match bucket.cells.check() {
+            *cells.clock().0.lock() = time;
+            match cells.check() {
                 Ok(()) => break,
                 Err(denied) => time = denied.earliest_possible().max(time + Duration::from_nanos(1)),
             }
         }
-        bucket.last = time;
         time.saturating_sub(since_start)
     }
 }
