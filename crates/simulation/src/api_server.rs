@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use http::Request;
+use http::{Request, header};
 use kube_client::Client;
 use kube_client::client::Body;
 use parking_lot::Mutex;
@@ -14,10 +14,10 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tower::Service as _;
 
-use crate::judge::{Change, Objects, objects_at};
+use crate::judge::{Change, Objects, objects_at, version_of};
 use crate::random::pick;
 use crate::request_rate::RequestRate;
-use crate::server::{Cluster, Fault, Key, Lag, Options, Server, Stop, WatchErrors};
+use crate::server::{Cluster, Damage, Fault, Key, Lag, Options, Server, Stop, Verb, WatchErrors};
 use crate::trace::Recorder;
 
 /// The API server of a world. Clones are handles.
@@ -25,6 +25,10 @@ use crate::trace::Recorder;
 pub(crate) struct ApiServer {
     cluster: Cluster,
     server: Server,
+    /// A server whose watch cache has stopped. It answers the lists for a version.
+    stale: Option<Server>,
+    /// Whether responses are damaged.
+    is_damaged: bool,
     /// The history of each resource, in the form of the judge.
     history: Arc<Mutex<BTreeMap<String, Vec<Change>>>>,
     latency: Arc<Mutex<Rng>>,
@@ -41,6 +45,7 @@ impl ApiServer {
             bookmark_interval: Duration::from_secs(rng.u64(1..60)),
             watch_lists: rng.u8(..4) > 0,
             watch_errors: pick(rng, [WatchErrors::Events, WatchErrors::Statuses]),
+            page_limit: pick(rng, [None, None, None, Some(3)]),
         };
         let server = Server::new(&cluster, rng.u64(..), options);
         let requests = recorder.clone();
@@ -48,7 +53,10 @@ impl ApiServer {
         let faults = pick(rng, [0, 0, 20, 200]);
         server.set_fault_rate(faults);
         recorder.note("world", format_args!("{options:?}, faults {faults} per mille"));
-        Self {
+        let mut rng = rng.fork();
+        let created = Self {
+            stale: (rng.u8(..10) == 0).then(|| Server::new(&cluster, rng.u64(..), options)),
+            is_damaged: rng.u8(..4) == 0,
             cluster,
             server,
             history: Arc::default(),
@@ -56,24 +64,44 @@ impl ApiServer {
             rate: Arc::default(),
             recorder: recorder.clone(),
             calm: Arc::default(),
+        };
+        if let Some(stale) = &created.stale {
+            stale.set_lag(Lag::Stopped);
+            created.put("configmaps", "a/p0", "newer");
+            created.put("secrets", "a/p0", "newer");
+            // A watch cannot continue from the version of the stale server.
+            created.server.restart();
+            recorder.note("world", "lists for a version are stale");
         }
+        created
     }
 
     /// Returns a client whose requests this server answers.
     pub(crate) fn client(&self) -> Client {
         let (server, latency) = (self.server.clone(), self.latency.clone());
         let (rate, recorder) = (self.rate.clone(), self.recorder.clone());
+        let stale = self.stale.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
             let counted = rate.lock().request(path, query, Instant::now());
             if let Err(problem) = counted {
                 recorder.violation(problem);
             }
-            let mut server = server.clone();
+            let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
+            let mut server = stale.clone().filter(|_| is_list).unwrap_or_else(|| server.clone());
+            let (path, rate) = (path.to_owned(), rate.clone());
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             async move {
                 sleep(time).await;
-                server.call(request).await
+                let answer = server.call(request).await?;
+                let delay = answer
+                    .headers()
+                    .get(header::RETRY_AFTER)
+                    .and_then(|delay| delay.to_str().ok()?.parse().ok());
+                if let Some(seconds) = delay {
+                    rate.lock().retry_after(&path, seconds, Instant::now());
+                }
+                Ok::<_, std::io::Error>(answer)
             }
         });
         Client::new(service, "default")
@@ -96,6 +124,53 @@ impl ApiServer {
         version
     }
 
+    /// Creates or replaces an object by one that does not decode. Returns its version.
+    pub(crate) fn put_undecodable(&self, plural: &str, key: &str) -> u64 {
+        let version = self.cluster.put(model_key(plural, key), json!({"metadata": {"labels": 7}}));
+        self.record(plural, key, version);
+        version
+    }
+
+    /// Changes the content of all objects without changing their versions, and ends all watches, so that all objects are
+    /// listed.
+    pub(crate) fn convert(&self) {
+        let content = json!({"data": {"value": "converted 0"}});
+        self.cluster.convert(&content);
+        for history in self.history.lock().values_mut() {
+            let converted = objects_at(history, u64::MAX).into_iter().map(|(key, mut state)| {
+                if let Some((state, content)) = state.as_object_mut().zip(content.as_object()) {
+                    state.extend(content.clone());
+                }
+                Change { version: version_of(&state), key, state: Some(state), last: None }
+            });
+            let converted: Vec<_> = converted.collect();
+            history.extend(converted);
+            history.sort_by_key(|change| change.version);
+        }
+        self.cluster.skip(1);
+        self.server.restart();
+    }
+
+    /// The newest version of a list that was sent for an object.
+    pub(crate) fn listed(&self, plural: &str, key: &str) -> u64 {
+        let namespace = key.split_once('/').map(|(namespace, _)| namespace);
+        let servers = [Some(&self.server), self.stale.as_ref()].into_iter().flatten();
+        let listed = servers.flat_map(|server| [None, namespace].map(|scope| server.listed(plural, scope)));
+        listed.max().unwrap_or_default()
+    }
+
+    /// Whether a list of a resource had an item without a name. Such a list deletes no objects.
+    pub(crate) fn was_incomplete(&self, plural: &str) -> bool {
+        self.server.was_incomplete(plural)
+    }
+
+    /// Deletes an object whose final state has another content. Returns the version of the deletion.
+    pub(crate) fn delete_with(&self, plural: &str, key: &str, value: &str) -> Option<u64> {
+        let version = self.cluster.delete_with(model_key(plural, key), json!({"data": {"value": value}}))?;
+        self.record(plural, key, version);
+        Some(version)
+    }
+
     /// Deletes an object. Returns the version of the deletion, or `None` if there is no such object.
     pub(crate) fn delete(&self, plural: &str, key: &str) -> Option<u64> {
         let version = self.cluster.delete(model_key(plural, key))?;
@@ -105,7 +180,11 @@ impl ApiServer {
 
     fn record(&self, plural: &str, key: &str, version: u64) {
         let state = self.cluster.read(|history| history.object(&model_key(plural, key)).cloned());
-        let change = Change { version, key: key.into(), state };
+        let last = self.cluster.read(|history| {
+            let deletion = history.changes().last().filter(|change| change.after.is_none())?;
+            deletion.before.clone()
+        });
+        let change = Change { version, key: key.into(), state, last };
         self.history.lock().entry(plural.into()).or_default().push(change);
     }
 
@@ -144,9 +223,16 @@ impl ApiServer {
                 "writes of other resources".into()
             }
             _ => {
+                if self.is_damaged && rng.bool() {
+                    let damage = pick(rng, [Damage::Event, Damage::Name, Damage::Kind, Damage::Version]);
+                    let (verb, fault) = (pick(rng, [Verb::List, Verb::Watch]), Fault::Damaged(damage));
+                    self.server.plan(verb, fault);
+                    return format!("the next {verb:?}: {fault:?}");
+                }
                 let stop = pick(rng, [Stop::Broken, Stop::Ended, Stop::Silent]);
                 let faults = [
                     Fault::Status { code: pick(rng, [404, 410, 429, 500, 503, 504]), retry_after: None },
+                    Fault::Busy { code: pick(rng, [429, 503]), seconds: rng.u32(1..60) },
                     Fault::Stop { bytes: rng.usize(..2_000), stop },
                     Fault::Delay(Duration::from_millis(rng.u64(..10_000))),
                     Fault::Refused,
@@ -170,10 +256,10 @@ impl ApiServer {
         self.server.open_bodies()
     }
 
-    /// Ends all faults.
-    pub(crate) fn heal(&self) {
+    /// Ends all faults. In some seeds, silent connections stay.
+    pub(crate) fn heal(&self, rng: &mut Rng) {
         self.calm.store(true, Ordering::Relaxed);
-        self.server.heal();
+        if rng.bool() { self.server.calm() } else { self.server.heal() }
     }
 }
 

@@ -40,6 +40,7 @@
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
 mod api_server;
+mod ending;
 mod judge;
 mod random;
 mod request_rate;

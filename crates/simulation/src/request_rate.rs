@@ -1,6 +1,6 @@
-//! The rate of requests of each informer.
+//! The requests of each informer: their rate, their pages (L-17) and the delays that a server asks for.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,20 +11,42 @@ const LIMITS: [(usize, Duration); 2] = [(10, Duration::from_secs(10)), (30, Dura
 /// The requests of the last minute, by path: each part of an informer has its own.
 #[derive(Debug, Default)]
 pub(crate) struct RequestRate {
-    recent: BTreeMap<String, VecDeque<Instant>>,
+    paths: BTreeMap<String, Requests>,
+}
+
+/// The requests of one path.
+#[derive(Debug, Default)]
+struct Requests {
+    recent: VecDeque<Instant>,
+    /// The queries of the pages since the last request that was not for a page.
+    pages: BTreeSet<String>,
+    /// The server has asked for no request before this time.
+    not_before: Option<Instant>,
 }
 
 impl RequestRate {
     /// Counts a request.
     ///
     /// # Errors
-    /// There were too many.
+    /// There were too many, a page is requested again, or the server has asked for a delay.
     pub(crate) fn request(&mut self, path: &str, query: &str, now: Instant) -> Result<(), String> {
+        let requests = self.paths.entry(path.to_owned()).or_default();
+        if let Some(early) = requests.not_before.and_then(|time| time.checked_duration_since(now))
+            && !early.is_zero()
+        {
+            return Err(format!("a request of {path} is {early:?} earlier than Retry-After"));
+        }
         // The pages of a list count as one.
         if query.contains("continue=") {
-            return Ok(());
+            let is_new = requests.pages.insert(query.to_owned());
+            return if is_new {
+                Ok(())
+            } else {
+                Err(format!("a page of {path} is requested again: {query}"))
+            };
         }
-        let recent = self.recent.entry(path.to_owned()).or_default();
+        requests.pages.clear();
+        let recent = &mut requests.recent;
         recent.push_back(now);
         while recent.len() > LIMITS.iter().map(|(most, _)| *most).max().unwrap_or_default() + 1 {
             recent.pop_front();
@@ -36,6 +58,12 @@ impl RequestRate {
             }
         }
         Ok(())
+    }
+
+    /// The server has answered with `Retry-After`.
+    pub(crate) fn retry_after(&mut self, path: &str, seconds: u64, now: Instant) {
+        let requests = self.paths.entry(path.to_owned()).or_default();
+        requests.not_before = Some(now + Duration::from_secs(seconds)).max(requests.not_before);
     }
 }
 
@@ -58,5 +86,25 @@ mod tests {
             assert_eq!(rate.request(path, "", start + Duration::from_millis(1_500 * second)), Ok(()));
         }
         assert!(rate.request(path, "", start + Duration::from_secs(59)).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_is_requested_once_for_each_list() {
+        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        let mut rate = RequestRate::default();
+        for page in ["limit=1", "limit=1&continue=a", "limit=1&continue=b", "limit=1", "limit=1&continue=a"] {
+            assert_eq!(rate.request(path, page, now), Ok(()));
+        }
+        assert!(rate.request(path, "limit=1&continue=a", now).unwrap_err().contains("again"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_before_retry_after_is_an_error() {
+        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        let mut rate = RequestRate::default();
+        rate.retry_after(path, 10, now);
+        assert_eq!(rate.request("/api/v1/secrets", "", now), Ok(()));
+        assert!(rate.request(path, "", now + Duration::from_secs(9)).unwrap_err().contains("1s earlier"));
+        assert_eq!(rate.request(path, "", now + Duration::from_secs(10)), Ok(()));
     }
 }

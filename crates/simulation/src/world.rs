@@ -5,13 +5,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::kube_core::Resource;
-use kinformer::{QueueKind, SharedInformerFactory, WatchListMode};
+use kinformer::{Bound, QueueKind, SharedInformerFactory, WatchListMode};
 use kinformer_processor::stepping::Stepping;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
+use crate::ending;
 use crate::random::pick;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
@@ -73,7 +74,7 @@ async fn live(seed: u64, recorder: &Recorder) {
         }
     }
 
-    server.heal();
+    server.heal(&mut rng);
     recorder.note("world", "no more changes and faults");
     let deadline = Instant::now() + CONVERGES;
     for view in [maps.check_end(deadline).await, secrets.check_end(deadline).await] {
@@ -87,10 +88,10 @@ async fn live(seed: u64, recorder: &Recorder) {
             recorder.violation(problem);
         }
     }
-    let (of_maps, of_secrets) = tokio::join!(maps.check_resyncs(), secrets.check_resyncs());
-    for problem in [of_maps, of_secrets].into_iter().filter_map(Result::err) {
+    if let Err(problem) = ending::check(&mut rng, &maps, &secrets, &server).await {
         recorder.violation(problem);
     }
+    let waits = [maps.wait_forever(), secrets.wait_forever()];
     let reflectors = maps.parts() + secrets.parts();
     if server.open_bodies() > reflectors {
         // Lists, and questions for the newest version, end within a second.
@@ -103,6 +104,11 @@ async fn live(seed: u64, recorder: &Recorder) {
         recorder.violation(error);
     }
     recorder.note("world", "shut down");
+    sleep(Duration::from_secs(1)).await;
+    if !waits.iter().all(tokio::task::JoinHandle::is_finished) {
+        recorder.violation("a wait for a version has not ended with the informer");
+    }
+    waits.iter().for_each(tokio::task::JoinHandle::abort);
     drop((factory, maps, secrets));
     // Tasks of the client end when they are next polled.
     sleep(Duration::from_secs(1)).await;
@@ -129,7 +135,12 @@ fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInf
     let queue = pick(rng, [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo]);
     recorder.note("world", format_args!("queue {queue:?}, watch-lists {watch_list:?}"));
     let resync = if rng.bool() { Duration::ZERO } else { Duration::from_secs(rng.u64(5..60)) };
-    let builder = builder.queue(queue).default_resync(resync);
+    let bound = pick(rng, [Bound::default(), Bound::default(), Bound::Deltas(rng.clone().usize(1..6))]);
+    let builder = builder.queue_with(move |mut parts| {
+        parts.bound = bound;
+        queue.build(parts)
+    });
+    let builder = builder.default_resync(resync);
     let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
     (factory, queue)
 }
@@ -138,6 +149,7 @@ fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInf
 async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let mut burst = 0;
     let names = pick(&mut rng, [2, 5, 5, 60]);
+    let undecodable = rng.u8(..4) == 0;
     for number in 0..rng.usize(20..160) {
         if burst == 0 {
             pause(&mut rng).await;
@@ -147,9 +159,17 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
         let plural = if rng.u8(..3) == 0 { "secrets" } else { "configmaps" };
         let key = format!("{}/p{}", pick(&mut rng, ["a", "b"]), rng.u8(..names));
         if rng.u8(..4) == 0 {
-            if let Some(version) = server.delete(plural, &key) {
+            let deleted = match rng.u8(..8) {
+                0 => server.delete_with(plural, &key, &rng.u8(..).to_string()),
+                _ => server.delete(plural, &key),
+            };
+            if let Some(version) = deleted {
                 recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
             }
+        } else if undecodable && rng.u8(..8) == 0 {
+            let version = server.put_undecodable(plural, &key);
+            recorder
+                .note("writer", format_args!("writes {plural} {key} at {version}, which does not decode"));
         } else {
             let version = server.put(plural, &key, &number.to_string());
             recorder.note("writer", format_args!("writes {plural} {key} at {version}"));

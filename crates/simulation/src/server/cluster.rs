@@ -37,7 +37,19 @@ impl Cluster {
 
     /// Deletes an object. Returns the version of the deletion, or `None` if there is no such object.
     pub fn delete(&self, key: Key) -> Option<u64> {
-        self.write(|history| history.delete(key))
+        self.write(|history| history.delete(key, None))
+    }
+
+    /// Deletes an object, whose final state has another content. Returns the version of the deletion, or `None` if there
+    /// is no such object.
+    pub fn delete_with(&self, key: Key, content: Value) -> Option<u64> {
+        self.write(|history| history.delete(key, Some(content)))
+    }
+
+    /// Changes content of all objects without changing their versions, as a new default or another conversion does.
+    /// Watches send no events.
+    pub fn convert(&self, content: &Value) {
+        self.write(|history| history.convert(content));
     }
 
     /// Moves the version on, as writes of other resources do.

@@ -24,6 +24,15 @@ pub enum Fault {
         /// The value of the header `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
+    /// An error response whose header `Retry-After` is not repeated in its details.
+    Busy {
+        /// The status code.
+        code: u16,
+        /// The value of the header, in seconds.
+        seconds: u32,
+    },
+    /// A damaged response.
+    Damaged(Damage),
     /// The connection is refused.
     Refused,
     /// The request is never answered.
@@ -39,6 +48,19 @@ pub enum Fault {
     },
     /// A watch without bookmarks, except the one that ends the initial events.
     NoBookmarks,
+}
+
+/// The damage of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The next event of a watch is cut. Its line ends as usual.
+    Event,
+    /// The name of the next event of a watch, or of an item of a list, is a number.
+    Name,
+    /// A list is the empty list of another kind.
+    Kind,
+    /// A list for a version, which a client sends only after an earlier list, is empty and has no version.
+    Version,
 }
 
 /// How a body stops early.

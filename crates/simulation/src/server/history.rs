@@ -1,6 +1,6 @@
 //! All objects and their changes, in one total order of versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ impl fmt::Display for Key {
 /// One change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The version of the change, which no other change of this timeline has.
+    /// The version of the change. Only a conversion of the object has the version of another change.
     pub version: u64,
     /// The time of the change.
     pub time: Instant,
@@ -138,11 +138,28 @@ impl History {
         self.push(key, before, Some(object.into()))
     }
 
-    /// Deletes an object. Returns `None` if there is none.
-    pub(crate) fn delete(&mut self, key: Key) -> Option<u64> {
-        let before = self.object(&key)?.clone();
+    /// Deletes an object. Returns `None` if there is none. `last` is the content of its final state, which no earlier
+    /// event had, as aggregated API servers may have it.
+    pub(crate) fn delete(&mut self, key: Key, last: Option<Value>) -> Option<u64> {
+        let mut before = self.object(&key)?.clone();
+        if let Some(object) = before.as_object_mut() {
+            object.extend(members(last.unwrap_or_default()));
+        }
         self.newest += 1;
         Some(self.push(key, Some(before), None))
+    }
+
+    /// Changes the content of all objects, and not their versions, as another default or conversion does. There are no
+    /// events.
+    pub(crate) fn convert(&mut self, content: &Value) {
+        let keys: BTreeSet<Key> = self.changes.iter().map(|change| change.key.clone()).collect();
+        for key in keys {
+            let Some(place) = self.changes.iter().rposition(|change| change.key == key) else { continue };
+            let Some(mut change) = self.changes.get(place).cloned() else { continue };
+            let Some(object) = change.after.as_mut().and_then(Value::as_object_mut) else { continue };
+            object.extend(members(content.clone()));
+            self.changes.insert(place + 1, change);
+        }
     }
 
     fn push(&mut self, key: Key, before: Option<Value>, after: Option<Value>) -> u64 {

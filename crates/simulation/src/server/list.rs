@@ -67,6 +67,7 @@ pub(crate) fn list(
     source: &Source,
     history: &History,
     position: u64,
+    page_limit: Option<usize>,
 ) -> Result<Value, Status> {
     let newest = history.newest();
     let (version, after) = match source {
@@ -92,6 +93,7 @@ pub(crate) fn list(
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
         },
     };
+    let limit = page_limit.map_or(limit, |most| most.min(limit));
     let objects = history.objects_at(version).into_iter();
     let mut objects = objects.filter(|(key, object)| {
         query.has_key(key) && query.matches(object) && after.is_none_or(|after| *key > after)

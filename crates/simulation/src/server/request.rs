@@ -62,6 +62,11 @@ impl Query {
         Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, params })
     }
 
+    /// The resource and the namespace; `None` for all.
+    pub(crate) fn scope(&self) -> (String, Option<String>) {
+        (self.plural.to_owned(), self.namespace.clone())
+    }
+
     pub(crate) fn verb(&self) -> Verb {
         if self.flag("watch") { Verb::Watch } else { Verb::List }
     }

@@ -89,12 +89,29 @@ impl Server {
         self.shared.with(|state, _| state.faults.set_rate(per_mille));
     }
 
-    /// Ends all faults: planned, random and the lag. Connections that are silent break.
-    pub fn heal(&self) {
+    /// The newest version of a list that was sent for a resource and a namespace, or for all namespaces.
+    pub fn listed(&self, plural: &str, namespace: Option<&str>) -> u64 {
+        let scope = (plural.to_owned(), namespace.map(str::to_owned));
+        self.shared.with(|state, _| state.listed.get(&scope).copied().unwrap_or_default())
+    }
+
+    /// Whether a list of a resource had an item without a name.
+    pub fn was_incomplete(&self, plural: &str) -> bool {
+        self.shared.with(|state, _| state.incomplete.contains(plural))
+    }
+
+    /// Ends all faults, and keeps all connections, also those that are silent.
+    pub fn calm(&self) {
         self.shared.with(|state, _| {
             state.faults.clear();
             state.cache.set_lag(Lag::None);
         });
+        self.shared.cluster.notify();
+    }
+
+    /// Ends all faults: planned, random and the lag. Connections that are silent break.
+    pub fn heal(&self) {
+        self.calm();
         self.break_watches();
     }
 
@@ -149,12 +166,16 @@ impl Server {
                 let status = Status::of_code(code);
                 Some(seconds.map_or(status.clone(), |seconds| status.retry_after(seconds)))
             }
-            Some(Fault::NoBookmarks) | None => None,
+            Some(Fault::Busy { code, seconds }) => {
+                retry_after = Some(seconds);
+                Some(Status::of_code(code))
+            }
+            Some(Fault::NoBookmarks | Fault::Damaged(_)) | None => None,
         };
         let filled = match (faulty, query) {
             (Some(status), _) | (None, Err(status)) => Err(status),
             (None, Ok(query)) => match verb {
-                Verb::List => self.list(&query, &mut sender).await,
+                Verb::List => self.list(&query, fault, &mut sender).await,
                 Verb::Watch => self.watch(query, connection, fault, &mut sender).await,
             },
         };
@@ -173,13 +194,24 @@ impl Server {
         response.body(sender.into_body()).map_err(io::Error::other)
     }
 
-    async fn list(&self, query: &Query, sender: &mut Sender) -> Result<(), Status> {
+    async fn list(&self, query: &Query, fault: Option<Fault>, sender: &mut Sender) -> Result<(), Status> {
         let source = Source::of(query)?;
         if let Source::Cache { at_least } = source {
             self.shared.fresh(at_least).await?;
         }
-        let body =
-            self.shared.with(|state, history| list(query, &source, history, state.cache.position()))?;
+        let page_limit = self.shared.options.page_limit;
+        let body = self.shared.with(|state, history| {
+            let mut list = list(query, &source, history, state.cache.position(), page_limit)?;
+            let version =
+                list.pointer("/metadata/resourceVersion").and_then(|version| version.as_str()?.parse().ok());
+            state.list_sent(query.scope(), version.unwrap_or_default());
+            if let Some(Fault::Damaged(damage)) = fault
+                && damage.of_list(query, &mut list)
+            {
+                state.incomplete.insert(query.scope().0);
+            }
+            Ok(list)
+        })?;
         sender.ready.extend_from_slice(body.to_string().as_bytes());
         Ok(())
     }
@@ -194,7 +226,11 @@ impl Server {
         match Watch::start(&self.shared, connection, query).await {
             Ok((watch, lines)) => {
                 let bookmarks = fault != Some(Fault::NoBookmarks);
-                sender.watch = Some(if bookmarks { watch } else { watch.without_bookmarks() });
+                let watch = if bookmarks { watch } else { watch.without_bookmarks() };
+                sender.watch = Some(match fault {
+                    Some(Fault::Damaged(damage)) => watch.damaged(damage),
+                    _ => watch,
+                });
                 sender.ready.extend_from_slice(&lines);
                 Ok(())
             }

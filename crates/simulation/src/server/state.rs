@@ -1,5 +1,6 @@
 //! The state of one server, which its requests share.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub watch_lists: bool,
     /// How watches are refused.
     pub watch_errors: WatchErrors,
+    /// The most items of a response, whatever limit the request has; `None` for the limit of the request.
+    pub page_limit: Option<usize>,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             bookmark_interval: Duration::from_secs(60),
             watch_lists: true,
             watch_errors: WatchErrors::default(),
+            page_limit: None,
         }
     }
 }
@@ -55,7 +59,19 @@ pub(crate) struct State {
     pub(crate) rng: Rng,
     pub(crate) faults: Faults,
     pub(crate) requests: u64,
+    /// The newest version of a list, by resource and namespace.
+    pub(crate) listed: BTreeMap<(String, Option<String>), u64>,
+    /// The resources with a list that had an item without a name.
+    pub(crate) incomplete: BTreeSet<String>,
     breaks: u64,
+}
+
+impl State {
+    /// Records the version of a list.
+    pub(crate) fn list_sent(&mut self, scope: (String, Option<String>), version: u64) {
+        let newest = self.listed.entry(scope).or_default();
+        *newest = version.max(*newest);
+    }
 }
 
 #[derive(Debug)]
@@ -81,6 +97,8 @@ impl Shared {
             rng: Rng::with_seed(seed),
             faults: Faults::default(),
             requests: 0,
+            listed: BTreeMap::new(),
+            incomplete: BTreeSet::new(),
             breaks: 0,
         };
         Self { cluster, options, body: Arc::default(), state: Mutex::new(state) }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use super::faults::Damage;
 use super::history::{Change, History};
 use super::request::Query;
 use super::state::{Connection, Shared, State};
@@ -24,6 +25,8 @@ pub(crate) struct Watch {
     until: Instant,
     /// `None` without bookmarks.
     next_bookmark: Option<Instant>,
+    /// The damage of the next event.
+    damage: Option<Damage>,
 }
 
 /// What a watch does next.
@@ -73,17 +76,26 @@ impl Watch {
                     position
                 }
             };
+            if initial {
+                state.list_sent(query.scope(), position);
+            }
             if initial && bookmarks {
                 let annotations = json!({"k8s.io/initial-events-end": "true"});
                 bookmark(&mut lines, &query, position, Some(annotations));
             }
-            Ok((Self { query, connection, from: sent, sent, until, next_bookmark }, lines))
+            Ok((Self { query, connection, from: sent, sent, until, next_bookmark, damage: None }, lines))
         })
     }
 
     /// Switches the bookmarks off.
     pub(crate) fn without_bookmarks(mut self) -> Self {
         self.next_bookmark = None;
+        self
+    }
+
+    /// Damages the next event.
+    pub(crate) fn damaged(mut self, damage: Damage) -> Self {
+        self.damage = Some(damage);
         self
     }
 
@@ -116,7 +128,13 @@ impl Watch {
         let mut lines = Vec::new();
         for change in history.changes_after(self.sent).iter().take_while(|change| change.version <= position)
         {
+            let start = lines.len();
             self.event(&mut lines, change);
+            if lines.len() > start
+                && let Some(damage) = self.damage.take()
+            {
+                damage.of_event(&mut lines, start);
+            }
         }
         self.sent = self.sent.max(position);
         if self.next_bookmark.is_some_and(|next| next <= now) {

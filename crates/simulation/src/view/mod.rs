@@ -1,27 +1,29 @@
 //! An informer of a world with its handlers: what they receive, and the comparison with the server.
 
+mod witness;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
 use kinformer::kube_core::Resource;
-use kinformer::{Added, Buffer, Deleted, Event, Informer, PackedObject, Registration, Updated};
+use kinformer::{Buffer, Informer, Registration};
 use kinformer_processor::stepping::pass_time;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::api_server::ApiServer;
 use crate::judge::{
-    HandlerView, Objects, Received, Rules, StoreView, check_final, check_reached, difference, version_of,
+    HandlerView, Objects, Rules, StoreView, as_stored, check_reached, difference, passes, version_of,
 };
 use crate::random::pick;
 use crate::snapshots::{BY_VALUE, Snapshots, objects_of, state_of};
 use crate::trace::Recorder;
+use witness::{ReadStore, Times, Witness, panic_sometimes};
 
-/// Reads the revision of the store, and the version of an object in it.
-type ReadStore = dyn Fn(&str) -> Option<(u64, Option<u64>)> + Send;
+/// The time within which a write is stored. A watch that ends is opened again within half a second.
+const OWN_WRITE: Duration = Duration::from_secs(5);
 
 /// A handler and its view of the objects.
 pub(crate) struct CheckedHandler {
@@ -30,6 +32,10 @@ pub(crate) struct CheckedHandler {
     resync: Duration,
     /// Whether it was added after the start.
     is_late: bool,
+    /// Whether it makes the store wait.
+    has_back_pressure: bool,
+    /// The objects that were stored when it was added.
+    joined: Objects,
 }
 
 impl CheckedHandler {
@@ -48,7 +54,12 @@ pub(crate) struct View<K> {
     pub(crate) recorder: Recorder,
     store: Arc<Mutex<StoreView>>,
     snapshots: Arc<Mutex<Snapshots<K>>>,
-    handlers: Arc<Mutex<Vec<CheckedHandler>>>,
+    /// The handlers that stay.
+    handlers: Arc<Mutex<Vec<Arc<CheckedHandler>>>>,
+    /// All handlers.
+    all_handlers: Arc<Mutex<Vec<Arc<CheckedHandler>>>>,
+    /// Whether a handler with a resync period was added before the start.
+    has_check_period: Arc<AtomicBool>,
 }
 
 impl<K> Clone for View<K> {
@@ -61,6 +72,8 @@ impl<K> Clone for View<K> {
             store: self.store.clone(),
             snapshots: self.snapshots.clone(),
             handlers: self.handlers.clone(),
+            all_handlers: self.all_handlers.clone(),
+            has_check_period: self.has_check_period.clone(),
         }
     }
 }
@@ -78,16 +91,18 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             store: Arc::default(),
             snapshots: Arc::default(),
             handlers: Arc::default(),
+            all_handlers: Arc::default(),
+            has_check_period: Arc::default(),
         }
     }
 
     /// Compares a handler with the server at the end.
-    pub(crate) fn keep(&self, handler: Option<CheckedHandler>) {
+    pub(crate) fn keep(&self, handler: Option<Arc<CheckedHandler>>) {
         self.handlers.lock().extend(handler);
     }
 
     /// Adds a handler of random form, which the judge follows.
-    pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<CheckedHandler> {
+    pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<Arc<CheckedHandler>> {
         let name = format!("{} {name}", self.plural);
         let run_time = pick(rng, [0, 3, 400, 3_000]);
         let buffers = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(rng.usize(1..5))];
@@ -96,10 +111,18 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         // A resync takes less time than its period.
         let resync = Duration::from_secs(rng.u64(5..60)) + Duration::from_millis(run_time * 20);
         let resync = if rng.bool() { resync } else { Duration::ZERO };
+        let is_filtered = rng.u8(..4) == 0;
         let builder = builder.resync(resync);
+        let builder = match is_filtered {
+            true => builder.filter(|object| passes(&state_of(object.object()))),
+            false => builder,
+        };
+        let joined = self.stored().1;
         let rules = Rules {
-            resyncs: !resync.is_zero(),
+            resyncs: (!resync.is_zero()).then(|| (resync, Instant::now())),
+            is_filtered,
             in_order: !matches!(buffer, Buffer::Coalesced),
+            is_before_start: self.informer.snapshot().is_err(),
             is_late: self.informer.has_synced(),
         };
         let known = Arc::new(Mutex::new(HandlerView::new(rules)));
@@ -138,15 +161,24 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         };
         self.recorder.note(
             &name,
-            format_args!("added, form {form}, {buffer:?}, run time {run_time} ms, panics {panics}"),
+            format_args!("added, form {form}, {buffer:?}, run time {run_time} ms, panics {panics}, filter {is_filtered}, resync {resync:?}"),
         );
         match added {
-            Ok(registration) => Some(CheckedHandler {
-                registration,
-                known,
-                resync,
-                is_late: self.informer.snapshot().is_ok(),
-            }),
+            Ok(registration) => {
+                let handler = Arc::new(CheckedHandler {
+                    registration,
+                    known,
+                    resync,
+                    is_late: self.informer.snapshot().is_ok(),
+                    has_back_pressure: matches!(buffer, Buffer::BackPressure(_)),
+                    joined,
+                });
+                if !handler.resync.is_zero() && !handler.is_late {
+                    self.has_check_period.store(true, Ordering::Relaxed);
+                }
+                self.all_handlers.lock().push(handler.clone());
+                Some(handler)
+            }
             Err(error) => {
                 self.recorder.violation(format_args!("{name}: {error}"));
                 None
@@ -173,6 +205,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         match waited {
             Ok(()) => {
                 let objects = self.stored().1;
+                if self.server.was_incomplete(&self.plural) {
+                    return Ok(());
+                }
                 self.server.history(&self.plural, |h| check_reached(h, key, version, objects.get(key)))
             }
             Err(error) if Instant::now() < deadline => {
@@ -205,14 +240,43 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         // The check period may be as long as the longest period, and a slow handler comes later.
         sleep(Duration::from_secs(400)).await;
         let handlers = self.handlers.lock();
-        // A handler that was added later may have no check period (P-04d).
-        let mut resynced = handlers.iter().filter(|handler| !handler.resync.is_zero() && !handler.is_late);
-        resynced.try_for_each(|CheckedHandler { registration, known, .. }| {
-            known
-                .lock()
-                .check_resynced(since)
-                .map_err(|problem| format!("{}: {problem}", registration.name()))
+        // A handler that was added later has no check period of its own (P-04d).
+        let has_check_period = self.has_check_period.load(Ordering::Relaxed);
+        let mut resynced = handlers
+            .iter()
+            .filter(|handler| !handler.resync.is_zero() && (!handler.is_late || has_check_period));
+        resynced.try_for_each(|handler| {
+            let resynced = handler.known.lock().check_resynced(since);
+            resynced.map_err(|problem| format!("{}: {problem}", handler.registration.name()))
         })
+    }
+
+    /// Waits for a version that the server does not have, until the informer stops.
+    pub(crate) fn wait_forever(&self) -> tokio::task::JoinHandle<bool> {
+        let informer = self.informer.clone();
+        let version = u64::MAX.to_string().into();
+        tokio::spawn(async move { informer.wait_for(("a", "p0"), &version).await.is_err() })
+    }
+
+    /// Writes an object, and checks that a wait for it ends with its event (S-17, S-18). Not if a handler makes the store
+    /// wait.
+    pub(crate) async fn check_own_write(&self, decodes: bool) -> Result<(), String> {
+        if self.handlers.lock().iter().any(|handler| handler.has_back_pressure) {
+            return Ok(());
+        }
+        let key = "a/own";
+        let version = match decodes {
+            true => self.server.put(&self.plural, key, "own"),
+            false => self.server.put_undecodable(&self.plural, key),
+        };
+        self.recorder
+            .note("world", format_args!("writes {} {key} at {version}, decodes {decodes}", self.plural));
+        let began = Instant::now();
+        self.wait_for(key, version, OWN_WRITE).await?;
+        match began.elapsed() < OWN_WRITE {
+            true => Ok(()),
+            false => Err(format!("the wait for {key} at {version} has not ended with its event")),
+        }
     }
 
     /// The number of parts. Each has a reflector.
@@ -243,19 +307,60 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         self.snapshots.lock().check(snapshot, &objects)
     }
 
-    pub(crate) fn check_store(&self) {
-        for CheckedHandler { registration, known, .. } in &*self.handlers.lock() {
-            if registration.has_synced() {
-                known.lock().synced();
+    /// Checks the parts: an informer has synced when all of them have a version, and no watch goes back to a version
+    /// before that of the store.
+    fn check_parts(&self) -> Result<(), String> {
+        let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
+        for part in self.informer.parts() {
+            let (stored, last) =
+                (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
+            let stored_number = stored.to_string().parse::<u64>();
+            if self.informer.has_synced() && stored_number.is_err() {
+                return Err(format!("has synced, but {:?} has not been listed", part.name()));
             }
+            if stored_number.unwrap_or_default() > last.to_string().parse().unwrap_or_default() {
+                return Err(format!("the store is at {stored}, but the reflector at {last}"));
+            }
+        }
+        let back = self.informer.metrics().reflector.versions_went_back;
+        if back > 0 { Err("versions went back, but the server was not restored".into()) } else { Ok(()) }
+    }
+
+    /// Checks the handlers: each that has synced has received its initial list, and each that waits for an event has
+    /// received the objects of the store.
+    fn check_handlers(&self) -> Result<(), String> {
+        let handlers = self.all_handlers.lock();
+        let live = handlers.iter().filter(|handler| !handler.registration.is_removed());
+        let live: Vec<_> = live.collect();
+        let stored = self.stored().1;
+        // The store has objects whose events wait for the handlers with back-pressure.
+        let is_published = !live.iter().any(|handler| handler.has_back_pressure);
+        for handler in live.into_iter().filter(|handler| handler.registration.has_synced()) {
+            let name = handler.registration.name();
+            let mut known = handler.known.lock();
+            known.synced();
+            self.server
+                .history(&self.plural, |history| known.check_synced(history, &handler.joined))
+                .map_err(|problem| format!("{name}: {problem}"))?;
+            if is_published && handler.registration.metrics().depth == 0 {
+                difference(name, known.objects(), "the store", &known.kept(&stored))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_store(&self) {
+        for problem in [self.check_parts(), self.check_handlers()].into_iter().filter_map(Result::err) {
+            self.recorder.violation(format_args!("{}: {problem}", self.plural));
         }
         if let Err(problem) = self.check_snapshot() {
             self.recorder.violation(format_args!("{}: {problem}", self.plural));
         }
         let (versions, objects) = self.stored();
-        let checked = self
-            .server
-            .history(&self.plural, |history| self.store.lock().check(history, &versions, &objects));
+        let is_incomplete = self.server.was_incomplete(&self.plural);
+        let checked = self.server.history(&self.plural, |history| {
+            self.store.lock().check(history, &versions, &objects, is_incomplete)
+        });
         if let Err(problem) = checked {
             self.recorder.violation(format_args!("{}: {problem}", self.plural));
         }
@@ -279,119 +384,17 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     }
 
     fn compare(&self) -> Result<(), String> {
+        let stored = self.stored().1;
         let server = self.server.objects(&self.plural);
-        difference("the store", &self.stored().1, "the server", &server)?;
-        for CheckedHandler { registration, known, .. } in &*self.handlers.lock() {
-            difference(registration.name(), known.lock().objects(), "the server", &server)?;
-            if !registration.has_synced() {
-                return Err(format!("{} has not synced", registration.name()));
+        let server = self.server.history(&self.plural, |history| as_stored(history, server, &stored));
+        difference("the store", &stored, "the server", &server)?;
+        for handler in &*self.handlers.lock() {
+            let (name, known) = (handler.registration.name(), handler.known.lock());
+            difference(name, known.objects(), "the server", &known.kept(&server))?;
+            if !handler.registration.has_synced() {
+                return Err(format!("{name} has not synced"));
             }
         }
         Ok(())
-    }
-}
-
-/// Checks the events of a handler. Has no informer, because the informer owns the handler.
-struct Witness {
-    name: String,
-    plural: Arc<str>,
-    server: ApiServer,
-    recorder: Recorder,
-    known: Arc<Mutex<HandlerView>>,
-    running: Arc<AtomicBool>,
-    /// Reads the revision of the store and the version of an object.
-    store: Box<ReadStore>,
-}
-
-/// A callback that runs.
-struct Running(Arc<AtomicBool>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-/// The run times of the callbacks of a handler.
-struct Times {
-    rng: Rng,
-    /// In milliseconds.
-    longest: u64,
-    server: ApiServer,
-}
-
-impl Times {
-    /// A random time. Rarely, while there are faults, the handler is stuck.
-    fn next(&mut self) -> Duration {
-        let time = Duration::from_millis(self.rng.u64(..=self.longest));
-        let stuck = self.rng.u8(..100) == 0 && !self.server.is_calm();
-        if stuck { time + Duration::from_secs(self.rng.u64(10..150)) } else { time }
-    }
-}
-
-impl Witness {
-    /// Returns a guard for as long as an asynchronous callback runs.
-    fn begins(&self) -> Running {
-        if self.running.swap(true, Ordering::Relaxed) {
-            self.recorder.violation(format_args!("{}: two callbacks at once", self.name));
-        }
-        Running(self.running.clone())
-    }
-
-    fn received(&self, event: Event<Arc<PackedObject>>) {
-        let key = event.key().to_string();
-        let (mut last, mut initial) = (None, false);
-        let revision;
-        let (text, received) = match event.map(|object| state_of(&object)) {
-            Event::Added(Added { object, in_initial_list, revision: after, .. }) => {
-                (initial, revision) = (in_initial_list, after);
-                let initial = if in_initial_list { ", initial" } else { "" };
-                (format!("+ {key} {} rev {revision}{initial}", describe(&object)), Received::Added(object))
-            }
-            Event::Updated(Updated { old, new, revision: after, .. }) => {
-                revision = after;
-                let text = format!("~ {key} {} -> {} rev {revision}", describe(&old), describe(&new));
-                (text, Received::Updated(old, new))
-            }
-            Event::Deleted(Deleted { tombstone, revision: after, .. }) => {
-                revision = after;
-                last = tombstone.into_object();
-                let text = last.as_ref().map_or_else(|| "unknown".into(), describe);
-                (format!("- {key} {text} rev {revision}"), Received::Deleted)
-            }
-            _ => return self.recorder.violation("an unknown event"),
-        };
-        self.recorder.note(&self.name, text);
-        let version = match &received {
-            Received::Added(new) | Received::Updated(_, new) => Some(version_of(new)),
-            Received::Deleted => None,
-        };
-        let applied = self.server.history(&self.plural, |history| {
-            let mut known = self.known.lock();
-            known.check_place(&key, &received, initial, revision)?;
-            last.iter().try_for_each(|last| check_final(history, &key, last))?;
-            known.apply(history, &key, received)
-        });
-        let stored = (self.store)(&key).map_or(Ok(()), |(stored, object)| {
-            if stored < revision || object.zip(version).is_some_and(|(object, version)| object < version) {
-                return Err(format!("received {key} at revision {revision} before the store had it"));
-            }
-            Ok(())
-        });
-        for problem in [applied, stored].into_iter().filter_map(Result::err) {
-            self.recorder.violation(format_args!("{}: {problem}", self.name));
-        }
-    }
-}
-
-fn describe(object: &Value) -> String {
-    let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or("?");
-    format!("v{} {}", text("/metadata/resourceVersion"), text("/metadata/uid"))
-}
-
-/// Panics without a message on stderr.
-fn panic_sometimes(rng: &mut Rng, panics: bool) {
-    if rng.u8(..40) == 0 && panics {
-        std::panic::resume_unwind(Box::new("a panic of the simulation"));
     }
 }

@@ -1,0 +1,47 @@
+//! The last checks of a run, without faults: resyncs, own writes, and a conversion of all objects.
+
+use fastrand::Rng;
+use kinformer::kube_core::Resource;
+use tokio::time::{Duration, Instant};
+
+use crate::api_server::ApiServer;
+use crate::view::View;
+
+/// The time within which everything is in sync.
+const CONVERGES: Duration = Duration::from_secs(900);
+
+/// Checks two informers that are in sync.
+///
+/// # Errors
+/// A handler was not resynced, a wait for a write does not end with it, or changed content is not delivered.
+pub(crate) async fn check<K, L>(
+    rng: &mut Rng,
+    one: &View<K>,
+    other: &View<L>,
+    server: &ApiServer,
+) -> Result<(), String>
+where
+    K: Resource<DynamicType = ()> + 'static,
+    L: Resource<DynamicType = ()> + 'static,
+{
+    one.keep(one.add(rng, "last"));
+    other.keep(other.add(rng, "last"));
+    let in_sync = async || {
+        let deadline = Instant::now() + CONVERGES;
+        one.check_end(deadline).await?;
+        other.check_end(deadline).await
+    };
+    in_sync().await?;
+    let (of_one, of_other) = tokio::join!(one.check_resyncs(), other.check_resyncs());
+    of_one.and(of_other)?;
+    for decodes in [true, false] {
+        one.check_own_write(decodes).await?;
+        other.check_own_write(decodes).await?;
+        in_sync().await?;
+    }
+    if rng.bool() {
+        server.convert();
+        in_sync().await.map_err(|problem| format!("after a conversion: {problem}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! The events of a handler.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tokio::time::{Duration, Instant};
+
+use super::{Change, Objects, passes, version_of};
+
+/// An event of a handler, reduced to what the checks need.
+#[derive(Clone, Debug)]
+pub(crate) enum Received {
+    /// An addition.
+    Added(Value),
+    /// An update from one state to another.
+    Updated(Value, Value),
+    /// A deletion.
+    Deleted,
+}
+
+/// What one handler has received: its own copy of the objects.
+#[derive(Debug, Default)]
+pub(crate) struct HandlerView {
+    objects: Objects,
+    rules: Rules,
+    revision: u64,
+    has_live_events: bool,
+    has_synced: bool,
+    is_removed: bool,
+    /// The keys of the objects that it has received.
+    received: BTreeSet<String>,
+    resynced: BTreeMap<String, Resyncs>,
+}
+
+/// The resyncs of one object.
+#[derive(Debug)]
+struct Resyncs {
+    count: u128,
+    last: Instant,
+}
+
+/// What depends on the form of a handler.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rules {
+    /// The resync period and the time of the addition, if it has a period.
+    pub resyncs: Option<(Duration, Instant)>,
+    /// Whether it has the filter [`passes`].
+    pub is_filtered: bool,
+    /// Whether its events keep their order: its buffer does not coalesce.
+    pub in_order: bool,
+    /// Whether it was added before the start of the informer.
+    pub is_before_start: bool,
+    /// Whether it was added after the informer had synced.
+    pub is_late: bool,
+}
+
+impl HandlerView {
+    /// Creates the view of a handler that has received nothing.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// Checks the place of an event among the others. `initial` is whether it belongs to the initial list.
+    ///
+    /// # Errors
+    /// The handler was removed, the revision went back, an event of the initial list comes too late, or a resync is too
+    /// early or for a handler without a period. `listed` is the newest version of a list that the server has sent.
+    pub(crate) fn check_place(
+        &mut self,
+        key: &str,
+        event: &Received,
+        initial: bool,
+        listed: u64,
+        revision: u64,
+    ) -> Result<(), String> {
+        if self.is_removed {
+            return Err(format!("received {key} after its removal"));
+        }
+        if self.rules.in_order && revision < self.revision {
+            return Err(format!("{key} goes back from revision {} to {revision}", self.revision));
+        }
+        self.revision = self.revision.max(revision);
+        if initial && self.has_synced {
+            return Err(format!("{key} is of the initial list, but the handler has synced"));
+        }
+        if initial && self.has_live_events && self.rules.is_late && self.rules.in_order {
+            return Err(format!("{key} is of the initial list, but comes after a live event"));
+        }
+        if let Received::Added(new) = event
+            && initial
+            && self.rules.is_before_start
+            && self.rules.in_order
+            && version_of(new) > listed
+        {
+            return Err(format!("{key} is newer than all lists, but of the initial list"));
+        }
+        self.has_live_events |= !initial;
+        match event {
+            // No state of the server has another state's version, so nothing else has two equal states.
+            Received::Updated(old, new) if old == new => self.resynced(key),
+            _ => Ok(()),
+        }
+    }
+
+    fn resynced(&mut self, key: &str) -> Result<(), String> {
+        let Some((period, added)) = self.rules.resyncs else {
+            return Err(format!("resynced {key} without a period"));
+        };
+        let last = Instant::now();
+        let resyncs = self.resynced.entry(key.to_owned()).or_insert(Resyncs { count: 0, last });
+        resyncs.count += 1;
+        resyncs.last = last;
+        // A slow handler receives a resync late, but no handler receives one before it is due.
+        let most = added.elapsed().as_nanos() / period.as_nanos().max(1);
+        match resyncs.count <= most {
+            true => Ok(()),
+            false => Err(format!("resynced {key} {} times in {:?}", resyncs.count, added.elapsed())),
+        }
+    }
+
+    /// Checks that a handler that has synced has received these objects, which were stored when it was added.
+    ///
+    /// # Errors
+    /// An object was not received, although it was not deleted.
+    pub(crate) fn check_synced(&self, history: &[Change], joined: &Objects) -> Result<(), String> {
+        let missing = joined.iter().find(|(key, state)| {
+            let deleted = |change: &Change| {
+                change.key == **key && change.state.as_ref().is_none_or(|state| !self.keeps(state))
+            };
+            let mut later = history.iter().filter(|change| change.version > version_of(state));
+            self.keeps(state) && !self.received.contains(*key) && !later.any(deleted)
+        });
+        missing.map_or(Ok(()), |(key, _)| Err(format!("has synced, but has not received {key}")))
+    }
+
+    /// Whether the handler receives objects in this state.
+    fn keeps(&self, state: &Value) -> bool {
+        !self.rules.is_filtered || passes(state)
+    }
+
+    /// Returns those of these objects that the handler receives.
+    pub(crate) fn kept(&self, objects: &Objects) -> Objects {
+        objects
+            .iter()
+            .filter(|(_, state)| self.keeps(state))
+            .map(|(key, state)| (key.clone(), state.clone()))
+            .collect()
+    }
+
+    /// The handler has synced: it has received its initial list.
+    pub(crate) fn synced(&mut self) {
+        self.has_synced = true;
+    }
+
+    /// The handler was removed: it receives nothing more.
+    pub(crate) fn removed(&mut self) {
+        self.is_removed = true;
+    }
+
+    /// Checks that the handler has received each object by a resync since a time.
+    ///
+    /// # Errors
+    /// An object was not resynced.
+    pub(crate) fn check_resynced(&self, since: Instant) -> Result<(), String> {
+        let missing = self
+            .objects
+            .keys()
+            .find(|key| self.resynced.get(*key).is_none_or(|resyncs| resyncs.last < since));
+        missing.map_or(Ok(()), |key| Err(format!("{key} was not resynced")))
+    }
+
+    /// Applies an event.
+    ///
+    /// # Errors
+    /// The event does not follow from the earlier ones, or the history has no such state.
+    pub(crate) fn apply(&mut self, history: &[Change], key: &str, event: Received) -> Result<(), String> {
+        let known = self.objects.get(key);
+        let new = match (event, known) {
+            (Received::Added(new), None) => Some(new),
+            (Received::Added(_), Some(_)) => return Err(format!("added {key}, which it has")),
+            (Received::Updated(..), None) => return Err(format!("updated {key}, which it does not have")),
+            (Received::Updated(old, _), Some(known)) if old != *known => {
+                return Err(format!("updated {key} from {old}, but it has {known}"));
+            }
+            (Received::Updated(_, new), Some(known)) => {
+                if version_of(&new) < version_of(known) {
+                    return Err(format!("updated {key} back from {known} to {new}"));
+                }
+                Some(new)
+            }
+            (Received::Deleted, None) => return Err(format!("deleted {key}, which it does not have")),
+            (Received::Deleted, Some(known)) => {
+                let after = |change: &&Change| change.version > version_of(known);
+                let mut later = history.iter().filter(after);
+                if !later.any(|change| {
+                    change.key == key && change.state.as_ref().is_none_or(|state| !self.keeps(state))
+                }) {
+                    return Err(format!("deleted {key}, which the server has not deleted since {known}"));
+                }
+                None
+            }
+        };
+        match new {
+            Some(new) => {
+                check_state(history, key, &new)?;
+                if !self.keeps(&new) {
+                    return Err(format!("received {key} with the state {new}, which the filter drops"));
+                }
+                self.received.insert(key.to_owned());
+                self.objects.insert(key.to_owned(), new);
+            }
+            None => _ = self.objects.remove(key),
+        }
+        Ok(())
+    }
+
+    /// The objects that the handler knows.
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+fn check_state(history: &[Change], key: &str, state: &Value) -> Result<(), String> {
+    let mut states = history.iter().filter(|change| change.key == key);
+    match states.any(|change| change.state.as_ref() == Some(state)) {
+        true => Ok(()),
+        false => Err(format!("{key} never had the state {state}")),
+    }
+}
