@@ -190,12 +190,12 @@ impl ApiServer {
 
     /// Injects a random fault. Returns its description.
     pub(crate) fn inject(&self, rng: &mut Rng) -> String {
+        if self.is_damaged && rng.bool() {
+            return self.inject_damage(rng);
+        }
         match rng.u8(..10) {
             8 | 9 => {
-                let version = self.server.position();
-                self.cluster.compact(version);
-                self.server.drop_events(version);
-                self.server.break_watches();
+                self.expire();
                 "expires all versions, and breaks all watches".into()
             }
             0 => {
@@ -223,12 +223,6 @@ impl ApiServer {
                 "writes of other resources".into()
             }
             _ => {
-                if self.is_damaged && rng.bool() {
-                    let damage = pick(rng, [Damage::Event, Damage::Name, Damage::Kind, Damage::Version]);
-                    let (verb, fault) = (pick(rng, [Verb::List, Verb::Watch]), Fault::Damaged(damage));
-                    self.server.plan(verb, fault);
-                    return format!("the next {verb:?}: {fault:?}");
-                }
                 let stop = pick(rng, [Stop::Broken, Stop::Ended, Stop::Silent]);
                 let faults = [
                     Fault::Status { code: pick(rng, [404, 410, 429, 500, 503, 504]), retry_after: None },
@@ -244,6 +238,30 @@ impl ApiServer {
                 format!("the next request: {fault:?}")
             }
         }
+    }
+
+    /// Damages the next event, or the next list, which is then needed. Returns its description.
+    fn inject_damage(&self, rng: &mut Rng) -> String {
+        let damage = pick(rng, [Damage::Event, Damage::Name, Damage::Kind, Damage::Version]);
+        let is_list = match damage {
+            Damage::Event => false,
+            Damage::Name => rng.bool(),
+            Damage::Kind | Damage::Version => true,
+        };
+        if is_list {
+            self.expire();
+        }
+        let verb = if is_list { Verb::List } else { Verb::Watch };
+        self.server.plan(verb, Fault::Damaged(damage));
+        format!("the next {verb:?}: {damage:?}")
+    }
+
+    /// Expires all versions, and breaks all watches.
+    fn expire(&self) {
+        let version = self.server.position();
+        self.cluster.compact(version);
+        self.server.drop_events(version);
+        self.server.break_watches();
     }
 
     /// Returns whether all faults have ended.
