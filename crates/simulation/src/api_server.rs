@@ -87,6 +87,9 @@ impl ApiServer {
             if let Err(problem) = counted {
                 recorder.violation(problem);
             }
+            // The answer to a question for the newest version delays no watch.
+            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            let is_question = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
             let mut server = stale.clone().filter(|_| is_list).unwrap_or_else(|| server.clone());
             let (path, rate) = (path.to_owned(), rate.clone());
@@ -98,7 +101,7 @@ impl ApiServer {
                     .headers()
                     .get(header::RETRY_AFTER)
                     .and_then(|delay| delay.to_str().ok()?.parse().ok());
-                if let Some(seconds) = delay {
+                if let Some(seconds) = delay.filter(|_| !is_question) {
                     rate.lock().retry_after(&path, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
