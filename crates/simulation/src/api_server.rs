@@ -87,7 +87,7 @@ impl ApiServer {
             if let Err(problem) = counted {
                 recorder.violation(problem);
             }
-            // The answer to a question for the newest version delays no watch.
+            // A refused question for the newest version delays no watch (R-20f).
             let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
             let is_question = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");

@@ -367,6 +367,26 @@ async fn failed_probe_is_reported_and_repeated() {
     run.stop().await;
 }
 
+/// A refused question for the newest version delays the next one, and no watch.
+// contract: R-20f
+#[tokio::test(start_paused = true)]
+async fn refused_probe_delays_no_watch() {
+    let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    let run = start(
+        listed()
+            .watch(WatchScript::new().bookmark(8).error(broken()))
+            .watch(WatchScript::new().after(5 * SECOND).bookmark(9))
+            .watch(hang())
+            .newest_version(Err(too_many)),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[2..], ["watch 8", "newest", "watch 9"]);
+    let (calls, probed) = (run.source.calls(), probed(&run));
+    let opened = calls[4].0 - calls[0].0;
+    assert!(opened - probed[0] < 10 * SECOND, "{opened:?} {probed:?}");
+    run.stop().await;
+}
+
 // contract: R-18c
 #[tokio::test(start_paused = true)]
 async fn hanging_probe_does_not_stop_the_watch() {
