@@ -110,7 +110,13 @@ pub(crate) fn check_reached(
             let mut states = history.iter().filter(|change| change.key == key);
             states.any(|change| change.state.as_ref() == Some(stored))
         }
-        (_, Some(stored)) => at.is_some_and(|at| at == stored) || version_of(stored) > version,
+        (_, Some(stored)) => {
+            // It is kept if a later state does not decode.
+            let is_kept = |change: &Change| {
+                change.version > version && change.state.as_ref().is_some_and(is_undecodable)
+            };
+            at.is_some_and(|at| at == stored) || version_of(stored) > version || changes.any(is_kept)
+        }
         (None, None) => true,
         (Some(_), None) => changes.any(|change| {
             // Deleted later, or replaced before the first list by a state that does not decode.

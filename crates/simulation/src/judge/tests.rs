@@ -179,6 +179,8 @@ fn reached_versions() {
     assert!(!reached(&history, "a", 2, Some(1)));
     assert!(!reached(&history, "a", 4, Some(2)));
     assert!(!reached(&history, "b", 3, None));
+    history[3].state = Some(undecodable(4));
+    assert!(reached(&history, "a", 2, Some(1)), "the state at 4 does not decode");
     history[1].state = Some(undecodable(2));
     assert!(reached(&history, "a", 2, Some(1)), "an older state is kept");
     assert!(reached(&history, "a", 2, None));
