@@ -92,7 +92,7 @@ impl ApiServer {
             let is_question = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
             let mut server = stale.clone().filter(|_| is_list).unwrap_or_else(|| server.clone());
-            let (path, rate) = (path.to_owned(), rate.clone());
+            let (path, query, rate) = (path.to_owned(), query.to_owned(), rate.clone());
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             async move {
                 sleep(time).await;
@@ -102,7 +102,7 @@ impl ApiServer {
                     .get(header::RETRY_AFTER)
                     .and_then(|delay| delay.to_str().ok()?.parse().ok());
                 if let Some(seconds) = delay.filter(|_| !is_question) {
-                    rate.lock().retry_after(&path, seconds, Instant::now());
+                    rate.lock().retry_after(&path, &query, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
             }

@@ -20,8 +20,8 @@ struct Requests {
     recent: VecDeque<Instant>,
     /// The queries of the pages since the last request that was not for a page.
     pages: BTreeSet<String>,
-    /// The server has asked for no request before this time.
-    not_before: Option<Instant>,
+    /// The server has asked for no list, and for no watch, before these times.
+    not_before: BTreeMap<bool, Instant>,
 }
 
 impl RequestRate {
@@ -31,7 +31,8 @@ impl RequestRate {
     /// There were too many, a page is requested again, or the server has asked for a delay.
     pub(crate) fn request(&mut self, path: &str, query: &str, now: Instant) -> Result<(), String> {
         let requests = self.paths.entry(path.to_owned()).or_default();
-        if let Some(early) = requests.not_before.and_then(|time| time.checked_duration_since(now))
+        let not_before = requests.not_before.get(&is_watch(query));
+        if let Some(early) = not_before.and_then(|time| time.checked_duration_since(now))
             && !early.is_zero()
         {
             return Err(format!("a request of {path} is {early:?} earlier than Retry-After"));
@@ -60,11 +61,16 @@ impl RequestRate {
         Ok(())
     }
 
-    /// The server has answered with `Retry-After`.
-    pub(crate) fn retry_after(&mut self, path: &str, seconds: u64, now: Instant) {
+    /// The server has answered a list or a watch with `Retry-After`, which delays the next one (R-20f).
+    pub(crate) fn retry_after(&mut self, path: &str, query: &str, seconds: u64, now: Instant) {
         let requests = self.paths.entry(path.to_owned()).or_default();
-        requests.not_before = Some(now + Duration::from_secs(seconds)).max(requests.not_before);
+        let not_before = requests.not_before.entry(is_watch(query)).or_insert(now);
+        *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
     }
+}
+
+fn is_watch(query: &str) -> bool {
+    query.contains("watch=")
 }
 
 #[cfg(test)]
@@ -102,8 +108,9 @@ mod tests {
     async fn a_request_before_retry_after_is_an_error() {
         let (now, path) = (Instant::now(), "/api/v1/configmaps");
         let mut rate = RequestRate::default();
-        rate.retry_after(path, 10, now);
+        rate.retry_after(path, "limit=1", 10, now);
         assert_eq!(rate.request("/api/v1/secrets", "", now), Ok(()));
+        assert_eq!(rate.request(path, "watch=1", now), Ok(()));
         assert!(rate.request(path, "", now + Duration::from_secs(9)).unwrap_err().contains("1s earlier"));
         assert_eq!(rate.request(path, "", now + Duration::from_secs(10)), Ok(()));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::*;
 use kinformer_core::{Delta, Deltas, Error, KeyError, KeyProblem, KeyRef, Object, PartialErrors, Sink};
 use kinformer_reflector::{
-    Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
+    ApiStatus, Backoff, DecodeError, EventType, List, Recovery, Reflector, ReflectorOptions, ReflectorState,
     SourceError, WatchEvent, WatchListSupport,
 };
 use kinformer_testing::fake_source::WatchScript;
@@ -274,6 +274,29 @@ async fn watch_resumes_after_a_failed_repeated_list() {
     run.finished().await;
     assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 9", "list 10", "watch 12"]);
     assert_eq!(run.sink.keys(), ["a"]);
+    run.stop().await;
+}
+
+/// A refused repetition of a list delays the next one, and no watch.
+// contract: R-20f
+#[tokio::test(start_paused = true)]
+async fn refused_repeated_list_delays_no_watch() {
+    let too_many = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND);
+    let run = start_with(
+        listed()
+            .watch_error(expired())
+            .list(list(9, &[]).undecodable([nameless(0)]))
+            .watch(hang())
+            .list_error(too_many.into())
+            .watch(hang())
+            .list(list(12, &[("a", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 9", "list 9", "watch 12"]);
+    let calls = run.source.calls();
+    assert!(calls[5].0 - calls[4].0 < SECOND && calls[6].0 - calls[4].0 >= 77 * SECOND);
     run.stop().await;
 }
 
