@@ -326,7 +326,8 @@ impl Script {
             number: 0,
         };
         self.requests.send_modify(|all| {
-            request.number = all.iter().filter(|earlier| earlier.is_watch() == request.is_watch()).count();
+            let before = all.iter().rev().find(|earlier| earlier.is_watch() == request.is_watch());
+            request.number = before.map_or(0, |before| before.number + 1);
             all.push(request.clone());
         });
         let too_many = request.continue_token().is_none() && request.number > MAX_REQUESTS;
