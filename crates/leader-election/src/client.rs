@@ -1,0 +1,88 @@
+//! The client of a leader, which refuses writes when the leadership has ended.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Method, Request, Response, Uri};
+use kube_client::Client;
+use kube_client::client::Body;
+use tower::{BoxError, Service};
+
+use crate::term::Term;
+
+/// Sends requests with another client. Writes are sent only while the leadership lasts.
+pub(crate) struct LeaderClient {
+    client: Client,
+    term: Arc<Term>,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+impl LeaderClient {
+    pub(crate) fn new(client: Client, term: Arc<Term>) -> Self {
+        Self { client, term }
+    }
+}
+
+impl Service<Request<Body>> for LeaderClient {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(())) // `Client::send` waits for it
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Answer {
+        let client = self.client.clone();
+        if !is_write(request.method()) {
+            return Box::pin(async move { Ok(client.send(request).await?) });
+        }
+        // The token comes first, so that a release waits for this write or refuses it.
+        let token = self.term.writes.token();
+        let remaining = match self.term.check() {
+            Ok(remaining) => remaining,
+            Err(error) => return Box::pin(async { Err(error.into()) }),
+        };
+        set_timeout(request.uri_mut(), remaining);
+        let term = self.term.clone();
+        Box::pin(async move {
+            let _token = token;
+            let mut over = pin!(term.over());
+            // The clock is read at each poll: a process that was stopped must not go on with a request.
+            let over = poll_fn(|context| match term.is_over() {
+                true => Poll::Ready(()),
+                false => over.as_mut().poll(context),
+            });
+            tokio::select! {
+                biased;
+                () = over => Err(term.reason().into()),
+                answer = client.send(request) => Ok(answer?),
+            }
+        })
+    }
+}
+
+fn is_write(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// Asks the server to give up a request after the remaining time, unless the request has a timeout.
+fn set_timeout(uri: &mut Uri, remaining: Duration) {
+    let query = uri.query().unwrap_or_default();
+    if query.split('&').any(|pair| pair.starts_with("timeout=")) {
+        return;
+    }
+    let separator = if query.is_empty() { "" } else { "&" };
+    let path = format!("{}?{query}{separator}timeout={}ms", uri.path(), remaining.as_millis().max(1));
+    let mut parts = uri.clone().into_parts();
+    if let Ok(path) = path.parse() {
+        parts.path_and_query = Some(path);
+        if let Ok(changed) = Uri::from_parts(parts) {
+            *uri = changed;
+        }
+    }
+}

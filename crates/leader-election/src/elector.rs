@@ -1,0 +1,253 @@
+//! Electing a leader: waiting for the Lease.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_client::Client;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use uuid::Uuid;
+
+use crate::clock::{BootClock, Clock};
+use crate::error::Error;
+use crate::leadership::Leadership;
+use crate::lease::{Attempt, LeaseHolder, check};
+use crate::term::Term;
+use crate::timing::{JITTER, ObservedLeader, Timing};
+
+/// Elects a leader among processes by a Lease: one of those with the same Lease is the leader at a time.
+///
+/// ```
+/// use kinformer_leader_election::LeaderElector;
+///
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn work(client: kube_client::Client) {}
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+/// # let client = kube_client::Client::try_from(server.config()?)?;
+/// let elector = LeaderElector::builder(client.clone(), "default", "my-controller").build()?;
+/// let leadership = elector.acquire().await;
+/// // Its writes are refused when the leadership has ended.
+/// let work = work(leadership.client(&client));
+/// leadership.run(work).await?; // Err(NotLeader) if the leadership ends first
+/// leadership.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Follows client-go 0.37 (`tools/leaderelection`), apart from the differences in the [crate's](crate) documentation.
+/// A clone is another candidate with the same identity; only one of the two becomes the leader.
+#[derive(Clone)]
+pub struct LeaderElector {
+    client: Client,
+    namespace: Arc<str>,
+    name: Arc<str>,
+    identity: Arc<str>,
+    timing: Timing,
+    clock: Arc<dyn Clock>,
+    leader: ObservedLeader,
+}
+
+/// Options of a [`LeaderElector`].
+pub struct LeaderElectorBuilder {
+    client: Client,
+    namespace: String,
+    name: String,
+    identity: Option<String>,
+    timing: Timing,
+    clock: Arc<dyn Clock>,
+}
+
+impl LeaderElectorBuilder {
+    /// Sets the identity of this process in the Lease. It must be unique. The default is the host name, which is the
+    /// name of the pod in Kubernetes, and a random UUID.
+    #[must_use]
+    pub fn identity(mut self, identity: impl Into<String>) -> Self {
+        self.identity = Some(identity.into());
+        self
+    }
+
+    /// Sets for how long other candidates wait before they replace a leader that does not renew the Lease. The default is
+    /// 15 s.
+    #[must_use]
+    pub fn lease_duration(mut self, duration: Duration) -> Self {
+        self.timing.lease_duration = duration;
+        self
+    }
+
+    /// Sets how long after its last renewal the leader ends its leadership. The default is 10 s. The rest of the lease
+    /// duration is for writes that are in flight then.
+    #[must_use]
+    pub fn renew_deadline(mut self, deadline: Duration) -> Self {
+        self.timing.renew_deadline = deadline;
+        self
+    }
+
+    /// Sets how often the leader renews the Lease and candidates read it. The default is 2 s.
+    #[must_use]
+    pub fn retry_period(mut self, period: Duration) -> Self {
+        self.timing.retry_period = period;
+        self
+    }
+
+    /// Sets the clock. The default is the [`BootClock`].
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Builds the elector.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the lease duration is not longer than the renew deadline, the renew deadline is not
+    /// longer than 1.2 retry periods, the lease duration is not between 1 s and 2^30 s, or a name is empty.
+    pub fn build(self) -> Result<LeaderElector, Error> {
+        let identity = self.identity.unwrap_or_else(default_identity);
+        check(&self.namespace, &self.name, &identity, self.timing.lease_duration)?;
+        let Timing { lease_duration, renew_deadline, retry_period } = self.timing;
+        let error = |message: &str| Err(Error::InvalidOption(message.to_owned()));
+        if lease_duration <= renew_deadline {
+            return error("the lease duration must be longer than the renew deadline");
+        }
+        if retry_period.is_zero() || renew_deadline <= retry_period.mul_f64(JITTER) {
+            return error("the renew deadline must be longer than 1.2 retry periods, which must not be zero");
+        }
+        Ok(LeaderElector {
+            client: self.client,
+            namespace: self.namespace.into(),
+            name: self.name.into(),
+            identity: identity.into(),
+            timing: self.timing,
+            clock: self.clock,
+            leader: ObservedLeader::default(),
+        })
+    }
+}
+
+impl LeaderElector {
+    /// Returns the options of an elector for the Lease of this namespace and name.
+    pub fn builder(
+        client: Client,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> LeaderElectorBuilder {
+        LeaderElectorBuilder {
+            client,
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: None,
+            timing: Timing {
+                lease_duration: Duration::from_secs(15),
+                renew_deadline: Duration::from_secs(10),
+                retry_period: Duration::from_secs(2),
+            },
+            clock: Arc::new(BootClock),
+        }
+    }
+
+    /// The identity of this process.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns the identity of the leader that this elector has seen last; `None` if there was none.
+    pub fn leader(&self) -> Option<Arc<str>> {
+        self.leader.get()
+    }
+
+    /// Returns a receiver of the leader's identity, which changes while this elector waits for the leadership or has it.
+    pub fn leaders(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.leader.subscribe()
+    }
+
+    /// Waits until this process is the leader. From then on, a task renews the Lease until the returned [`Leadership`] is
+    /// released or dropped, or has ended.
+    ///
+    /// Requests that fail are logged, and repeated after the retry period, without an end.
+    ///
+    /// # Cancel safety
+    /// This process does not become the leader. If the future is dropped during the write that acquires the Lease, the
+    /// Lease may be held without a leader until it expires.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
+    pub async fn acquire(&self) -> Leadership {
+        let mut holder = self.holder();
+        let lease: Arc<str> = format!("{}/{}", self.namespace, self.name).into();
+        tracing::info!(%lease, identity = %self.identity, "waiting for leadership");
+        loop {
+            match timeout(self.timing.attempt(), holder.try_hold()).await {
+                Ok(Ok(Attempt::Held(hold))) => {
+                    let term = Term::new(
+                        lease.clone(),
+                        self.identity.clone(),
+                        hold,
+                        self.clock.clone(),
+                        self.timing,
+                    );
+                    // The response may have taken long.
+                    if !term.until_deadline().is_zero() {
+                        self.leader.set(Some(self.identity.clone()));
+                        tracing::info!(%lease, identity = %self.identity, "became leader");
+                        return Leadership::begin(term, holder, self.timing, self.leader.clone());
+                    }
+                }
+                Ok(Ok(Attempt::NotHeld { holder })) => self.leader.set(holder),
+                Ok(Err(error)) => tracing::warn!(%error, "could not acquire the lease"),
+                Err(_) => tracing::warn!(%lease, "could not acquire the lease: no response in time"),
+            }
+            sleep(self.timing.retry_period.mul_f64(1.0 + fastrand::f64() * JITTER)).await;
+        }
+    }
+
+    fn holder(&self) -> LeaseHolder {
+        LeaseHolder::unchecked(
+            self.client.clone(),
+            self.namespace.clone(),
+            self.name.clone(),
+            self.identity.clone(),
+            self.timing.lease_duration,
+            self.clock.clone(),
+        )
+    }
+}
+
+fn default_identity() -> String {
+    format!("{}_{}", host_name().unwrap_or_default(), Uuid::new_v4())
+}
+
+#[cfg(unix)]
+fn host_name() -> Option<String> {
+    nix::unistd::gethostname().ok()?.into_string().ok()
+}
+
+#[cfg(not(unix))]
+fn host_name() -> Option<String> {
+    std::env::var("COMPUTERNAME").ok()
+}
+
+impl fmt::Debug for LeaderElector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElector")
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .field("identity", &self.identity)
+            .field("timing", &self.timing)
+            .field("leader", &self.leader())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for LeaderElectorBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaderElectorBuilder")
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .field("identity", &self.identity)
+            .field("timing", &self.timing)
+            .finish_non_exhaustive()
+    }
+}

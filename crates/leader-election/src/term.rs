@@ -1,0 +1,137 @@
+//! The time during which this process is the leader.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::error::{End, NotLeader};
+use crate::lease::Hold;
+use crate::timing::Timing;
+
+/// The state of a leadership: until when it lasts, and why it has ended.
+pub(crate) struct Term {
+    pub(crate) lease: Arc<str>,
+    pub(crate) identity: Arc<str>,
+    pub(crate) transitions: i32,
+    clock: Arc<dyn Clock>,
+    timing: Timing,
+    /// When the last write of the Lease was sent, in nanoseconds of the clock.
+    since: AtomicU64,
+    end: OnceLock<End>,
+    pub(crate) ended: CancellationToken,
+    /// The writes of wrapped clients that have not ended.
+    pub(crate) writes: TaskTracker,
+}
+
+impl Term {
+    pub(crate) fn new(
+        lease: Arc<str>,
+        identity: Arc<str>,
+        hold: Hold,
+        clock: Arc<dyn Clock>,
+        timing: Timing,
+    ) -> Self {
+        Self {
+            lease,
+            identity,
+            transitions: hold.transitions,
+            clock,
+            timing,
+            since: AtomicU64::new(nanoseconds(hold.since)),
+            end: OnceLock::new(),
+            ended: CancellationToken::new(),
+            writes: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn renewed(&self, hold: Hold) {
+        self.since.store(nanoseconds(hold.since), Ordering::Release);
+    }
+
+    /// Ends the leadership. The first reason counts.
+    pub(crate) fn end(&self, end: End) {
+        if self.end.set(end).is_ok() {
+            self.ended.cancel();
+        }
+    }
+
+    fn age(&self) -> Duration {
+        self.clock.now().saturating_sub(Duration::from_nanos(self.since.load(Ordering::Acquire)))
+    }
+
+    /// The time until the renew deadline; zero if it has passed.
+    pub(crate) fn until_deadline(&self) -> Duration {
+        self.timing.renew_deadline.saturating_sub(self.age())
+    }
+
+    /// Returns for how long no other process acquires the Lease, or ends the leadership if the renew deadline has passed.
+    pub(crate) fn check(&self) -> Result<Duration, NotLeader> {
+        self.check_with(|| None)
+    }
+
+    /// As [`Self::check`], with the last error of a renewal.
+    pub(crate) fn check_with(
+        &self,
+        last_error: impl FnOnce() -> Option<Arc<str>>,
+    ) -> Result<Duration, NotLeader> {
+        let age = self.age();
+        if age >= self.timing.renew_deadline {
+            self.end(End::Expired(last_error()));
+        }
+        match self.end.get() {
+            None => Ok(self.timing.lease_duration.saturating_sub(age)),
+            Some(end) => Err(self.not_leader(end.clone())),
+        }
+    }
+
+    /// Whether another process can hold the Lease now.
+    pub(crate) fn is_over(&self) -> bool {
+        if self.age() >= self.timing.lease_duration {
+            self.end(End::Expired(None));
+            return true;
+        }
+        matches!(self.end.get(), Some(End::HeldBy(_) | End::Removed))
+    }
+
+    /// Waits until another process can hold the Lease.
+    pub(crate) async fn over(&self) {
+        while !self.is_over() {
+            let remaining = self.timing.lease_duration.saturating_sub(self.age());
+            tokio::select! {
+                biased;
+                () = sleep(remaining) => {}
+                () = self.ended.cancelled(), if !self.ended.is_cancelled() => {}
+            }
+        }
+    }
+
+    /// The reason of a leadership that has ended.
+    pub(crate) fn reason(&self) -> NotLeader {
+        self.not_leader(self.end.get().cloned().unwrap_or(End::Released))
+    }
+
+    fn not_leader(&self, end: End) -> NotLeader {
+        NotLeader { lease: self.lease.clone(), identity: self.identity.clone(), end }
+    }
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term")
+            .field("lease", &self.lease)
+            .field("identity", &self.identity)
+            .field("transitions", &self.transitions)
+            .field("end", &self.end.get())
+            .finish_non_exhaustive()
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,156 @@
+//! The client of a leader.
+
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_leader_election::{End, Leadership, NotLeader};
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::common::{LEASE_DURATION, RENEW_DEADLINE, Response, Server, TestClock, after, candidate};
+
+const S: Duration = Duration::from_secs(1);
+
+fn config_map(name: &str, writer: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"writer": writer}})).unwrap()
+}
+
+async fn write(client: &Client, name: &str) -> Result<ConfigMap, kube_client::Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    api.create(&PostParams::default(), &config_map(name, "a")).await
+}
+
+async fn leader(server: &Server, clock: &TestClock) -> (Leadership, Client) {
+    let elector = candidate(&server.client(), "a").clock(clock.clone()).build().unwrap();
+    let leadership = elector.acquire().await;
+    let client = leadership.client(&server.client());
+    (leadership, client)
+}
+
+#[track_caller]
+fn not_leader<T: std::fmt::Debug>(result: Result<T, kube_client::Error>) -> NotLeader {
+    let error = result.unwrap_err();
+    NotLeader::of(&error).unwrap_or_else(|| panic!("{error:?}")).clone()
+}
+
+/// Writes are sent while the leadership lasts, and no write is after it. Reads are sent always.
+// contract: N-06a, N-06c, N-06d
+#[tokio::test(start_paused = true)]
+async fn no_write_after_the_deadline() {
+    let server = Server::default();
+    let clock = TestClock::new();
+    let (leadership, client) = leader(&server, &clock).await;
+    write(&client, "one").await.unwrap();
+    // The runtime does not run the renewals now: only the clock counts.
+    clock.jump(RENEW_DEADLINE);
+    let before = server.requests().len();
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    assert_eq!(not_leader(write(&client, "two").await).end, End::Expired(None));
+    not_leader(api.replace("one", &PostParams::default(), &config_map("one", "a")).await);
+    not_leader(api.patch("one", &PatchParams::default(), &Patch::Merge(json!({}))).await);
+    not_leader(api.delete("one", &DeleteParams::default()).await);
+    assert_eq!(server.requests().len(), before);
+    api.get("one").await.unwrap();
+    assert_eq!(server.requests().len(), before + 1);
+    drop(leadership);
+    let reason = not_leader(write(&client, "two").await);
+    assert_eq!(
+        reason.to_string(),
+        r#"not the leader: the hold of lease default/test by "a" has ended: it was not renewed in time"#
+    );
+}
+
+/// A write in flight ends when the Lease does, on the client and on the server.
+// contract: N-06b
+#[tokio::test(start_paused = true)]
+async fn write_in_flight_ends_with_the_lease() {
+    let server = Server::default();
+    let clock = TestClock::new();
+    let began = Instant::now();
+    let (leadership, client) = leader(&server, &clock).await;
+    server.always(Response { before: 1000 * S, ..Response::default() });
+    let writing = tokio::spawn(async move { write(&client, "one").await });
+    assert!(matches!(leadership.ended().await.end, End::Expired(_)));
+    assert_eq!(began.elapsed(), RENEW_DEADLINE);
+    assert!(!writing.is_finished());
+    not_leader(writing.await.unwrap());
+    assert_eq!(began.elapsed(), LEASE_DURATION);
+    after(2000 * S).await;
+    assert!(server.writers().is_empty(), "the server has given it up too");
+}
+
+/// A write in flight continues while the Lease is renewed, and ends at once when another process has taken the Lease.
+// contract: N-06b
+#[tokio::test(start_paused = true)]
+async fn write_in_flight_ends_when_the_lease_is_taken() {
+    let server = Server::default();
+    let (leadership, client) = leader(&server, &TestClock::new()).await;
+    server.answer([Response { after: 100 * S, ..Response::default() }]);
+    write(&client, "one").await.unwrap();
+    leadership.check().unwrap();
+    server.answer([Response { after: 100 * S, ..Response::default() }]);
+    let writing = tokio::spawn(async move { write(&client, "two").await });
+    after(S).await;
+    server.edit_lease(|lease| lease["spec"]["holderIdentity"] = json!("b"));
+    let began = Instant::now();
+    assert_eq!(not_leader(writing.await.unwrap()).end, End::HeldBy("b".into()));
+    assert!(began.elapsed() <= 2 * S);
+}
+
+/// A clock that jumps while a write is in flight, as after a suspend, ends the write when it is polled.
+// contract: N-06b, N-07a
+#[tokio::test(start_paused = true)]
+async fn suspended_write_does_not_continue() {
+    let server = Server::default();
+    let clock = TestClock::new();
+    let (_leadership, client) = leader(&server, &clock).await;
+    server.answer([Response { after: S, ..Response::default() }]);
+    let writing = tokio::spawn(async move { write(&client, "one").await });
+    after(S / 2).await;
+    clock.jump(LEASE_DURATION);
+    not_leader(writing.await.unwrap());
+}
+
+/// A release refuses new writes at once, waits for those in flight, and frees the Lease then.
+// contract: N-05b
+#[tokio::test(start_paused = true)]
+async fn release_waits_for_writes() {
+    let server = Server::default();
+    let (leadership, client) = leader(&server, &TestClock::new()).await;
+    server.answer([Response { before: 3 * S, ..Response::default() }]);
+    let writing = tokio::spawn({
+        let client = client.clone();
+        async move { write(&client, "one").await }
+    });
+    after(S).await;
+    let releasing = tokio::spawn(leadership.release());
+    after(S).await;
+    assert_eq!(not_leader(write(&client, "two").await).end, End::Released);
+    assert_eq!(server.spec()["holderIdentity"], "a");
+    assert!(releasing.await.unwrap().unwrap());
+    writing.await.unwrap().unwrap();
+    assert_eq!(server.spec()["holderIdentity"], "");
+}
+
+/// The time limit of a request is in its query, unless it has one.
+// contract: N-06b
+#[tokio::test(start_paused = true)]
+async fn requests_have_a_time_limit() {
+    let server = kinformer_apiserver::ApiServer::builder().start().await.unwrap();
+    tokio::time::resume();
+    let client = Client::try_from(server.config().unwrap()).unwrap();
+    let elector = candidate(&client, "a").build().unwrap();
+    let leadership = elector.acquire().await;
+    write(&leadership.client(&client), "one").await.unwrap();
+    let body = http::Request::builder()
+        .method(Method::DELETE)
+        .uri("/api/v1/namespaces/default/configmaps/one?timeout=5s")
+        .body(vec![])
+        .unwrap();
+    leadership.client(&client).request_text(body).await.unwrap();
+    leadership.release().await.unwrap();
+    server.shutdown().await;
+}
