@@ -11,6 +11,7 @@ use kinformer_processor::{Event, Registration};
 use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
 use kube_core::DynamicObject;
+use kube_core::discovery::{ApiResource, Scope};
 use kube_core::metadata::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -173,6 +174,16 @@ impl<K> Informer<K> {
     /// The resource name as in kubectl: `pods`, `deployments.apps`.
     pub fn resource(&self) -> String {
         resource_name(&self.view.target.resource)
+    }
+
+    /// The group, version, kind and plural name of the resource.
+    pub fn api_resource(&self) -> &ApiResource {
+        &self.view.target.resource
+    }
+
+    /// Whether the objects of the resource are in namespaces.
+    pub fn is_namespaced(&self) -> bool {
+        self.view.target.scope == Scope::Namespaced
     }
 
     /// The namespaces that the informer is restricted to, separated by commas; empty for all objects.

@@ -78,3 +78,4 @@ pub use elector::{LeaderElector, LeaderElectorBuilder};
 pub use error::{End, Error, NotLeader};
 pub use leadership::Leadership;
 pub use lease::{Attempt, Hold, LeaseHolder};
+pub use {k8s_openapi, kube_client};

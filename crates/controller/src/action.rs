@@ -1,0 +1,78 @@
+//! The result of a reconciliation.
+
+use std::fmt;
+use std::time::Duration;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What follows a reconciliation that succeeded.
+///
+/// Follows controller-runtime 0.25 (`reconcile.Result`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    pub(crate) requeue_after: Option<Duration>,
+}
+
+impl Action {
+    /// Waits for the next change.
+    pub const fn none() -> Self {
+        Self { requeue_after: None }
+    }
+
+    /// Reconciles the key again after a delay, or before if there is a change.
+    pub const fn requeue_after(delay: Duration) -> Self {
+        Self { requeue_after: Some(delay) }
+    }
+}
+
+/// The error of a reconciliation. Any error converts into it by `?`.
+///
+/// The key is reconciled again after its backoff, unless the error is [permanent](Self::permanent).
+pub struct ReconcileError {
+    source: BoxError,
+    is_permanent: bool,
+}
+
+impl ReconcileError {
+    /// An error that a retry does not mend, such as an invalid specification. The key is reconciled again when there is a
+    /// change.
+    ///
+    /// Follows controller-runtime 0.25 (`reconcile.TerminalError`).
+    pub fn permanent(error: impl Into<BoxError>) -> Self {
+        Self { source: error.into(), is_permanent: true }
+    }
+
+    /// Whether the key is not retried.
+    pub fn is_permanent(&self) -> bool {
+        self.is_permanent
+    }
+
+    /// Returns the error.
+    pub fn into_inner(self) -> BoxError {
+        self.source
+    }
+}
+
+impl<E: Into<BoxError>> From<E> for ReconcileError {
+    fn from(error: E) -> Self {
+        Self { source: error.into(), is_permanent: false }
+    }
+}
+
+impl fmt::Display for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        let mut cause = self.source.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ReconcileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

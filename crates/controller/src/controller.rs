@@ -1,0 +1,383 @@
+//! A controller: its options, and its run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::join_all;
+use kinformer::{Event, Informer, ObjectKey, PackedRef, Registration, SharedInformerFactory};
+use kinformer_workqueue::{RateLimiter, WorkQueue};
+use kube_core::Resource;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::action::{Action, ReconcileError};
+use crate::error::Error;
+use crate::metrics::{ControllerMetrics, Counters};
+use crate::owner::OwnerKind;
+use crate::request::Request;
+use crate::trigger::{Attached, InformerTrigger, Source, Trigger};
+use crate::worker::{Key, Workers};
+
+/// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
+///
+/// A key is reconciled by one worker at a time. A key that is enqueued meanwhile is reconciled again.
+pub struct Controller<K = ObjectKey> {
+    factory: SharedInformerFactory,
+    workers: Arc<Workers<K>>,
+    triggers: Vec<Trigger<K>>,
+    owns_without_kind: bool,
+    settings: Settings,
+}
+
+#[derive(Clone, Copy)]
+struct Settings {
+    workers: usize,
+    sync_timeout: Duration,
+    grace: Duration,
+    timeout: Option<Duration>,
+}
+
+/// The first step to a [`Controller`]: what it reconciles.
+#[must_use = "it does nothing until it is built and run"]
+#[derive(Debug)]
+pub struct NewController {
+    factory: SharedInformerFactory,
+}
+
+/// Options of a [`Controller`].
+#[must_use = "it does nothing until it is built and run"]
+pub struct ControllerBuilder<K> {
+    factory: SharedInformerFactory,
+    name: Arc<str>,
+    owner: Option<OwnerKind>,
+    owns_without_kind: bool,
+    triggers: Vec<Trigger<K>>,
+    rate_limiter: Option<Box<dyn FnOnce() -> WorkQueue<K> + Send + Sync>>,
+    settings: Settings,
+}
+
+impl Controller {
+    /// Begins a controller over the informers of a factory. They are shared with all other users of the factory.
+    pub fn of(factory: &SharedInformerFactory) -> NewController {
+        NewController { factory: factory.clone() }
+    }
+}
+
+impl NewController {
+    /// Reconciles objects of a kind: each event of an object enqueues its key. The default name is the kind in lower case.
+    pub fn reconciles<R>(self) -> ControllerBuilder<ObjectKey>
+    where
+        R: Resource<DynamicType = (), Scope: 'static> + 'static,
+    {
+        let informer = self.factory.informer::<R>();
+        self.reconciles_informer(&informer)
+    }
+
+    /// As [`Self::reconciles`], for the objects of an informer.
+    pub fn reconciles_informer<R: 'static>(self, informer: &Informer<R>) -> ControllerBuilder<ObjectKey> {
+        self.reconciles_on(Trigger::on(informer))
+    }
+
+    /// As [`Self::reconciles_informer`], with predicates and other options of the trigger.
+    pub fn reconciles_on<R: 'static>(self, objects: InformerTrigger<R>) -> ControllerBuilder<ObjectKey> {
+        let informer = objects.informer();
+        let kind = OwnerKind::of(informer.api_resource(), informer.is_namespaced());
+        let name = kind.kind.to_lowercase();
+        let mut builder = self.keyed(name).trigger(objects.object());
+        builder.owner = Some(kind);
+        builder
+    }
+
+    /// Reconciles keys of any type, which [triggers](ControllerBuilder::trigger) enqueue.
+    pub fn keyed<K: Key>(self, name: impl Into<Arc<str>>) -> ControllerBuilder<K> {
+        ControllerBuilder {
+            factory: self.factory,
+            name: name.into(),
+            owner: None,
+            owns_without_kind: false,
+            triggers: Vec::new(),
+            rate_limiter: None,
+            settings: Settings {
+                workers: 1,
+                sync_timeout: Duration::from_secs(120),
+                grace: Duration::from_secs(30),
+                timeout: None,
+            },
+        }
+    }
+}
+
+impl ControllerBuilder<ObjectKey> {
+    /// Also enqueues the owner of each object of kind `D` that changes: the object of the reconciled kind whose reference in
+    /// it has `controller: true`.
+    ///
+    /// Follows controller-runtime 0.25 (`Owns`).
+    pub fn owns<D: Resource<DynamicType = (), Scope: 'static> + 'static>(self) -> Self {
+        let informer = self.factory.informer::<D>();
+        self.owns_on(Trigger::on(&informer))
+    }
+
+    /// As [`Self::owns`], with predicates and other options of the trigger.
+    pub fn owns_on<D: 'static>(self, objects: InformerTrigger<D>) -> Self {
+        let Some(owner) = self.owner.clone() else {
+            return Self { owns_without_kind: true, ..self };
+        };
+        self.trigger(objects.owner_kind(owner))
+    }
+}
+
+impl<K: Key> ControllerBuilder<K> {
+    /// Also enqueues the keys that the function appends for each event of a kind.
+    ///
+    /// Follows controller-runtime 0.25 (`Watches`, `EnqueueRequestsFromMapFunc`).
+    pub fn watches<D: Resource<DynamicType = (), Scope: 'static> + 'static>(
+        self,
+        map: impl Fn(&Event<PackedRef<'_, D>>, &mut Vec<K>) + Send + Sync + 'static,
+    ) -> Self {
+        let informer = self.factory.informer::<D>();
+        self.trigger(Trigger::on(&informer).map(map))
+    }
+
+    /// Adds a trigger.
+    pub fn trigger(mut self, trigger: Trigger<K>) -> Self {
+        self.triggers.push(trigger);
+        self
+    }
+
+    /// Sets the name in messages and metrics. It must be unique in a [`Manager`](crate::Manager).
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets how many keys are reconciled at the same time. The default is 1, as in controller-runtime.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.settings.workers = workers.max(1);
+        self
+    }
+
+    /// Sets the delays of retries. The default is [client-go's](kinformer_workqueue::default_rate_limiter).
+    pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
+        self.rate_limiter = Some(Box::new(move || WorkQueue::builder().rate_limiter(limiter).build()));
+        self
+    }
+
+    /// Sets how long a reconciliation may take. Then its future is dropped, and the key is retried. There is no limit by
+    /// default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long the controller waits at its start for the first lists of its informers. The default is 2 minutes, as in
+    /// controller-runtime.
+    pub fn sync_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.sync_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a shutdown waits for running reconciliations. Then their futures are dropped. The default is 30 s, as in
+    /// controller-runtime.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// Builds the controller.
+    pub fn build<F, R>(mut self, reconcile: R) -> Controller<K>
+    where
+        R: Fn(Request<K>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
+    {
+        let workers = Workers {
+            name: self.name.clone(),
+            queue: self.rate_limiter.take().map_or_else(WorkQueue::new, |build| build()),
+            reconcile: Box::new(move |request| Box::pin(reconcile(request))),
+            timeout: self.settings.timeout,
+            counters: Counters::default(),
+            in_flight: Mutex::new(vec![None; self.settings.workers]),
+        };
+        let Self { factory, triggers, owns_without_kind, settings, .. } = self;
+        Controller { factory, workers: Arc::new(workers), triggers, owns_without_kind, settings }
+    }
+}
+
+impl<K: Key> Controller<K> {
+    /// The name of the controller.
+    pub fn name(&self) -> &Arc<str> {
+        &self.workers.name
+    }
+
+    /// The queue of the controller, to add keys by other means than triggers.
+    pub fn queue(&self) -> &WorkQueue<K> {
+        &self.workers.queue
+    }
+
+    /// Returns a handle that reads the metrics while the controller runs, and after it.
+    pub fn monitor(&self) -> Monitor<K> {
+        Monitor { workers: self.workers.clone() }
+    }
+
+    /// Starts the informers of the factory, waits until the objects of their first lists are enqueued, and reconciles until
+    /// the token is cancelled. Then waits for the running reconciliations. Queued keys are dropped.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the controller at once: running reconciliations are dropped at their await points.
+    ///
+    /// # Errors
+    /// [`Error::Informer`] if an informer has stopped, [`Error::NotSynced`] after the sync timeout, [`Error::Stuck`] if
+    /// reconciliations had not ended after the grace period.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let queue = self.workers.queue.clone();
+        match shutdown.run_until_cancelled(self.warm_up()).await {
+            Some(warm) => warm?.work(shutdown).await,
+            None => {
+                queue.shut_down();
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds the handlers, starts the informers and waits until the keys of the first lists are enqueued.
+    pub(crate) async fn warm_up(self) -> Result<Warm<K>, Error> {
+        let Self { factory, workers, triggers, owns_without_kind, settings } = self;
+        if owns_without_kind {
+            return Err(Error::NoReconciledKind { controller: workers.name.clone() });
+        }
+        let error = |source| Error::Informer { controller: workers.name.clone(), source };
+        let mut warm =
+            Warm { workers: workers.clone(), handlers: Vec::new(), streams: JoinSet::new(), settings };
+        let mut waits = Vec::new();
+        for trigger in triggers {
+            match trigger.source {
+                Source::Stream(mut keys) => {
+                    let queue = workers.queue.clone();
+                    warm.streams.spawn(async move {
+                        while let Some(key) = keys.next().await {
+                            queue.add(key);
+                        }
+                    });
+                }
+                Source::Informer { resource, attach } => {
+                    let name = format!("controller {}", workers.name).into();
+                    let Attached { registration, wait_for_sync } =
+                        attach(name, workers.queue.clone()).map_err(error)?;
+                    warm.handlers.push(registration.clone());
+                    waits.push((resource, registration, wait_for_sync));
+                }
+            }
+        }
+        factory.start().map_err(error)?;
+        let deadline = Instant::now() + settings.sync_timeout;
+        let synced = waits.into_iter().map(async |(informer, registration, wait_for_sync)| {
+            let not_synced = |reason: String| Error::NotSynced {
+                controller: workers.name.clone(),
+                informer,
+                timeout: settings.sync_timeout,
+                reason,
+            };
+            if let Err(error) = wait_for_sync(deadline).await {
+                return Err(not_synced(error.to_string()));
+            }
+            registration.synced_until(deadline).await.map_err(|error| not_synced(error.to_string()))
+        });
+        join_all(synced).await.into_iter().collect::<Result<(), Error>>()?;
+        Ok(warm)
+    }
+}
+
+/// Reads the metrics of a [`Controller`].
+pub struct Monitor<K = ObjectKey> {
+    workers: Arc<Workers<K>>,
+}
+
+impl<K> Monitor<K> {
+    /// Returns the current metrics.
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.workers.metrics()
+    }
+}
+
+impl<K> Clone for Monitor<K> {
+    fn clone(&self) -> Self {
+        Self { workers: self.workers.clone() }
+    }
+}
+
+impl<K> fmt::Debug for Monitor<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Monitor").field("metrics", &self.metrics()).finish()
+    }
+}
+
+/// A controller whose informers have synced.
+pub(crate) struct Warm<K> {
+    workers: Arc<Workers<K>>,
+    handlers: Vec<Registration>,
+    streams: JoinSet<()>,
+    settings: Settings,
+}
+
+impl<K: Key> Warm<K> {
+    /// Reconciles until the token is cancelled, then waits for the running reconciliations.
+    pub(crate) async fn work(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        let mut tasks = JoinSet::new();
+        for worker in 0..self.settings.workers {
+            tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
+        }
+        shutdown.cancelled().await;
+        self.stop();
+        let grace = self.settings.grace;
+        let deadline = Instant::now() + grace;
+        while let Ok(Some(_)) = timeout_at(deadline, tasks.join_next()).await {}
+        match tasks.is_empty() {
+            true => Ok(()),
+            false => {
+                let keys = self.workers.keys_in_flight();
+                tasks.shutdown().await;
+                Err(Error::Stuck { controller: self.workers.name.clone(), grace, keys })
+            }
+        }
+    }
+
+    /// Ends the triggers and drops the queued keys.
+    fn stop(&mut self) {
+        self.streams.abort_all();
+        for handler in self.handlers.drain(..) {
+            drop(handler.remove());
+        }
+        self.workers.queue.shut_down();
+        self.workers.queue.retain(|_| false);
+    }
+}
+
+impl<K> Drop for Warm<K> {
+    fn drop(&mut self) {
+        for handler in &self.handlers {
+            drop(handler.remove());
+        }
+        self.workers.queue.shut_down();
+    }
+}
+
+impl<K: Key> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", self.name())
+            .field("triggers", &self.triggers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> fmt::Debug for ControllerBuilder<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerBuilder")
+            .field("name", &self.name)
+            .field("triggers", &self.triggers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! The errors of this crate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An informer could not be used.
+    #[error("controller {controller}: {source}")]
+    Informer {
+        /// The name of the controller.
+        controller: Arc<str>,
+        /// The error of the informer.
+        source: kinformer::Error,
+    },
+    /// The objects of an informer were not delivered to the controller before the sync timeout.
+    #[error("controller {controller}: {informer} had not synced after {timeout:?}: {reason}")]
+    NotSynced {
+        /// The name of the controller.
+        controller: Arc<str>,
+        /// The resource of the informer.
+        informer: Arc<str>,
+        /// The sync timeout.
+        timeout: Duration,
+        /// The progress of the informer and its last error.
+        reason: String,
+    },
+    /// Reconciliations had not ended when the grace period was over. Their futures were dropped.
+    #[error("controller {controller}: not ended within {grace:?} after the shutdown: {}", keys.join(", "))]
+    Stuck {
+        /// The name of the controller.
+        controller: Arc<str>,
+        /// The grace period.
+        grace: Duration,
+        /// The keys of the reconciliations, in their `Debug` form.
+        keys: Vec<String>,
+    },
+    /// `owns` was called for a controller that has keys of its own and no reconciled kind.
+    #[error(
+        "controller {controller}: owns() needs a reconciled kind; use trigger(Trigger::on(..).owner_of(..))"
+    )]
+    NoReconciledKind {
+        /// The name of the controller.
+        controller: Arc<str>,
+    },
+    /// A controller of the manager has the same name.
+    #[error("the manager has a controller with the name {name:?}; set another one with name()")]
+    DuplicateName {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// Several controllers of a manager ended with an error.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
+    /// The handler of signals could not be installed.
+    #[error("signals cannot be handled: {0}")]
+    Signal(std::io::Error),
+}

@@ -1,0 +1,89 @@
+//! Kubernetes controllers: a function reconciles each object that changes, with retries.
+//!
+//! ```
+//! use k8s_openapi::api::apps::v1::Deployment;
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kinformer::SharedInformerFactory;
+//! use kinformer_controller::{Action, CancellationToken, Controller, Request};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+//! # server.create(serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+//! #     "metadata": {"name": "a", "namespace": "default"}, "data": {"replicas": "2"}}))?;
+//! let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
+//! let config_maps = factory.informer::<ConfigMap>().lister();
+//! let shutdown = CancellationToken::new();
+//! # let stop = shutdown.clone();
+//! let controller = Controller::of(&factory)
+//!     .reconciles::<ConfigMap>()
+//!     .owns::<Deployment>()
+//!     .workers(8)
+//!     .build(move |request: Request<_>| {
+//!         let config_maps = config_maps.clone();
+//!         # let stop = stop.clone();
+//!         async move {
+//!             # stop.cancel();
+//!             let Ok(config_map) = config_maps.get(&request.key) else {
+//!                 return Ok(Action::none()); // it was deleted
+//!             };
+//!             let replicas = config_map.decode()?.data.as_ref().and_then(|data| data.get("replicas").cloned());
+//!             println!("{} needs {replicas:?} replicas", request.key);
+//!             Ok(Action::none())
+//!         }
+//!     });
+//! controller.run(shutdown).await?;
+//! # factory.shutdown().await?;
+//! # server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Events enqueue keys, not objects. A key is reconciled from the state in the informer's store, so several changes of
+//! an object lead to one reconciliation, and the memory of a controller is that of its informers, which all controllers of
+//! a [factory](kinformer::SharedInformerFactory) share.
+//!
+//! [`Controller`] has triggers: the kind that it [reconciles](NewController::reconciles), those that it
+//! [owns](ControllerBuilder::owns) or [watches](ControllerBuilder::watches), and any other [`Trigger`], with
+//! [`Predicate`]s. A [`Manager`] runs several controllers.
+//!
+//! # Errors of a reconciliation
+//!
+//! A reconciliation that fails, panics or exceeds its [timeout](ControllerBuilder::timeout) is logged and repeated with
+//! backoff, from 5 ms to 1,000 s; meanwhile other keys go on. A [permanent](ReconcileError::permanent) error is not
+//! repeated. A reconciliation that never returns occupies one worker; a shutdown drops it after the
+//! [grace](ControllerBuilder::grace) period. One that blocks its thread blocks a thread of the runtime, and cannot be
+//! dropped: use [`tokio::task::spawn_blocking`].
+//!
+//! # Trade-offs
+//!
+//! * Webhooks are not built.
+//! * Keys of the initial list and of resyncs have a low priority.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
+mod action;
+mod controller;
+mod error;
+mod manager;
+mod metrics;
+mod owner;
+mod panic;
+mod predicate;
+mod request;
+mod signal;
+mod trigger;
+mod worker;
+
+pub use action::{Action, ReconcileError};
+pub use controller::{Controller, ControllerBuilder, Monitor, NewController};
+pub use error::Error;
+pub use kinformer;
+pub use kinformer::CancellationToken;
+pub use kinformer_workqueue;
+pub use manager::{Health, Manager, State};
+pub use metrics::ControllerMetrics;
+pub use owner::{OwnerError, set_controller_reference};
+pub use predicate::Predicate;
+pub use request::Request;
+pub use trigger::{InformerTrigger, Trigger};
+pub use worker::Key;

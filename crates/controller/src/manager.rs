@@ -1,0 +1,206 @@
+//! Several controllers with one shutdown.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt as _, join_all};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::{Controller, Warm};
+use crate::error::Error;
+use crate::worker::Key;
+
+/// Runs controllers together: they start when the informers of all have synced, and end together.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use kinformer::SharedInformerFactory;
+/// use kinformer_controller::{Action, Controller, Manager};
+///
+/// # async fn example(factory: SharedInformerFactory) -> Result<(), kinformer_controller::Error> {
+/// let config_maps = Controller::of(&factory).reconciles::<ConfigMap>().build(async |key| {
+///     println!("reconcile {}", *key);
+///     Ok(Action::none())
+/// });
+/// let secrets = Controller::of(&factory).reconciles::<Secret>().build(async |_| Ok(Action::none()));
+/// Manager::new().add(config_maps)?.add(secrets)?.run_until_signal().await
+/// # }
+/// ```
+///
+/// Follows controller-runtime 0.25 (`manager`).
+#[derive(Default)]
+pub struct Manager {
+    names: BTreeSet<Arc<str>>,
+    controllers: Vec<Box<dyn Cold>>,
+    state: watch::Sender<State>,
+}
+
+/// The state of a [`Manager`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// Not started, or the informers have not synced.
+    #[default]
+    Starting,
+    /// The controllers reconcile.
+    Running,
+    /// The controllers end, or have ended.
+    Stopped,
+}
+
+/// The health of a manager, for the endpoints of a program.
+#[derive(Clone, Debug)]
+pub struct Health(watch::Receiver<State>);
+
+impl Health {
+    /// Returns the state of the manager.
+    pub fn state(&self) -> State {
+        *self.0.borrow()
+    }
+
+    /// Whether the controllers reconcile: for a readiness probe.
+    pub fn is_ready(&self) -> bool {
+        self.state() == State::Running
+    }
+}
+
+/// A controller that was not started.
+trait Cold: Send {
+    fn warm_up(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn Ready>, Error>>;
+}
+
+/// A controller whose informers have synced.
+trait Ready: Send {
+    fn work(self: Box<Self>, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+impl<K: Key> Cold for Controller<K> {
+    fn warm_up(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn Ready>, Error>> {
+        async move { Ok(Box::new((*self).warm_up().await?) as Box<dyn Ready>) }.boxed()
+    }
+}
+
+impl<K: Key> Ready for Warm<K> {
+    fn work(self: Box<Self>, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+        (*self).work(shutdown).boxed()
+    }
+}
+
+impl Manager {
+    /// Creates a manager without controllers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a controller.
+    ///
+    /// # Errors
+    /// The manager has a controller with this name.
+    #[expect(clippy::should_implement_trait, reason = "adds a controller, not two values")]
+    pub fn add<K: Key>(mut self, controller: Controller<K>) -> Result<Self, Error> {
+        let name = controller.name().clone();
+        if !self.names.insert(name.clone()) {
+            return Err(Error::DuplicateName { name });
+        }
+        self.controllers.push(Box::new(controller));
+        Ok(self)
+    }
+
+    /// Returns the health of the manager, which can be read while it runs.
+    pub fn health(&self) -> Health {
+        Health(self.state.subscribe())
+    }
+
+    /// Runs the controllers until the token is cancelled, or until one of them ends with an error.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends all controllers at once, as [`Controller::run`].
+    ///
+    /// # Errors
+    /// The error of a controller, or [`Error::Several`].
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.run_when(shutdown, async {}).await
+    }
+
+    /// As [`Self::run`], but reconciles only after `start`, such as the wait for a leadership. The informers sync before.
+    ///
+    /// # Cancel safety
+    /// As [`Self::run`].
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn run_when(
+        self,
+        shutdown: CancellationToken,
+        start: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let Self { controllers, state, .. } = self;
+        let state = Stopping(state);
+        // Ends the other controllers if one of them fails.
+        let stop = shutdown.child_token();
+        let warm_up = async {
+            let warm = join_all(controllers.into_iter().map(Cold::warm_up)).await;
+            let warm = warm.into_iter().collect::<Result<Vec<_>, Error>>()?;
+            start.await;
+            Ok(warm)
+        };
+        let Some(warm) = stop.run_until_cancelled(warm_up).await else { return Ok(()) };
+        state.0.send_replace(State::Running);
+        let work = warm?.into_iter().map(async |controller| {
+            let result = controller.work(stop.clone()).await;
+            stop.cancel();
+            result
+        });
+        let errors: Vec<_> = join_all(work).await.into_iter().filter_map(Result::err).collect();
+        let mut errors = errors.into_iter();
+        match (errors.next(), errors.len()) {
+            (None, _) => Ok(()),
+            (Some(error), 0) => Err(error),
+            (Some(error), _) => Err(Error::Several([error].into_iter().chain(errors).collect())),
+        }
+    }
+
+    /// Runs the controllers until the process receives SIGINT or SIGTERM (on Windows, Ctrl-C). A second signal ends the
+    /// process as usual.
+    ///
+    /// # Cancel safety
+    /// As [`Self::run`].
+    ///
+    /// # Errors
+    /// As [`Self::run`], and [`Error::Signal`] if the handlers of the signals cannot be installed.
+    pub async fn run_until_signal(self) -> Result<(), Error> {
+        let shutdown = CancellationToken::new();
+        let signal = crate::signal::received().map_err(Error::Signal)?;
+        let run = self.run(shutdown.clone());
+        tokio::pin!(run);
+        tokio::select! {
+            biased;
+            () = signal => {
+                tracing::info!("shutting down");
+                shutdown.cancel();
+                run.await
+            }
+            result = &mut run => result,
+        }
+    }
+}
+
+/// Publishes the end of the manager, also if its future is dropped.
+struct Stopping(watch::Sender<State>);
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.0.send_replace(State::Stopped);
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("controllers", &self.names)
+            .field("state", &*self.state.borrow())
+            .finish()
+    }
+}

@@ -1,0 +1,113 @@
+//! Predicates, which decide about the events that enqueue keys.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use kinformer::{Event, FieldPath, PackedObject, PackedRef, Updated};
+
+/// Decides which events of an informer enqueue keys.
+///
+/// The given ones decide about updates only; all additions and deletions pass, and so do objects that cannot be read. A
+/// predicate that panics passes the event.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use kinformer_controller::Predicate;
+///
+/// let relevant: Predicate<Deployment> = Predicate::generation_changed().or(Predicate::labels_changed());
+/// ```
+///
+/// Follows controller-runtime 0.25 (`predicate`).
+pub struct Predicate<K> {
+    passes: Arc<Passes<K>>,
+}
+
+type Passes<K> = dyn Fn(&Event<PackedRef<'_, K>>) -> bool + Send + Sync;
+
+impl<K: 'static> Predicate<K> {
+    /// Creates a predicate over events.
+    pub fn new(passes: impl Fn(&Event<PackedRef<'_, K>>) -> bool + Send + Sync + 'static) -> Self {
+        Self { passes: Arc::new(passes) }
+    }
+
+    /// Creates a predicate over the old and the new state in updates.
+    pub fn on_update(
+        passes: impl Fn(PackedRef<'_, K>, PackedRef<'_, K>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |event| match event {
+            Event::Updated(Updated { old, new, .. }) => passes(*old, *new),
+            _ => true,
+        })
+    }
+
+    /// Passes updates that change `metadata.generation`, which the API server increments with each change of the
+    /// specification. Kinds without a generation pass always.
+    pub fn generation_changed() -> Self {
+        let path = FieldPath::new(&["metadata", "generation"]);
+        Self::on_update(move |old, new| {
+            let generation = |object: &PackedObject| object.field::<i64>(&path).ok().flatten();
+            match (generation(old.object()), generation(new.object())) {
+                (Some(old), Some(new)) => old != new,
+                _ => true,
+            }
+        })
+    }
+
+    /// Passes updates that change the labels.
+    pub fn labels_changed() -> Self {
+        Self::on_update(|old, new| !old.object().labels().eq(new.object().labels()))
+    }
+
+    /// Passes updates that change the annotations.
+    pub fn annotations_changed() -> Self {
+        Self::on_update(|old, new| match (old.object().annotations(), new.object().annotations()) {
+            (Ok(old), Ok(new)) => old != new,
+            _ => true,
+        })
+    }
+
+    /// Passes updates that change the resource version: all but resyncs.
+    pub fn resource_version_changed() -> Self {
+        Self::on_update(|old, new| old.object().resource_version() != new.object().resource_version())
+    }
+
+    /// Passes the events that both pass.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self::new(move |event| self.passes(event) && other.passes(event))
+    }
+
+    /// Passes the events that one of the two passes.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self::new(move |event| self.passes(event) || other.passes(event))
+    }
+
+    /// Passes the events that this predicate does not pass. Beware that the given ones pass all additions.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "beside `and` and `or`")]
+    pub fn not(self) -> Self {
+        Self::new(move |event| !(self.passes)(event))
+    }
+
+    pub(crate) fn passes(&self, event: &Event<PackedRef<'_, K>>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| (self.passes)(event))).unwrap_or_else(|panic| {
+            crate::panic::drop_payload(panic);
+            tracing::error!(key = %event.key(), "predicate panicked; the event passes");
+            true
+        })
+    }
+}
+
+impl<K> Clone for Predicate<K> {
+    fn clone(&self) -> Self {
+        Self { passes: self.passes.clone() }
+    }
+}
+
+impl<K> fmt::Debug for Predicate<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predicate").finish_non_exhaustive()
+    }
+}

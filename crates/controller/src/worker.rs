@@ -1,0 +1,142 @@
+//! The workers, which reconcile keys.
+
+use std::any::Any;
+use std::fmt;
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kinformer_workqueue::{Item, WorkQueue};
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::action::{Action, ReconcileError};
+use crate::metrics::{ControllerMetrics, Counters, Outcome};
+use crate::panic;
+use crate::request::Request;
+
+/// A type of keys.
+pub trait Key: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static {}
+
+impl<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static> Key for T {}
+
+pub(crate) type Reconcile<K> =
+    dyn Fn(Request<K>) -> BoxFuture<'static, Result<Action, ReconcileError>> + Send + Sync;
+
+/// What the workers of a controller share.
+pub(crate) struct Workers<K> {
+    pub(crate) name: Arc<str>,
+    pub(crate) queue: WorkQueue<K>,
+    pub(crate) reconcile: Box<Reconcile<K>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) counters: Counters,
+    /// The key of each worker that is reconciling.
+    pub(crate) in_flight: Mutex<Vec<Option<Arc<K>>>>,
+}
+
+impl<K> Workers<K> {
+    pub(crate) fn metrics(&self) -> ControllerMetrics {
+        let workers = self.in_flight.lock().len();
+        self.counters.read(workers, self.queue.metrics())
+    }
+}
+
+type Ended = Result<Result<Result<Action, ReconcileError>, tokio::time::error::Elapsed>, Box<dyn Any + Send>>;
+
+impl<K: Key> Workers<K> {
+    /// Reconciles keys until the token is cancelled or the queue is shut down. A reconciliation that has begun is finished.
+    pub(crate) async fn work(self: Arc<Self>, worker: usize, stop: CancellationToken) {
+        while let Some(Some(item)) = stop.run_until_cancelled(self.queue.next()).await {
+            if stop.is_cancelled() {
+                return; // the key stays unprocessed, like the others in the queue
+            }
+            self.process(worker, item).await;
+        }
+    }
+
+    async fn process(&self, worker: usize, item: Item<K>) {
+        let active = Active::new(self, worker, item.key());
+        let request =
+            Request { key: item.key().clone(), failures: item.retries(), priority: item.priority() };
+        let reconciliation = AssertUnwindSafe(async {
+            let future = (self.reconcile)(request);
+            match self.timeout {
+                Some(limit) => timeout(limit, future).await,
+                None => Ok(future.await),
+            }
+        });
+        let ended = reconciliation.catch_unwind().await;
+        self.finish(item, ended, active);
+    }
+
+    fn finish(&self, item: Item<K>, ended: Ended, mut active: Active<'_, K>) {
+        let (name, key) = (&self.name, item.key());
+        let outcome = match ended {
+            Ok(Ok(Ok(Action { requeue_after: None }))) => Outcome::Succeeded,
+            Ok(Ok(Ok(Action { requeue_after: Some(_) }))) => Outcome::Requeued,
+            Ok(Ok(Err(ref error))) if error.is_permanent() => {
+                tracing::error!(controller = %name, ?key, %error, "reconciliation failed; it is not retried");
+                Outcome::Permanent
+            }
+            Ok(Ok(Err(ref error))) => {
+                tracing::warn!(controller = %name, ?key, %error, "reconciliation failed");
+                Outcome::Failed
+            }
+            Ok(Err(_)) => {
+                tracing::warn!(controller = %name, ?key, timeout = ?self.timeout, "reconciliation timed out");
+                Outcome::TimedOut
+            }
+            Err(_) => Outcome::Panicked,
+        };
+        active.outcome = Some(outcome);
+        drop(active);
+        match ended {
+            Ok(Ok(Ok(Action { requeue_after: None }))) => item.done(),
+            Ok(Ok(Ok(Action { requeue_after: Some(delay) }))) => item.retry_after(delay),
+            Ok(Ok(Err(error))) if error.is_permanent() => drop(item),
+            Ok(_) => item.retry(),
+            Err(panic) => {
+                let error = panic::message(panic);
+                tracing::error!(controller = %name, ?key, %error, "reconciliation panicked");
+                item.retry();
+            }
+        }
+    }
+
+    /// The keys that are being reconciled, in their `Debug` form.
+    pub(crate) fn keys_in_flight(&self) -> Vec<String> {
+        let keys: Vec<_> = self.in_flight.lock().iter().flatten().cloned().collect();
+        keys.iter().map(|key| format!("{key:?}")).collect()
+    }
+}
+
+/// A reconciliation that runs. It is counted when it ends, also if its future is dropped.
+struct Active<'a, K> {
+    workers: &'a Workers<K>,
+    worker: usize,
+    began: Instant,
+    outcome: Option<Outcome>,
+}
+
+impl<'a, K: Key> Active<'a, K> {
+    fn new(workers: &'a Workers<K>, worker: usize, key: &K) -> Self {
+        workers.counters.began();
+        let key = Arc::new(key.clone());
+        if let Some(place) = workers.in_flight.lock().get_mut(worker) {
+            *place = Some(key);
+        }
+        Self { workers, worker, began: Instant::now(), outcome: None }
+    }
+}
+
+impl<K> Drop for Active<'_, K> {
+    fn drop(&mut self) {
+        self.workers.counters.ended(self.outcome, self.began.elapsed());
+        let key = self.workers.in_flight.lock().get_mut(self.worker).and_then(Option::take);
+        drop(key); // user code, without the lock
+    }
+}

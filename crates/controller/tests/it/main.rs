@@ -1,0 +1,18 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod auto_traits;
+mod common;
+mod managers;
+mod outcomes;
+mod owners;
+mod predicates;
+mod shutdown;
+mod sync;
+mod triggers;

@@ -1,0 +1,128 @@
+//! Several controllers.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer_apiserver::Fault;
+use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, State};
+
+use crate::common::{Cluster, config_map, key, recorded, within};
+
+/// The controllers start together and end together. The health shows it.
+// contract: K-08a, K-08d
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_start_and_end_together() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let (mut one, reconcile_one) = recorded(|_| Ok(Action::none()));
+    let (mut two, reconcile_two) = recorded::<u32>(|_| Ok(Action::none()));
+    let numbers = Controller::of(&cluster.factory).keyed("numbers").build(reconcile_two);
+    let queue = numbers.queue().clone();
+    let manager = Manager::new()
+        .add(Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile_one))
+        .unwrap()
+        .add(numbers)
+        .unwrap();
+    let health = manager.health();
+    assert_eq!(health.state(), State::Starting);
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(manager.run(shutdown.clone()));
+    assert_eq!(one.next().await.key, key("a"));
+    queue.add(7);
+    assert_eq!(two.next().await.key, 7);
+    assert!(health.is_ready());
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    assert_eq!(health.state(), State::Stopped);
+    assert!(queue.is_shut_down());
+    cluster.end().await;
+}
+
+/// If a controller cannot start, none does, and the error says which.
+// contract: K-08b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failed_start_ends_all() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    cluster.server.faults().inject(Fault::internal_error().resource("secrets").always());
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let (_, never) = recorded(|_| Ok(Action::none()));
+    let secrets = Controller::of(&cluster.factory).reconciles::<Secret>();
+    let manager = Manager::new()
+        .add(Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile))
+        .unwrap()
+        .add(secrets.sync_timeout(Duration::from_millis(100)).build(never))
+        .unwrap();
+    let error = within(manager.run(CancellationToken::new())).await.unwrap_err();
+    assert!(error.to_string().starts_with("controller secret: secrets had not synced"), "{error}");
+    assert!(calls.rest().is_empty());
+    cluster.end().await;
+}
+
+/// Two controllers with one name are refused.
+// contract: K-08c
+#[tokio::test]
+async fn names_are_unique() {
+    let cluster = Cluster::start().await;
+    let controller = || {
+        let (_, reconcile) = recorded(|_| Ok(Action::none()));
+        Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile)
+    };
+    let error = Manager::new().add(controller()).unwrap().add(controller()).unwrap_err();
+    assert!(matches!(&error, Error::DuplicateName { name } if &**name == "configmap"));
+    assert!(error.to_string().contains("set another one with name()"), "{error}");
+    cluster.end().await;
+}
+
+/// The errors of several controllers are one error.
+// contract: K-08b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_several_controllers() {
+    let cluster = Cluster::start().await;
+    let controller = |name: &str| {
+        let builder = Controller::of(&cluster.factory).keyed::<u32>(name).grace(Duration::from_millis(1));
+        let controller = builder.build(|_| std::future::pending());
+        controller.queue().add(1);
+        controller
+    };
+    let (one, two) = (controller("one"), controller("two"));
+    let monitors = [one.monitor(), two.monitor()];
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(Manager::new().add(one).unwrap().add(two).unwrap().run(shutdown.clone()));
+    within(async {
+        while monitors.iter().any(|monitor| monitor.metrics().active == 0) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    shutdown.cancel();
+    let error = within(running).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Several(errors) if errors.len() == 2), "{error}");
+    assert!(error.to_string().contains("controller one: ") && error.to_string().contains("controller two: "));
+    cluster.end().await;
+}
+
+/// With `run_when`, the informers sync before the controllers may reconcile.
+// contract: K-08e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reconciles_only_when_it_may() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
+    let queue = controller.queue().clone();
+    let (sender, may_start) = tokio::sync::oneshot::channel::<()>();
+    let manager = Manager::new().add(controller).unwrap();
+    let health = manager.health();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { may_start.await.unwrap() }));
+    while queue.depth() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(calls.rest().is_empty() && !health.is_ready());
+    sender.send(()).unwrap();
+    assert_eq!(calls.next().await.key, key("a"));
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    cluster.end().await;
+}

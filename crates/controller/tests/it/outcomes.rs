@@ -1,0 +1,221 @@
+//! Errors, panics and delays of reconciliations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer::ObjectKey;
+use kinformer_controller::{Action, Controller, ReconcileError};
+
+use crate::common::{Cluster, Running, config_map, key, recorded, short};
+
+/// An error is retried with backoff until the reconciliation succeeds; the success forgets the failures.
+// contract: K-05a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_are_retried() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|request| match request.failures {
+        0..3 => Err("not yet".into()),
+        _ => Ok(Action::none()),
+    });
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let controller = builder.build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    for failures in 0..4 {
+        let call = calls.next().await;
+        assert_eq!((call.key, call.failures), (key("a"), failures));
+    }
+    while queue.metrics().in_flight > 0 || queue.metrics().failing > 0 {
+        tokio::task::yield_now().await;
+    }
+    cluster.change("a", "2");
+    assert_eq!(calls.next().await.failures, 0);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A permanent error is not retried. The next change reconciles the key again.
+// contract: K-05b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permanent_errors_are_not_retried() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<ObjectKey>(|request| match request.name() {
+        "a" => Err(ReconcileError::permanent("invalid")),
+        _ => Ok(Action::none()),
+    });
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let controller = builder.build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    assert_eq!(calls.next().await.key, key("a"));
+    while queue.metrics().in_flight > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((queue.metrics().delayed, queue.depth()), (0, 0));
+    cluster.change("a", "2");
+    assert_eq!(calls.next().await.key, key("a"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A reconciliation can request another one after a delay.
+// contract: K-05c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_requeued() {
+    let cluster = Cluster::start().await;
+    let count = AtomicU32::new(0);
+    let (mut calls, reconcile) = recorded(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0..3 => Ok(Action::requeue_after(Duration::from_millis(1))),
+        _ => Ok(Action::none()),
+    });
+    let running = Running::of(Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile));
+    cluster.create(config_map("a", "1"));
+    for _ in 0..4 {
+        assert_eq!(calls.next().await.failures, 0);
+    }
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A panic, in the function or in its future, is contained and retried.
+// contract: K-05d
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panics_are_retried() {
+    let cluster = Cluster::start().await;
+    let (sender, mut calls) = tokio::sync::mpsc::channel(100);
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let controller = builder.build(move |request| {
+        _ = sender.try_send(request.failures);
+        assert_ne!(request.failures, 0, "a panic of the function");
+        async move {
+            assert_ne!(request.failures, 1, "a panic of the future");
+            Ok(Action::none())
+        }
+    });
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    for failures in 0..3 {
+        assert_eq!(crate::common::within(calls.recv()).await, Some(failures));
+    }
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A reconciliation that exceeds the timeout is dropped and retried.
+// contract: K-05e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timeouts_are_retried() {
+    let cluster = Cluster::start().await;
+    let dropped = Arc::new(());
+    let held = dropped.clone();
+    let (sender, mut calls) = tokio::sync::mpsc::channel(100);
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let controller = builder.timeout(Duration::from_millis(1)).build(move |request| {
+        _ = sender.try_send(request.failures);
+        let held = held.clone();
+        async move {
+            let _held = held;
+            if request.failures < 2 {
+                std::future::pending::<()>().await;
+            }
+            Ok(Action::none())
+        }
+    });
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    for failures in 0..3 {
+        assert_eq!(crate::common::within(calls.recv()).await, Some(failures));
+    }
+    running.end().await.unwrap();
+    assert_eq!(Arc::strong_count(&dropped), 1);
+    cluster.end().await;
+}
+
+/// Keys that always fail, and one whose reconciliation never returns, do not keep others from being reconciled.
+// contract: K-05f
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_keys_beside_others() {
+    const OTHERS: u32 = 2_000;
+    let cluster = Cluster::start().await;
+    let others = Arc::new(AtomicU32::new(0));
+    let count = others.clone();
+    let builder = Controller::of(&cluster.factory).keyed::<u32>("numbers").workers(2);
+    let controller = builder.rate_limiter(short()).build(move |request| {
+        let count = count.clone();
+        async move {
+            match *request {
+                0 => std::future::pending().await,
+                1 => Err("always".into()),
+                _ => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    Ok(Action::none())
+                }
+            }
+        }
+    });
+    let queue = controller.queue().clone();
+    (0..OTHERS + 2).for_each(|key| assert!(queue.add(key)));
+    let running = Running::of(controller);
+    crate::common::within(async {
+        while others.load(Ordering::Relaxed) < OTHERS {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running.task.abort();
+    cluster.end().await;
+}
+
+/// The metrics count reconciliations by result.
+// contract: K-09
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_count_results() {
+    let cluster = Cluster::start().await;
+    let (mut calls, gate, gated) = crate::common::gated();
+    let builder = Controller::of(&cluster.factory).keyed::<u32>("numbers").workers(3);
+    let controller = builder.timeout(Duration::from_millis(20)).rate_limiter(short()).build(move |request| {
+        let gated = (*request == 9).then(|| gated(request.clone()));
+        async move {
+            match *request {
+                1 => return Ok(Action::requeue_after(Duration::from_secs(3600))),
+                2 if request.failures == 0 => return Err("error".into()),
+                3 => return Err(ReconcileError::permanent("error")),
+                4 if request.failures == 0 => panic!("panic"),
+                5 if request.failures == 0 => std::future::pending().await,
+                _ => {}
+            }
+            match gated {
+                Some(gated) => gated.await,
+                None => Ok(Action::none()),
+            }
+        }
+    });
+    let reader = controller.monitor();
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    (0..6).for_each(|key| assert!(queue.add(key)));
+    let ended = |metrics: &kinformer_controller::ControllerMetrics| {
+        metrics.succeeded + metrics.requeued + metrics.failed
+    };
+    crate::common::within(async {
+        while ended(&reader.metrics()) < 9 || queue.metrics().in_flight > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let counted = reader.metrics();
+    assert_eq!((counted.succeeded, counted.requeued, counted.failed), (4, 1, 4));
+    assert_eq!((counted.permanent, counted.panicked, counted.timed_out), (1, 1, 1));
+    assert_eq!((counted.active, counted.workers, counted.queue.adds), (0, 3, 9));
+    assert!(counted.busy >= Duration::from_millis(20));
+    queue.add(9);
+    calls.next().await;
+    assert_eq!(reader.metrics().active, 1);
+    gate.add_permits(1);
+    running.end().await.unwrap();
+    cluster.end().await;
+}

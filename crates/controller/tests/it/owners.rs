@@ -1,0 +1,122 @@
+//! Owners of objects.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kinformer::ObjectKey;
+use kinformer_controller::{Action, Controller, Error, OwnerError, Trigger, set_controller_reference};
+use serde_json::{Value, json};
+
+use crate::common::{Cluster, Running, key, recorded};
+
+fn reference(api_version: &str, kind: &str, name: &str, controller: Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("uid-{name}"), "controller": controller})
+}
+
+fn pod(name: &str, owners: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}})
+}
+
+/// The controlling owner of the reconciled kind is enqueued, in any version of its group, and no other owner. An update that
+/// changes the owner enqueues both.
+// contract: K-02a, K-02b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owns_enqueues_the_controlling_owner() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let builder = Controller::of(&cluster.factory).reconciles::<Deployment>().owns::<Pod>();
+    let running = Running::of(builder.build(reconcile));
+    cluster.create(pod(
+        "other",
+        json!([
+            reference("apps/v1", "Deployment", "no-controller", json!(false)),
+            reference("apps/v1", "Deployment", "no-controller", json!(null)),
+            reference("apps/v1", "ReplicaSet", "other-kind", json!(true)),
+            reference("v1", "Deployment", "other-group", json!(true)),
+        ]),
+    ));
+    cluster.create(pod("none", json!([])));
+    cluster.create(pod("a", json!([reference("apps/v1beta1", "Deployment", "one", json!(true))])));
+    assert_eq!(calls.next().await.key, key("one"));
+    cluster.server.update(pod("a", json!([reference("apps/v1", "Deployment", "two", json!(true))]))).unwrap();
+    let both: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
+    assert_eq!(both, [key("one"), key("two")].into());
+    cluster.server.delete("v1", "Pod", "default", "a").unwrap();
+    assert_eq!(calls.next().await.key, key("two"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// The key of a cluster-scoped owner has no namespace; all owners can be enqueued.
+// contract: K-02c, K-02d
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_scoped_owners() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let (nodes, pods) = (cluster.factory.informer::<Node>(), cluster.factory.informer::<Pod>());
+    let all = Trigger::on(&pods).all_owners_of(&nodes);
+    let running = Running::of(Controller::of(&cluster.factory).keyed("nodes").trigger(all).build(reconcile));
+    cluster.create(pod(
+        "a",
+        json!([reference("v1", "Node", "one", json!(null)), reference("v1", "Node", "two", json!(true)),]),
+    ));
+    let named = |name: &str| ObjectKey::named(name).unwrap();
+    let both: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
+    assert_eq!(both, [named("one"), named("two")].into());
+    running.end().await.unwrap();
+
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let by_type = Trigger::on(&pods).owner::<Node>();
+    let by_informer = Trigger::on(&pods).owner_of(&nodes);
+    let builder = Controller::of(&cluster.factory).keyed("nodes").trigger(by_type).trigger(by_informer);
+    let running = Running::of(builder.build(reconcile));
+    assert_eq!(calls.next().await.key, named("two"));
+    running.end().await.unwrap();
+    assert!(calls.rest().is_empty());
+    cluster.end().await;
+}
+
+/// `owns` without a reconciled kind is an error, not a trigger that does nothing.
+#[tokio::test]
+async fn owns_needs_a_reconciled_kind() {
+    let cluster = Cluster::start().await;
+    let (_, reconcile) = recorded(|_| Ok(Action::none()));
+    let controller = Controller::of(&cluster.factory).keyed("keys").owns::<Pod>().build(reconcile);
+    let error = Running::of(controller).task.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::NoReconciledKind { .. }), "{error}");
+    cluster.end().await;
+}
+
+fn owner(name: &str) -> ConfigMap {
+    serde_json::from_value(
+        json!({"metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")}}),
+    )
+    .unwrap()
+}
+
+/// A controller reference is set once; objects of other owners and other namespaces are refused and not changed.
+// contract: K-10a, K-10b
+#[test]
+fn controller_references() {
+    let mut object = Deployment::default();
+    object.metadata.name = Some("web".to_owned());
+    object.metadata.namespace = Some("default".to_owned());
+    let one = owner("one");
+    set_controller_reference(&one, &mut object).unwrap();
+    set_controller_reference(&one, &mut object).unwrap();
+    let references = object.metadata.owner_references.clone().unwrap();
+    assert_eq!(references.len(), 1);
+    assert_eq!((references[0].controller, references[0].block_owner_deletion), (Some(true), Some(true)));
+    assert_eq!((&*references[0].kind, &*references[0].uid), ("ConfigMap", "uid-one"));
+
+    let other = set_controller_reference(&owner("two"), &mut object).unwrap_err();
+    assert_eq!(other.to_string(), r#""web" is controlled by ConfigMap "one""#);
+    let no_uid = ConfigMap { metadata: Default::default(), ..owner("one") };
+    assert!(matches!(set_controller_reference(&no_uid, &mut object), Err(OwnerError::NoUid { .. })));
+    object.metadata.namespace = Some("other".to_owned());
+    let namespace = set_controller_reference(&one, &mut object).unwrap_err();
+    assert_eq!(namespace.to_string(), r#""web" is not in the namespace "default" of its owner"#);
+    assert_eq!(object.metadata.owner_references, Some(references));
+}

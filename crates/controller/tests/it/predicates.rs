@@ -1,0 +1,78 @@
+//! Predicates.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kinformer_controller::{Action, Controller, Predicate, Trigger};
+use serde_json::{Value, json};
+
+use crate::common::{Cluster, Running, key, recorded};
+
+fn deployment(name: &str, labels: Value, annotations: Value, replicas: u32) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": annotations},
+        "spec": {"replicas": replicas, "selector": {}, "template": {}}})
+}
+
+/// Returns the updates that pass: of a label, an annotation, the specification, the status.
+async fn passing(predicate: Predicate<Deployment>) -> Vec<String> {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let trigger = Trigger::on(&cluster.factory.informer::<Deployment>()).filter(predicate);
+    let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
+    for name in ["label", "annotation", "spec", "status", "end"] {
+        cluster.create(deployment(name, json!({}), json!({}), 1));
+        assert_eq!(calls.next().await.key, key(name), "additions pass");
+    }
+    cluster.server.update(deployment("label", json!({"a": "1"}), json!({}), 1)).unwrap();
+    cluster.server.update(deployment("annotation", json!({}), json!({"a": "1"}), 1)).unwrap();
+    cluster.server.update(deployment("spec", json!({}), json!({}), 2)).unwrap();
+    let mut status = deployment("status", json!({}), json!({}), 1);
+    status["status"] = json!({"replicas": 1});
+    cluster.server.update(status).unwrap();
+    cluster.server.delete("apps/v1", "Deployment", "default", "end").unwrap();
+    let mut passing = Vec::new();
+    loop {
+        match calls.next().await.key.name() {
+            "end" => break, // deletions pass
+            name => passing.push(name.to_owned()),
+        }
+    }
+    running.end().await.unwrap();
+    cluster.end().await;
+    passing
+}
+
+/// The given predicates pass the updates that change their part of the object, and all additions and deletions.
+// contract: K-03a, K-03b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn given_predicates() {
+    assert_eq!(passing(Predicate::generation_changed()).await, ["spec"]);
+    assert_eq!(passing(Predicate::labels_changed()).await, ["label"]);
+    assert_eq!(passing(Predicate::annotations_changed()).await, ["annotation"]);
+    let all = ["label", "annotation", "spec", "status"];
+    assert_eq!(passing(Predicate::resource_version_changed()).await, all);
+}
+
+/// Predicates are combined; several filters must all pass.
+// contract: K-03b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn combined_predicates() {
+    let either = Predicate::generation_changed().or(Predicate::labels_changed());
+    assert_eq!(passing(either.clone()).await, ["label", "spec"]);
+    assert_eq!(passing(either.and(Predicate::generation_changed())).await, ["spec"]);
+    let updates = Predicate::on_update(|_, _| false);
+    let added_or_deleted = updates.clone();
+    assert!(passing(updates).await.is_empty());
+    let everything_but_updates = Predicate::new(|event| !matches!(event, kinformer::Event::Updated(_)));
+    assert_eq!(passing(added_or_deleted.or(everything_but_updates.not())).await.len(), 4);
+}
+
+/// A predicate that panics passes the event.
+// contract: K-03c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panicking_predicate_passes() {
+    let predicate = Predicate::on_update(|_, new| {
+        assert_ne!(new.name(), "spec");
+        false
+    });
+    assert_eq!(passing(predicate).await, ["spec"]);
+}

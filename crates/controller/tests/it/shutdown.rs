@@ -1,0 +1,110 @@
+//! The end of a controller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_controller::{Action, CancellationToken, Controller, Error};
+
+use crate::common::{Cluster, Running, config_map, gated, key, recorded, within};
+
+/// A shutdown finishes the running reconciliations and begins no other. Its handlers are removed.
+// contract: K-07a, K-07d
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_finishes_running_reconciliations() {
+    let cluster = Cluster::start().await;
+    (0..10).for_each(|i| drop(cluster.create(config_map(&format!("c{i}"), "1"))));
+    let (mut calls, gate, reconcile) = gated();
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().workers(2).build(reconcile);
+    let (queue, monitor) = (controller.queue().clone(), controller.monitor());
+    let running = Running::of(controller);
+    calls.next().await;
+    calls.next().await;
+    running.shutdown.cancel();
+    while !queue.is_shut_down() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!running.task.is_finished());
+    gate.add_permits(10);
+    running.end().await.unwrap();
+    assert!(calls.rest().is_empty());
+    assert_eq!((monitor.metrics().succeeded, queue.depth()), (2, 0));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    within(async {
+        while config_maps.metrics().handlers.iter().any(|handler| handler.name.starts_with("controller")) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    cluster.end().await;
+}
+
+/// Reconciliations that have not ended after the grace period are dropped, and the error names their keys.
+// contract: K-07b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grace_period_ends() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("stuck", "1"));
+    let (mut calls, _gate, reconcile) = gated();
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().workers(2);
+    let running = Running::of(builder.grace(Duration::from_millis(10)).build(reconcile));
+    assert_eq!(calls.next().await.key, key("stuck"));
+    let error = running.end().await.unwrap_err();
+    assert!(matches!(&error, Error::Stuck { keys, .. } if keys.len() == 1));
+    let text = error.to_string();
+    assert!(text.contains("not ended within 10ms") && text.contains("stuck"), "{text}");
+    cluster.end().await;
+}
+
+/// Dropping the future of a run ends it at once.
+// contract: K-07c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_run_ends_at_once() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let dropped = Arc::new(());
+    let held = dropped.clone();
+    let (sender, mut began) = tokio::sync::mpsc::channel(100);
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(move |_| {
+        let (sender, held) = (sender.clone(), held.clone());
+        async move {
+            let _held = held;
+            _ = sender.try_send(());
+            std::future::pending::<()>().await;
+            Ok(Action::none())
+        }
+    });
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    within(began.recv()).await.unwrap();
+    running.task.abort();
+    within(async {
+        while Arc::strong_count(&dropped) > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(queue.is_shut_down());
+    cluster.end().await;
+}
+
+/// A shutdown before the start, and during the wait for the first lists.
+// contract: K-07a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_before_the_first_lists() {
+    let cluster = Cluster::start().await;
+    let controller = || {
+        let (_calls, reconcile) = recorded(|_| Ok(Action::none()));
+        Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile)
+    };
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    within(controller().run(shutdown)).await.unwrap();
+    cluster.server.faults().inject(kinformer_apiserver::Fault::stall().always());
+    let controller = controller();
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    running.end().await.unwrap();
+    assert!(queue.is_shut_down());
+    cluster.end().await;
+}

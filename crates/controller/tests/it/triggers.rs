@@ -1,0 +1,197 @@
+//! What enqueues keys.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::ObjectKey;
+use kinformer_controller::{Action, Controller, Trigger};
+use kinformer_workqueue::LOW_PRIORITY;
+use serde_json::json;
+
+use crate::common::{Cluster, Running, config_map, gated, key, recorded};
+
+/// Each event of an object enqueues its key, a deletion too. Changes during a reconciliation lead to one more.
+// contract: K-01a, K-01b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_enqueue_the_key() {
+    let cluster = Cluster::start().await;
+    let (mut calls, gate, reconcile) = gated();
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().workers(4);
+    let controller = builder.build(reconcile);
+    assert_eq!(&**controller.name(), "configmap");
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    assert_eq!(calls.next().await.key, key("a"));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    for value in 2..10 {
+        cluster.change("a", &value.to_string());
+    }
+    cluster.server.delete("v1", "ConfigMap", "default", "a").unwrap();
+    while config_maps.lister().get(("default", "a")).is_ok() {
+        tokio::task::yield_now().await;
+    }
+    cluster.create(config_map("b", "1"));
+    assert_eq!(calls.next().await.key, key("b"), "`a` is in flight once, though there are other workers");
+    gate.add_permits(1);
+    assert_eq!(calls.next().await.key, key("a"));
+    gate.add_permits(10);
+    cluster.create(config_map("c", "1"));
+    assert_eq!(calls.next().await.key, key("c"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// As many keys are reconciled at the same time as there are workers.
+// contract: K-01c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_reconcile_at_the_same_time() {
+    let cluster = Cluster::start().await;
+    (0..10).for_each(|i| drop(cluster.create(config_map(&format!("c{i}"), "1"))));
+    let (mut calls, gate, reconcile) = gated();
+    let running =
+        Running::of(Controller::of(&cluster.factory).reconciles::<ConfigMap>().workers(3).build(reconcile));
+    let mut keys: BTreeSet<_> =
+        [calls.next().await.key, calls.next().await.key, calls.next().await.key].into();
+    tokio::task::yield_now().await;
+    assert!(calls.rest().is_empty());
+    gate.add_permits(10);
+    while keys.len() < 10 {
+        keys.insert(calls.next().await.key);
+    }
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// Keys of the initial list are queued below keys of live changes.
+// contract: K-04a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn initial_list_has_a_low_priority() {
+    let cluster = Cluster::start().await;
+    (0..3).for_each(|i| drop(cluster.create(config_map(&format!("old-{i}"), "1"))));
+    let (mut calls, gate, reconcile) = gated();
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    assert_eq!(calls.next().await.priority, LOW_PRIORITY);
+    cluster.create(config_map("new", "1"));
+    while queue.depth() < 3 {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(10);
+    let next = calls.next().await;
+    assert_eq!((next.key, next.priority), (key("new"), 0));
+    assert_eq!(calls.next().await.priority, LOW_PRIORITY);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A resync enqueues keys with a low priority; a priority of the trigger applies to all events.
+// contract: K-04b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn priorities_of_triggers() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    let trigger = Trigger::on(&config_maps).priority(7);
+    let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
+    assert_eq!(calls.next().await.priority, 7);
+    cluster.change("a", "2");
+    assert_eq!(calls.next().await.priority, 7);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A map function enqueues any keys for an event. If it panics, the event enqueues nothing, and later events do.
+// contract: K-02e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_map_events_to_keys() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let controller = Controller::of(&cluster.factory)
+        .reconciles::<ConfigMap>()
+        .watches::<Secret>(|event, keys| {
+            assert_ne!(event.key().name(), "bad");
+            keys.push(key(event.key().name()));
+            keys.push(key("every-secret"));
+        })
+        .build(reconcile);
+    let running = Running::of(controller);
+    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}});
+    cluster.create(secret("bad"));
+    cluster.create(secret("good"));
+    assert_eq!(calls.next().await.key, key("good"));
+    assert_eq!(calls.next().await.key, key("every-secret"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// Keys of any type, from a channel.
+// contract: K-02f, K-02g
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_channel() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<(u8, &str)>(|_| Ok(Action::none()));
+    let (mut sender, keys) = mpsc::channel(10);
+    let controller = Controller::of(&cluster.factory)
+        .keyed("numbers")
+        .trigger(Trigger::stream(keys))
+        .trigger(Trigger::on(&cluster.factory.informer::<ConfigMap>()).map(|_, keys| keys.push((2, "two"))))
+        .build(reconcile);
+    let running = Running::of(controller);
+    sender.try_send((1, "one")).unwrap();
+    assert_eq!(calls.next().await.key, (1, "one"));
+    cluster.create(config_map("a", "1"));
+    assert_eq!(*calls.next().await, (2, "two"));
+    running.end().await.unwrap();
+    assert!(sender.is_closed(), "the stream is dropped");
+    cluster.end().await;
+}
+
+/// With a delay, several changes lead to one reconciliation.
+// contract: K-04c
+#[tokio::test(start_paused = true)]
+async fn debounce_delays_keys() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    let trigger = Trigger::on(&config_maps).debounce(Duration::from_secs(3600));
+    let controller = Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile);
+    tokio::time::resume();
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    while queue.metrics().delayed == 0 {
+        tokio::task::yield_now().await;
+    }
+    cluster.change("a", "2");
+    cluster.create(config_map("b", "1"));
+    while queue.metrics().delayed < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(calls.rest().is_empty());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3601)).await;
+    tokio::time::resume();
+    let keys = [calls.next().await.key, calls.next().await.key];
+    assert_eq!(keys, [key("a"), key("b")]);
+    assert!(calls.rest().is_empty());
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// Keys can be added to the queue directly.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queue_takes_keys() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<ObjectKey>(|_| Ok(Action::none()));
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    queue.add(key("by-hand"));
+    assert_eq!(calls.next().await.key, key("by-hand"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
