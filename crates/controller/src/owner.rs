@@ -63,7 +63,8 @@ where
     K: Resource,
 {
     let reference = owner.controller_owner_ref(&());
-    let reference = reference.map(|reference| OwnerReference { block_owner_deletion: Some(true), ..reference });
+    let reference =
+        reference.map(|reference| OwnerReference { block_owner_deletion: Some(true), ..reference });
     set(reference, owner.meta(), object.meta_mut())
 }
 

@@ -1,0 +1,213 @@
+//! Kubernetes' sample-controller: each Foo has a Deployment with as many replicas as the Foo asks for. The Deployment is
+//! created again when it is deleted, and corrected when it is changed; the status of the Foo shows its available replicas.
+//!
+//! `cargo run -p kinformer-controller --example sample_controller` runs it on an API server in this process, changes
+//! objects, and ends by itself.
+#![allow(clippy::print_stdout, reason = "an example program prints")]
+#![allow(clippy::disallowed_names, reason = "the kind of the sample is Foo")]
+#![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
+
+use std::borrow::Cow;
+use std::error::Error;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kinformer::{FieldPath, Lister, ObjectKey, PackedMetadata as _, SharedInformerFactory};
+use kinformer_apiserver::ApiServer;
+use kinformer_controller::{
+    Action, CancellationToken, Controller, Manager, ReconcileError, Request, set_controller_reference,
+};
+use kube_client::api::{Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// A custom resource. With kube's derive macro it would be `#[derive(CustomResource)]`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Foo {
+    metadata: ObjectMeta,
+    spec: FooSpec,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FooSpec {
+    deployment_name: String,
+    replicas: i32,
+}
+
+impl kube_core::Resource for Foo {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Foo".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "samplecontroller.k8s.io".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1alpha1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "foos".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What a reconciliation needs: the stores of the informers, and a client to write.
+struct Reconciler {
+    foos: Lister<Foo>,
+    deployments: Lister<Deployment>,
+    client: Client,
+}
+
+impl Reconciler {
+    async fn reconcile(&self, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
+        let Ok(foo) = self.foos.get(&request.key) else {
+            return Ok(Action::none()); // it was deleted; the garbage collector deletes its Deployment
+        };
+        let foo = foo.decode_arc()?;
+        if foo.spec.deployment_name.is_empty() {
+            return Err(ReconcileError::permanent("spec.deploymentName is empty"));
+        }
+        let namespace = request.namespace().unwrap_or_default();
+        let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
+        let wanted = deployment(&foo)?;
+        let available = match self.deployments.get((namespace, &*foo.spec.deployment_name)) {
+            Err(_) => {
+                println!("create deployment {} for {}", foo.spec.deployment_name, request.key);
+                api.create(&PostParams::default(), &wanted).await?;
+                0
+            }
+            Ok(deployment) => {
+                // Fields are read in place; the object is not decoded.
+                if !deployment
+                    .owner_references()?
+                    .iter()
+                    .any(|owner| Some(&owner.uid) == foo.metadata.uid.as_ref())
+                {
+                    return Err("the deployment belongs to another owner".into());
+                }
+                if deployment.field(&FieldPath::new(&["spec", "replicas"]))? != Some(foo.spec.replicas) {
+                    println!("scale deployment {} to {}", foo.spec.deployment_name, foo.spec.replicas);
+                    let replicas = Patch::Merge(json!({"spec": {"replicas": foo.spec.replicas}}));
+                    api.patch(&foo.spec.deployment_name, &PatchParams::default(), &replicas).await?;
+                }
+                deployment.field(&FieldPath::new(&["status", "availableReplicas"]))?.unwrap_or(0)
+            }
+        };
+        let status = Patch::Merge(json!({"status": {"availableReplicas": available}}));
+        let foos: Api<Foo> = Api::namespaced(self.client.clone(), namespace);
+        foos.patch_status(request.name(), &PatchParams::default(), &status).await?;
+        Ok(Action::none())
+    }
+}
+
+fn deployment(foo: &Foo) -> Result<Deployment, ReconcileError> {
+    let labels = json!({"app": "nginx", "controller": foo.metadata.name});
+    let mut deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": foo.spec.deployment_name, "namespace": foo.metadata.namespace},
+        "spec": {
+            "replicas": foo.spec.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "nginx", "image": "nginx:latest"}]},
+            },
+        },
+    }))?;
+    set_controller_reference(foo, &mut deployment)?;
+    Ok(deployment)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::builder().start().await?; // a cluster in this process
+    server.create(definition())?;
+    let client = kinformer::client(server.config()?)?; // for a real cluster: kube_client::Config::infer().await?
+    let factory = SharedInformerFactory::new(client.clone());
+
+    let reconciler = std::sync::Arc::new(Reconciler {
+        foos: factory.informer::<Foo>().lister(),
+        deployments: factory.informer::<Deployment>().lister(),
+        client: client.clone(),
+    });
+    let controller =
+        Controller::of(&factory).reconciles::<Foo>().owns::<Deployment>().workers(2).build(move |request| {
+            let reconciler = reconciler.clone();
+            async move { reconciler.reconcile(request).await }
+        });
+    // A program would run `Manager::run_until_signal`.
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(Manager::new().add(controller)?.run(shutdown.clone()));
+
+    change_objects(&server, &client).await?;
+    shutdown.cancel();
+    running.await??;
+    factory.shutdown().await?;
+    server.shutdown().await;
+    Ok(())
+}
+
+/// What users and other controllers do to the cluster.
+async fn change_objects(server: &ApiServer, client: &Client) -> Result<(), Box<dyn Error>> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "default");
+    println!("# create a Foo");
+    let mut foo = server.create(json!({
+        "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo",
+        "metadata": {"name": "example-foo", "namespace": "default"},
+        "spec": {"deploymentName": "example", "replicas": 1},
+    }))?;
+    wait(server, 1).await?;
+    println!("# ask for three replicas");
+    foo["spec"]["replicas"] = json!(3);
+    foo["metadata"].as_object_mut().ok_or("no metadata")?.remove("resourceVersion");
+    server.update(foo)?;
+    wait(server, 3).await?;
+    println!("# delete the deployment");
+    server.delete("apps/v1", "Deployment", "default", "example")?;
+    wait(server, 3).await?;
+    println!("# its replicas become available");
+    let status = Patch::Merge(json!({"status": {"availableReplicas": 3}}));
+    deployments.patch_status("example", &PatchParams::default(), &status).await?;
+    loop {
+        let foo = server.get("samplecontroller.k8s.io/v1alpha1", "Foo", "default", "example-foo")?;
+        let status = foo.ok_or("the Foo is gone")?["status"].clone();
+        if status["availableReplicas"] == 3 {
+            println!("status of the Foo: {status}");
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until the deployment has this number of replicas.
+async fn wait(server: &ApiServer, replicas: i32) -> Result<(), Box<dyn Error>> {
+    loop {
+        let found = server.get("apps/v1", "Deployment", "default", "example")?;
+        if found.is_some_and(|found| found["spec"]["replicas"] == replicas) {
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn definition() -> serde_json::Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.samplecontroller.k8s.io"},
+        "spec": {
+            "group": "samplecontroller.k8s.io", "scope": "Namespaced",
+            "names": {"kind": "Foo", "plural": "foos", "singular": "foo"},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    })
+}
