@@ -47,6 +47,11 @@
 //! [owns](ControllerBuilder::owns) or [watches](ControllerBuilder::watches), and any other [`Trigger`], with
 //! [`Predicate`]s. A [`Manager`] runs several controllers.
 //!
+//! # Writes
+//!
+//! [`set_controller_reference`] makes an object owned, [`condition`] edits the conditions of a status, [`finalizer`] runs a
+//! cleanup before an object is deleted, and [`apply`] writes by server-side apply.
+//!
 //! # Errors of a reconciliation
 //!
 //! A reconciliation that fails, panics or exceeds its [timeout](ControllerBuilder::timeout) is logged and repeated with
@@ -62,8 +67,11 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod action;
+pub mod apply;
+pub mod condition;
 mod controller;
 mod error;
+pub mod finalizer;
 mod manager;
 mod metrics;
 mod owner;
@@ -73,6 +81,7 @@ mod request;
 mod signal;
 mod trigger;
 mod worker;
+mod write_error;
 
 pub use action::{Action, ReconcileError};
 pub use controller::{Controller, ControllerBuilder, Monitor, NewController};
@@ -87,3 +96,4 @@ pub use predicate::Predicate;
 pub use request::Request;
 pub use trigger::{InformerTrigger, Trigger};
 pub use worker::Key;
+pub use write_error::WriteError;

@@ -17,4 +17,6 @@ assert_impl_all!(Action: Send, Sync, Copy);
 assert_impl_all!(ReconcileError: Send, Sync, std::fmt::Debug, std::fmt::Display);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
 assert_impl_all!(OwnerError: Send, Sync, std::error::Error);
+assert_impl_all!(WriteError: Send, Sync, std::error::Error);
+assert_impl_all!(condition::Status: Send, Sync, Copy, Eq, std::fmt::Debug);
 assert_impl_all!(ControllerMetrics: Send, Sync, Clone);

@@ -7,8 +7,11 @@
     reason = "a test fails by a panic"
 )]
 
+mod apply;
 mod auto_traits;
 mod common;
+mod conditions;
+mod finalizers;
 mod managers;
 mod outcomes;
 mod owners;

@@ -1,0 +1,88 @@
+//! Server-side apply: a controller writes the fields that it decides about, and the API server keeps those of others.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kinformer_controller::{WriteError, apply};
+//! use kube_client::Api;
+//!
+//! async fn write(api: &Api<ConfigMap>) -> Result<(), WriteError> {
+//!     let mut config_map = ConfigMap::default(); // only the fields of this controller, not an object that was read
+//!     config_map.metadata.name = Some("settings".to_owned());
+//!     config_map.data = Some([("replicas".to_owned(), "3".to_owned())].into());
+//!     apply::object(api, &config_map, "my-controller").await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Fields that an earlier call of the same field manager has set, and this one does not, are removed. Fields of other
+//! managers are taken over if they are set here, as Kubernetes recommends for controllers (`force`).
+//!
+//! Follows controller-runtime 0.25 (`Client.Apply` with `ForceOwnership`).
+
+use std::fmt::Debug;
+
+use kube_client::Api;
+use kube_client::api::{Patch, PatchParams};
+use kube_core::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::write_error::WriteError;
+
+/// Creates or changes an object, without its status. Returns the state that the API server has stored.
+///
+/// # Errors
+/// No request is sent for an object without a name, `apiVersion` or `kind`. [`WriteError::Request`] if the API server
+/// refuses the object.
+///
+/// # Cancel safety
+/// The request may have been sent. Applying the same object again is safe.
+pub async fn object<K>(api: &Api<K>, object: &K, field_manager: &str) -> Result<K, WriteError>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let (name, mut body) = body(object)?;
+    body.remove("status");
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.remove("managedFields"); // the API server refuses them
+    }
+    let patched = api.patch(name, &params(field_manager), &Patch::Apply(body)).await;
+    patched.map_err(|error| WriteError::request(name, error))
+}
+
+/// Changes the status of an object, which exists. Of `object` only the name and the status are sent. Returns the state
+/// that the API server has stored.
+///
+/// # Errors
+/// As [`object`](self::object). Kinds without a status subresource answer with 404.
+///
+/// # Cancel safety
+/// The request may have been sent. Applying the same status again is safe.
+pub async fn status<K>(api: &Api<K>, object: &K, field_manager: &str) -> Result<K, WriteError>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let (name, mut body) = body(object)?;
+    body.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+    if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
+        metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid"));
+    }
+    let patched = api.patch_status(name, &params(field_manager), &Patch::Apply(body)).await;
+    patched.map_err(|error| WriteError::request(name, error))
+}
+
+fn params(field_manager: &str) -> PatchParams {
+    PatchParams::apply(field_manager).force()
+}
+
+/// Returns the name and the fields of an object.
+fn body<K: Resource + Serialize>(object: &K) -> Result<(&str, Map<String, Value>), WriteError> {
+    let name = object.meta().name.as_deref().ok_or(WriteError::NoName)?;
+    let no_type = || WriteError::NoType { name: name.to_owned() };
+    let body = serde_json::to_value(object)
+        .map_err(|source| WriteError::Serialize { name: name.to_owned(), source })?;
+    let Value::Object(body) = body else { return Err(no_type()) };
+    let is_set = |field| body.get(field).and_then(Value::as_str).is_some_and(|value| !value.is_empty());
+    if is_set("apiVersion") && is_set("kind") { Ok((name, body)) } else { Err(no_type()) }
+}
