@@ -69,7 +69,7 @@ impl Probing {
         self.silent_since = Instant::now();
     }
 
-    /// Restarts the silence at an event or bookmark, or after a time in which the source was not read.
+    /// Restarts the silence at an event or bookmark.
     pub(crate) fn received(&mut self, now: Instant) {
         self.silent_since = now;
     }

@@ -64,10 +64,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let mut waker = Waker::new(cancelled, first_alarm);
         loop {
             if !self.has_room() {
+                let before = Instant::now();
                 self.wait_for_room().await?;
                 // The source was not read meanwhile, so this time does not count as its silence.
-                last_received = Instant::now();
-                self.probing.received(last_received);
+                let waited = before.elapsed();
+                last_received += waited;
+                self.probing.received_later(waited);
             }
             match waker.next(&mut open.stream).await? {
                 Next::Item { item, waited } => {

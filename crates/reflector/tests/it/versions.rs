@@ -272,6 +272,26 @@ async fn silence_includes_watches_that_end_in_time() {
     run.stop().await;
 }
 
+/// A sink that is full for a second after each resync does not restart the silence.
+// contract: R-18b
+#[tokio::test(start_paused = true)]
+async fn silence_continues_after_a_wait_for_the_sink() {
+    let options = ReflectorOptions::new().resync_period(20 * SECOND);
+    let run = start_with(listed().watch(hang()).newest_version(newest(7)), options);
+    run.sink.wait_for_record("replace a@1 @7").await;
+    for _ in 0..8 {
+        run.sink.set_room(1);
+        run.handle
+            .state_where(|state| *state == ReflectorState::Watching { resource_version: 7.into() })
+            .await;
+        run.handle.state_where(|state| *state == ReflectorState::WaitingForSink).await;
+        pass(&run, SECOND).await;
+    }
+    let probed = probed(&run);
+    assert!(probed.len() == 1 && (90 * SECOND..130 * SECOND).contains(&probed[0]), "{probed:?}");
+    run.stop().await;
+}
+
 // contract: R-18b
 #[tokio::test(start_paused = true)]
 async fn probes_of_silent_watches_are_spread_out() {
