@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kinformer::{PackedObject, PackedRef, Snapshot};
 use serde_json::Value;
 
-use crate::judge::{Objects, difference};
+use crate::judge::difference;
+use crate::record::Objects;
 
 /// The name of the index that each informer has, by the value of an object.
 pub(crate) const BY_VALUE: &str = "value";

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::api_server::ApiServer;
 use crate::ending;
 use crate::random::pick;
+use crate::restores::restores;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
@@ -59,6 +60,9 @@ async fn live(seed: u64, recorder: &Recorder) {
     let mut actors = JoinSet::new();
     actors.spawn(writer(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
+    let views = (maps.clone(), secrets.clone());
+    let have_reached = move |version| views.0.has_reached(version) && views.1.has_reached(version);
+    actors.spawn(restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
     actors.spawn(visitor(rng.fork(), maps.clone()));
     actors.spawn(waiter(rng.fork(), maps.clone()));
     actors.spawn(waiter(rng.fork(), secrets.clone()));

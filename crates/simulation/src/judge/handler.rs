@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use super::{Change, Objects, passes, version_of};
+use super::{passes, version_of};
+use crate::record::{Objects, Record};
 
 /// An event of a handler, reduced to what the checks need.
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ impl HandlerView {
     /// early or for a handler without a period. `listed` is the newest version of a list that the server has sent.
     pub(crate) fn check_place(
         &mut self,
+        history: Record<'_>,
         key: &str,
         event: &Received,
         initial: bool,
@@ -96,20 +98,26 @@ impl HandlerView {
         }
         self.has_live_events |= !initial;
         match event {
-            // No state of the server has another state's version, so nothing else has two equal states.
-            Received::Updated(old, new) if old == new => self.resynced(key),
+            // Nothing else has two equal states, except, without order, a way to another state and back to a restored one.
+            Received::Updated(old, new) if old == new => {
+                self.resynced(key, !self.rules.in_order && history.recurs(key, new))
+            }
             _ => Ok(()),
         }
     }
 
-    fn resynced(&mut self, key: &str) -> Result<(), String> {
+    /// An object was resynced; or perhaps not, if it may have come back to the same state.
+    fn resynced(&mut self, key: &str, may_be_back: bool) -> Result<(), String> {
+        let last = Instant::now();
+        let resyncs = self.resynced.entry(key.to_owned()).or_insert(Resyncs { count: 0, last });
+        resyncs.last = last;
+        if may_be_back {
+            return Ok(());
+        }
         let Some((period, added)) = self.rules.resyncs else {
             return Err(format!("resynced {key} without a period"));
         };
-        let last = Instant::now();
-        let resyncs = self.resynced.entry(key.to_owned()).or_insert(Resyncs { count: 0, last });
         resyncs.count += 1;
-        resyncs.last = last;
         // A slow handler receives a resync late, but no handler receives one before it is due.
         let most = added.elapsed().as_nanos() / period.as_nanos().max(1);
         match resyncs.count <= most {
@@ -122,15 +130,16 @@ impl HandlerView {
     ///
     /// # Errors
     /// An object was not received, although it was not deleted.
-    pub(crate) fn check_synced(&self, history: &[Change], joined: &Objects) -> Result<(), String> {
+    pub(crate) fn check_synced(&self, history: Record<'_>, joined: &Objects) -> Result<(), String> {
         let missing = joined.iter().find(|(key, state)| {
-            let deleted = |change: &Change| {
-                change.key == **key && change.state.as_ref().is_none_or(|state| !self.keeps(state))
-            };
-            let mut later = history.iter().filter(|change| change.version > version_of(state));
-            self.keeps(state) && !self.received.contains(*key) && !later.any(deleted)
+            self.keeps(state) && !self.received.contains(*key) && !self.is_deleted_after(history, key, state)
         });
         missing.map_or(Ok(()), |(key, _)| Err(format!("has synced, but has not received {key}")))
+    }
+
+    /// Whether an object was deleted after it had a state, or had a state that the filter drops.
+    fn is_deleted_after(&self, history: Record<'_>, key: &str, state: &Value) -> bool {
+        history.since(key, state).any(|change| change.after.as_ref().is_none_or(|after| !self.keeps(after)))
     }
 
     /// Whether the handler receives objects in this state.
@@ -173,7 +182,7 @@ impl HandlerView {
     ///
     /// # Errors
     /// The event does not follow from the earlier ones, or the history has no such state.
-    pub(crate) fn apply(&mut self, history: &[Change], key: &str, event: Received) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, history: Record<'_>, key: &str, event: Received) -> Result<(), String> {
         let known = self.objects.get(key);
         let new = match (event, known) {
             (Received::Added(new), None) => Some(new),
@@ -183,18 +192,14 @@ impl HandlerView {
                 return Err(format!("updated {key} from {old}, but it has {known}"));
             }
             (Received::Updated(_, new), Some(known)) => {
-                if version_of(&new) < version_of(known) {
+                if history.goes_back(key, known, &new) {
                     return Err(format!("updated {key} back from {known} to {new}"));
                 }
                 Some(new)
             }
             (Received::Deleted, None) => return Err(format!("deleted {key}, which it does not have")),
             (Received::Deleted, Some(known)) => {
-                let after = |change: &&Change| change.version > version_of(known);
-                let mut later = history.iter().filter(after);
-                if !later.any(|change| {
-                    change.key == key && change.state.as_ref().is_none_or(|state| !self.keeps(state))
-                }) {
+                if !self.is_deleted_after(history, key, known) {
                     return Err(format!("deleted {key}, which the server has not deleted since {known}"));
                 }
                 None
@@ -220,9 +225,8 @@ impl HandlerView {
     }
 }
 
-fn check_state(history: &[Change], key: &str, state: &Value) -> Result<(), String> {
-    let mut states = history.iter().filter(|change| change.key == key);
-    match states.any(|change| change.state.as_ref() == Some(state)) {
+fn check_state(history: Record<'_>, key: &str, state: &Value) -> Result<(), String> {
+    match history.states_of(key).any(|known| known == state) {
         true => Ok(()),
         false => Err(format!("{key} never had the state {state}")),
     }

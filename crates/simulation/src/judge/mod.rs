@@ -5,40 +5,14 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::record::{Objects, Record};
+
 pub(crate) use handler::{HandlerView, Received, Rules};
 pub(crate) use store::StoreView;
-
-/// The objects of one resource by key.
-pub(crate) type Objects = BTreeMap<String, Value>;
-
-/// A change in the history of a server.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    /// The version of the change. Higher than those of all earlier changes.
-    pub version: u64,
-    /// The key of the object.
-    pub key: String,
-    /// The new state of the object; `None` if it was deleted.
-    pub state: Option<Value>,
-    /// The final state of a deleted object.
-    pub last: Option<Value>,
-}
-
-/// Returns the objects at a version.
-pub(crate) fn objects_at(history: &[Change], version: u64) -> Objects {
-    let mut objects = BTreeMap::new();
-    for change in history.iter().take_while(|change| change.version <= version) {
-        match &change.state {
-            Some(state) => _ = objects.insert(&change.key, state),
-            None => _ = objects.remove(&change.key),
-        }
-    }
-    objects.into_iter().map(|(key, state)| (key.clone(), state.clone())).collect()
-}
 
 /// Returns the version of an object.
 pub(crate) fn version_of(object: &Value) -> u64 {
@@ -58,14 +32,13 @@ pub(crate) fn passes(state: &Value) -> bool {
 }
 
 /// Replaces the undecodable objects of a server by those of a store, which keeps an older state or has none (L-08).
-pub(crate) fn as_stored(history: &[Change], server: Objects, stored: &Objects) -> Objects {
+pub(crate) fn as_stored(history: Record<'_>, server: Objects, stored: &Objects) -> Objects {
     let replaced = server.into_iter().filter_map(|(key, state)| {
         if !is_undecodable(&state) {
             return Some((key, state));
         }
         let kept = stored.get(&key)?;
-        let mut earlier = history.iter().take_while(|change| change.version < version_of(&state));
-        let is_kept = earlier.any(|change| change.key == key && change.state.as_ref() == Some(kept));
+        let is_kept = history.had_before(&key, kept, &state);
         let state = if is_kept { kept.clone() } else { state };
         Some((key, state))
     });
@@ -76,14 +49,14 @@ pub(crate) fn as_stored(history: &[Change], server: Objects, stored: &Objects) -
 ///
 /// # Errors
 /// The object never had this content.
-pub(crate) fn check_final(history: &[Change], key: &str, last: &Value) -> Result<(), String> {
+pub(crate) fn check_final(history: Record<'_>, key: &str, last: &Value) -> Result<(), String> {
     // The version of an observed deletion is its own.
     let content = |object: &Value| {
         let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
         (uid, object.get("data").cloned())
     };
-    let of_key = history.iter().filter(|change| change.key == key);
-    let mut states = of_key.flat_map(|change| [&change.state, &change.last]).flatten();
+    // The state before a deletion may be one that the object did not have before.
+    let mut states = history.of(key).flat_map(|change| [&change.after, &change.before]).flatten();
     match states.any(|state| content(state) == content(last)) {
         true => Ok(()),
         false => Err(format!("{key} was deleted with the state {last}, which it never had")),
@@ -95,34 +68,24 @@ pub(crate) fn check_final(history: &[Change], key: &str, last: &Value) -> Result
 /// # Errors
 /// The state is older than that version.
 pub(crate) fn check_reached(
-    history: &[Change],
+    history: Record<'_>,
     key: &str,
     version: u64,
     stored: Option<&Value>,
 ) -> Result<(), String> {
-    let mut changes = history.iter().filter(|change| change.key == key);
-    let at = changes.clone().take_while(|change| change.version <= version).last();
-    let at = at.and_then(|change| change.state.as_ref());
-    let reached = match (at, stored) {
-        // The store keeps an older state, or has none (S-18).
-        (Some(at), None) if is_undecodable(at) => true,
-        (Some(at), Some(stored)) if is_undecodable(at) => {
-            let mut states = history.iter().filter(|change| change.key == key);
-            states.any(|change| change.state.as_ref() == Some(stored))
-        }
-        (_, Some(stored)) => {
-            // It is kept if a later state does not decode.
-            let is_kept = |change: &Change| {
-                change.version > version && change.state.as_ref().is_some_and(is_undecodable)
-            };
-            at.is_some_and(|at| at == stored) || version_of(stored) > version || changes.any(is_kept)
-        }
-        (None, None) => true,
-        (Some(_), None) => changes.any(|change| {
-            // Deleted later, or replaced before the first list by a state that does not decode.
-            change.version > version && change.state.as_ref().is_none_or(is_undecodable)
-        }),
+    // The store keeps an older state if a newer one does not decode, or has none if there was no older one (S-18).
+    let is_newer = history.of(key).filter(|change| change.version > version).any(|change| {
+        let after = change.after.as_ref();
+        after == stored || after.is_some_and(is_undecodable)
+    });
+    // The version may be reached before or after a restored backup.
+    let at = |restores| {
+        let at = history.object_at(restores, version, key);
+        let is_kept = || stored.is_none_or(|stored| history.states_of(key).any(|state| state == stored));
+        at == stored || at.is_some_and(is_undecodable) && is_kept()
     };
+    let now = history.restores();
+    let reached = is_newer || (0..now).any(at) || (version <= history.newest_version() && at(now));
     if reached { Ok(()) } else { Err(format!("version {version} is reached, but {key} is {stored:?}")) }
 }
 

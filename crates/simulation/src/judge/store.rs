@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Objects, as_stored, difference, objects_at};
+use super::{as_stored, difference};
+use crate::record::{Objects, Record};
 
 /// The versions that a store has shown, by the prefix of the keys of each part.
 #[derive(Debug, Default)]
 pub(crate) struct StoreView {
-    versions: BTreeMap<String, u64>,
+    /// With the number of restored backups before it.
+    versions: BTreeMap<String, (usize, u64)>,
     /// Whether objects may be newer than the version: a queue without atomic lists pops parts of a list.
     pub(crate) may_be_ahead: bool,
 }
@@ -16,40 +18,51 @@ impl StoreView {
     /// Checks a snapshot of the store at the version of each part, which is `None` before the first list of the part.
     ///
     /// # Errors
-    /// A version went back, or the objects are not those of the server at these versions. After an incomplete list, the
-    /// store may have objects that were deleted.
+    /// A version went back although no backup was restored, or the objects are not those of the server at these versions.
+    /// After an incomplete list, the store may have objects that were deleted.
     pub(crate) fn check(
         &mut self,
-        history: &[Change],
+        history: Record<'_>,
         versions: &[(String, Option<u64>)],
         objects: &Objects,
         is_incomplete: bool,
     ) -> Result<(), String> {
         let mut expected = Objects::new();
         for (prefix, version) in versions {
-            let before = self.versions.entry(prefix.clone()).or_default();
             let version = version.unwrap_or_default();
-            if version < *before {
-                return Err(format!("the store went back from version {before} to {version}"));
+            let before = self.versions.get(prefix).copied().unwrap_or_default();
+            let newest = (history.restores(), version);
+            if newest < before {
+                return Err(format!("the store went back from version {} to {version}", before.1));
             }
-            *before = version;
-            let of_part = objects_at(history, version).into_iter().filter(|(key, _)| key.starts_with(prefix));
-            expected.extend(of_part);
-            let later =
-                history.iter().filter(|change| change.version > version && change.key.starts_with(prefix));
-            for change in later.filter(|_| self.may_be_ahead) {
-                if objects.get(&change.key) == change.state.as_ref() {
-                    match &change.state {
-                        Some(state) => _ = expected.insert(change.key.clone(), state.clone()),
-                        None => _ = expected.remove(&change.key),
-                    }
-                }
-            }
+            let of_part = |objects: Objects| objects.into_iter().filter(|(key, _)| key.starts_with(prefix));
+            let stored: Objects = of_part(objects.clone()).collect();
+            let at = |place| of_part(self.objects_at(history, place, objects)).collect::<Objects>();
+            // The earliest that fits: an informer learns of a restored backup some time after it.
+            let mut later = (before.0..=history.restores()).map(|restores| (restores, version));
+            let fitting = later.find(|place| *place >= before && (is_incomplete || at(*place) == stored));
+            let fitting = fitting.unwrap_or(newest);
+            expected.extend(at(fitting));
+            self.versions.insert(prefix.clone(), fitting);
         }
         if is_incomplete {
             return Ok(());
         }
-        let expected = as_stored(history, expected, objects);
         difference("the store", objects, &format!("the server at versions {versions:?}"), &expected)
+    }
+
+    /// Returns the objects at a version as the store may have them: newer, or older if they do not decode.
+    fn objects_at(&self, history: Record<'_>, place: (usize, u64), stored: &Objects) -> Objects {
+        let mut objects = history.objects_at(place.0, place.1);
+        for change in history.changes_after(place.0, place.1).filter(|_| self.may_be_ahead) {
+            let key = change.key.path();
+            if stored.get(&key) == change.after.as_ref() {
+                match &change.after {
+                    Some(state) => _ = objects.insert(key, state.clone()),
+                    None => _ = objects.remove(&key),
+                }
+            }
+        }
+        as_stored(history, objects, stored)
     }
 }

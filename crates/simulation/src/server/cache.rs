@@ -68,8 +68,7 @@ impl Cache {
             Lag::None => history.newest(),
             Lag::Stopped => return,
             Lag::After(lag) => {
-                let unseen = history.changes_after(self.position).iter();
-                let next = unseen.into_iter().find(|change| change.time + lag > now);
+                let next = history.changes_after(self.position).find(|change| change.time + lag > now);
                 next.map_or(history.newest(), |change| change.version - 1)
             }
         };
@@ -79,6 +78,6 @@ impl Cache {
     /// Returns the time at which the cache receives its next change.
     pub(crate) fn next_change(&self, history: &History) -> Option<Instant> {
         let Lag::After(lag) = self.lag else { return None };
-        history.changes_after(self.position).first().map(|change| change.time + lag)
+        history.changes_after(self.position).next().map(|change| change.time + lag)
     }
 }

@@ -46,8 +46,8 @@ impl Cluster {
         self.write(|history| history.delete(key, Some(content)))
     }
 
-    /// Changes content of all objects without changing their versions, as a new default or another conversion does.
-    /// Watches send no events.
+    /// Changes content of all objects without changing the versions in them, as a new default or another conversion does.
+    /// kube-apiserver sends no events for it, but begins with the new content: restart all servers with it.
     pub fn convert(&self, content: &Value) {
         self.write(|history| history.convert(content));
     }
@@ -63,10 +63,16 @@ impl Cluster {
         self.write(|history| history.compact(version));
     }
 
-    /// Restores a backup: goes back to the state at a version, and continues from there. All servers restart, so all
-    /// watches break.
+    /// Restores a backup: goes back to the state at a version, and continues from there, so that versions are used again.
+    /// All servers restart, so all watches break.
     pub fn restore(&self, version: u64) {
         self.write(|history| history.restore(version));
+    }
+
+    /// Restores a backup, and continues this many versions after the newest, as `etcdutl snapshot restore` does with
+    /// `--bump-revision` and `--mark-compacted`: no version is used again.
+    pub fn restore_ahead(&self, version: u64, versions: u64) {
+        self.write(|history| history.restore_ahead(version, versions));
     }
 
     /// Reads the history. `read` must not call the cluster or a server.

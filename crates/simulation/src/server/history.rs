@@ -22,6 +22,11 @@ impl Key {
     pub fn new(plural: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { plural: plural.into(), namespace: namespace.into(), name: name.into() }
     }
+
+    /// The namespace and the name, as informers write them.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
 }
 
 impl fmt::Display for Key {
@@ -33,7 +38,8 @@ impl fmt::Display for Key {
 /// One change of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The version of the change. Only a conversion of the object has the version of another change.
+    /// The version of the change. No other change has it, except those of one conversion or of one restored backup, and
+    /// those that a restored backup has undone.
     pub version: u64,
     /// The time of the change.
     pub time: Instant,
@@ -45,23 +51,40 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
+/// A restored backup.
+#[derive(Clone, Copy, Debug)]
+struct Restore {
+    /// The number of changes before it.
+    start: usize,
+    /// The version from which the cluster continued.
+    origin: u64,
+}
+
 /// The history of a cluster: the store that etcd is for kube-apiserver.
 ///
-/// Compaction makes old versions unreadable for requests, but the changes stay here, so that a check can explain what a
-/// client received. The history grows by each write of the run.
+/// Compaction and restored backups make old versions unreadable for requests, but the changes stay here, so that a check
+/// can explain what a client received. The history grows by each write of the run.
 #[derive(Debug)]
 pub struct History {
     changes: Vec<Change>,
+    /// The indexes of the changes that requests can read: those that no restored backup has undone.
+    timeline: Vec<usize>,
+    restores: Vec<Restore>,
     newest: u64,
     compacted: u64,
-    origin: u64,
-    lost: Vec<Vec<Change>>,
     created: u64,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { changes: Vec::new(), newest: 1, compacted: 0, origin: 1, lost: Vec::new(), created: 0 }
+        Self {
+            changes: Vec::new(),
+            timeline: Vec::new(),
+            restores: Vec::new(),
+            newest: 1,
+            compacted: 0,
+            created: 0,
+        }
     }
 }
 
@@ -76,42 +99,51 @@ impl History {
         self.compacted
     }
 
-    /// The version at which the current timeline began: that of the last restored backup.
+    /// The version from which the cluster continued after the last restored backup.
     pub fn origin(&self) -> u64 {
-        self.origin
+        self.restores.last().map_or(1, |restore| restore.origin)
     }
 
     /// How many times a backup was restored.
     pub fn restores(&self) -> usize {
-        self.lost.len()
+        self.restores.len()
     }
 
-    /// The changes of the current timeline, in order.
+    /// All changes in the order of time. A restored backup is a change of each object that it set back, at the version
+    /// from which the cluster continued.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// The changes that were lost by each restored backup, in order.
-    pub fn lost(&self) -> &[Vec<Change>] {
-        &self.lost
+    /// Returns the changes after a version that no restored backup has undone.
+    pub fn changes_after(&self, version: u64) -> impl Iterator<Item = &Change> {
+        let of = |index: &usize| self.changes.get(*index);
+        let start = self.timeline.partition_point(|index| of(index).is_some_and(|c| c.version <= version));
+        self.timeline.get(start..).unwrap_or_default().iter().filter_map(of)
     }
 
-    /// Returns the changes after a version.
-    pub fn changes_after(&self, version: u64) -> &[Change] {
-        let start = self.changes.partition_point(|change| change.version <= version);
-        self.changes.get(start..).unwrap_or_default()
-    }
-
-    /// Returns all objects as they were at a version. O(changes).
+    /// Returns all objects as they were at a version, according to the present history. O(changes).
     pub fn objects_at(&self, version: u64) -> BTreeMap<&Key, &Value> {
-        let mut objects = BTreeMap::new();
-        for change in self.changes.iter().take_while(|change| change.version <= version) {
-            match &change.after {
-                Some(object) => objects.insert(&change.key, object),
-                None => objects.remove(&change.key),
-            };
-        }
-        objects
+        objects(self.changes_after(0).take_while(|change| change.version <= version))
+    }
+
+    /// Returns the number of changes up to a version, as it was counted after some restored backups: the same version can
+    /// be another state after the next.
+    pub fn position(&self, restores: usize, version: u64) -> usize {
+        let end = self.restores.get(restores).map_or(self.changes.len(), |next| next.start);
+        let earlier = restores.checked_sub(1);
+        let start = match earlier.and_then(|earlier| Some((earlier, self.restores.get(earlier)?))) {
+            Some((earlier, restore)) if version < restore.origin => return self.position(earlier, version),
+            Some((_, restore)) => restore.start,
+            None => 0,
+        };
+        let changes = self.changes.get(start..end).unwrap_or_default();
+        start + changes.partition_point(|change| change.version <= version)
+    }
+
+    /// Returns all objects after a number of changes.
+    pub fn objects_after(&self, position: usize) -> BTreeMap<&Key, &Value> {
+        objects(self.changes.iter().take(position))
     }
 
     /// Returns the current state of an object.
@@ -149,20 +181,21 @@ impl History {
         Some(self.push(key, Some(before), None))
     }
 
-    /// Changes the content of all objects, and not their versions, as another default or conversion does. There are no
-    /// events.
+    /// Changes the content of all objects, and not the versions in them, as another default or conversion does. The
+    /// changes have one new version.
     pub(crate) fn convert(&mut self, content: &Value) {
-        let keys: BTreeSet<Key> = self.changes.iter().map(|change| change.key.clone()).collect();
-        for key in keys {
-            let Some(place) = self.changes.iter().rposition(|change| change.key == key) else { continue };
-            let Some(mut change) = self.changes.get(place).cloned() else { continue };
-            let Some(object) = change.after.as_mut().and_then(Value::as_object_mut) else { continue };
-            object.extend(members(content.clone()));
-            self.changes.insert(place + 1, change);
+        self.newest += 1;
+        let objects = self.objects_at(self.newest).into_iter();
+        let objects: Vec<_> = objects.map(|(key, object)| (key.clone(), object.clone())).collect();
+        for (key, before) in objects {
+            let mut after = members(before.clone());
+            after.extend(members(content.clone()));
+            self.push(key, Some(before), Some(after.into()));
         }
     }
 
     fn push(&mut self, key: Key, before: Option<Value>, after: Option<Value>) -> u64 {
+        self.timeline.push(self.changes.len());
         self.changes.push(Change { version: self.newest, time: Instant::now(), key, before, after });
         self.newest
     }
@@ -177,15 +210,53 @@ impl History {
         self.compacted = self.compacted.max(version.min(self.newest));
     }
 
-    /// Goes back to the state at an earlier version. The next write has the version after that.
+    /// Goes back to the state at an earlier version, and continues from that version.
     pub(crate) fn restore(&mut self, version: u64) {
         let version = version.clamp(1, self.newest);
-        let kept = self.changes.partition_point(|change| change.version <= version);
-        self.lost.push(self.changes.split_off(kept));
-        self.newest = version;
-        self.origin = version;
         self.compacted = self.compacted.min(version);
+        self.set_back(version, version);
     }
+
+    /// Goes back to the state at an earlier version, and continues from a version that was never used. All states before
+    /// that are unreadable.
+    pub(crate) fn restore_ahead(&mut self, version: u64, versions: u64) {
+        let origin = self.newest + versions.max(1);
+        self.compacted = origin;
+        self.set_back(version.clamp(1, self.newest), origin);
+    }
+
+    fn set_back(&mut self, version: u64, origin: u64) {
+        let start = self.changes.len();
+        let (lost, kept) = (objects(&self.changes), self.objects_at(version));
+        let keys: BTreeSet<&Key> = lost.keys().chain(kept.keys()).copied().collect();
+        let differ = keys.into_iter().filter(|key| lost.get(key) != kept.get(key));
+        let state = |of: &BTreeMap<&Key, &Value>, key: &Key| of.get(key).map(|object| (*object).clone());
+        let undone = differ.map(|key| Change {
+            version: origin,
+            time: Instant::now(),
+            key: key.clone(),
+            before: state(&lost, key),
+            after: state(&kept, key),
+        });
+        let undone: Vec<Change> = undone.collect();
+        let kept = self.timeline.len() - self.changes_after(version).count();
+        self.timeline.truncate(kept);
+        self.changes.extend(undone);
+        self.restores.push(Restore { start, origin });
+        self.newest = origin;
+    }
+}
+
+/// Returns the objects after these changes.
+fn objects<'a>(changes: impl IntoIterator<Item = &'a Change>) -> BTreeMap<&'a Key, &'a Value> {
+    let mut objects = BTreeMap::new();
+    for change in changes {
+        match &change.after {
+            Some(object) => objects.insert(&change.key, object),
+            None => objects.remove(&change.key),
+        };
+    }
+    objects
 }
 
 /// Returns the members of a JSON object; none of any other value.

@@ -126,8 +126,7 @@ impl Watch {
     fn lines(&mut self, shared: &Shared, state: &State, history: &History, now: Instant) -> Vec<u8> {
         let position = state.cache.position();
         let mut lines = Vec::new();
-        for change in history.changes_after(self.sent).iter().take_while(|change| change.version <= position)
-        {
+        for change in history.changes_after(self.sent).take_while(|change| change.version <= position) {
             let start = lines.len();
             self.event(&mut lines, change);
             if lines.len() > start

@@ -87,9 +87,34 @@ async fn restored_backups_go_back() {
     assert_eq!((server.position(), listed(&get(&server, "").await.1).0), (3, "3".into()));
     assert_eq!(put(&cluster, "d", "1"), 4);
     cluster.read(|history| {
-        assert_eq!(history.lost()[0].iter().map(|change| &change.key).collect::<Vec<_>>(), [&key("c")]);
-        assert_eq!(history.objects_at(4).into_keys().cloned().collect::<Vec<_>>(), ["a", "b", "d"].map(key));
+        let changes: Vec<_> =
+            history.changes().iter().map(|change| (change.version, change.key.clone())).collect();
+        let expected = [(2, "a"), (3, "b"), (4, "c"), (3, "c"), (4, "d")];
+        assert_eq!(changes, expected.map(|(version, name)| (version, key(name))));
+        let at = |restores, version| {
+            let objects = history.objects_after(history.position(restores, version));
+            objects.into_keys().map(|key| key.name.clone()).collect::<String>()
+        };
+        let names: String = history.objects_at(4).into_keys().map(|key| key.name.clone()).collect();
+        assert_eq!(names, "abd");
+        assert_eq!([at(0, 2), at(0, 4), at(0, 9)], ["a", "abc", "abc"]);
+        assert_eq!([at(1, 2), at(1, 3), at(1, 4)], ["a", "ab", "abd"]);
     });
+}
+
+/// A restored backup that continues ahead makes all earlier versions unreadable.
+#[tokio::test(start_paused = true)]
+async fn restored_backups_continue_ahead() {
+    let cluster = cluster(&["a", "b"]);
+    let server = server(&cluster);
+    cluster.restore_ahead(2, 100);
+    assert_eq!(listed(&get(&server, "").await.1), ("103".into(), vec!["a".into()]));
+    assert_eq!(put(&cluster, "c", "1"), 104);
+    assert_eq!(get(&server, "resourceVersion=3&resourceVersionMatch=Exact").await.0, 410);
+    let expired = super::events(&server, "watch=1&resourceVersion=3&timeoutSeconds=30").await;
+    assert_eq!(expired, ["ERROR 410"]);
+    let watched = super::events(&server, "watch=1&resourceVersion=103&timeoutSeconds=30").await;
+    assert_eq!(watched, ["ADDED c 104"]);
 }
 
 /// A client that reaches another server goes back in time.

@@ -1,0 +1,95 @@
+//! The faults of a world.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::ApiServer;
+use crate::random::pick;
+use crate::server::{Damage, Fault, Lag, Route, Server, Stop, Verb};
+
+impl ApiServer {
+    /// Injects a random fault. Returns its description.
+    pub(crate) fn inject(&self, rng: &mut Rng) -> String {
+        let number = rng.usize(..self.servers.len());
+        let Some(server) = self.servers.get(number) else { return String::new() };
+        if self.is_damaged && rng.bool() {
+            return format!("server {number}: {}", self.inject_damage(server, rng));
+        }
+        let described = match rng.u8(..11) {
+            10 => {
+                let route = if rng.bool() { Route::Random } else { Route::To(number) };
+                self.balancer.route(route);
+                return format!("routes requests: {route:?}");
+            }
+            8 | 9 => {
+                self.expire(server);
+                "expires all versions, and breaks all watches".into()
+            }
+            0 => {
+                server.break_watches();
+                "breaks all watches".into()
+            }
+            1 | 2 => {
+                let version = rng.u64(..=server.position());
+                self.cluster.compact(version);
+                server.drop_events(version);
+                format!("compacts at {version}")
+            }
+            3 => {
+                server.restart();
+                "restarts the server".into()
+            }
+            4 => {
+                let lags = [Lag::None, Lag::After(Duration::from_millis(rng.u64(..20_000))), Lag::Stopped];
+                let lag = pick(rng, lags);
+                server.set_lag(lag);
+                format!("the watch cache: {lag:?}")
+            }
+            5 => {
+                self.cluster.skip(rng.u64(1..5));
+                "writes of other resources".into()
+            }
+            _ => {
+                let stop = pick(rng, [Stop::Broken, Stop::Ended, Stop::Silent]);
+                let faults = [
+                    Fault::Status { code: pick(rng, [404, 410, 429, 500, 503, 504]), retry_after: None },
+                    Fault::Busy { code: pick(rng, [429, 503]), seconds: rng.u32(1..60) },
+                    Fault::Stop { bytes: rng.usize(..2_000), stop },
+                    Fault::Delay(Duration::from_millis(rng.u64(..10_000))),
+                    Fault::Refused,
+                    Fault::NoAnswer,
+                    Fault::NoBookmarks,
+                ];
+                let fault = pick(rng, faults);
+                server.plan(None, fault);
+                format!("the next request: {fault:?}")
+            }
+        };
+        format!("server {number}: {described}")
+    }
+
+    /// Damages the next event, or the next list, which is then needed. Returns its description.
+    fn inject_damage(&self, server: &Server, rng: &mut Rng) -> String {
+        let damage = pick(rng, [Damage::Event, Damage::Name, Damage::Kind, Damage::Version]);
+        let is_list = match damage {
+            Damage::Event => false,
+            Damage::Name => rng.bool(),
+            Damage::Kind | Damage::Version => true,
+        };
+        if is_list {
+            self.expire(server);
+        }
+        let verb = if is_list { Verb::List } else { Verb::Watch };
+        server.plan(verb, Fault::Damaged(damage));
+        format!("the next {verb:?}: {damage:?}")
+    }
+
+    /// Expires all versions of a server, and breaks its watches.
+    fn expire(&self, server: &Server) {
+        let version = server.position();
+        self.cluster.compact(version);
+        server.drop_events(version);
+        server.break_watches();
+    }
+}

@@ -1,0 +1,221 @@
+//! The API servers of a world: the model of kube-apiserver, whose requests take time and are noted in the trace.
+
+mod inject;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use http::{Request, header};
+use kube_client::Client;
+use kube_client::client::Body;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tower::Service as _;
+
+use crate::random::pick;
+use crate::record::{Objects, Record};
+use crate::request_rate::RequestRate;
+use crate::server::{Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors};
+use crate::trace::Recorder;
+
+/// The API server of a world: one or several servers of a cluster behind a balancer. Clones are handles.
+#[derive(Clone)]
+pub(crate) struct ApiServer {
+    cluster: Cluster,
+    servers: Arc<[Server]>,
+    balancer: Balancer,
+    /// A server whose watch cache has stopped, besides a single other one. It answers the lists for a version.
+    stale: Option<Server>,
+    /// Whether responses are damaged.
+    is_damaged: bool,
+    latency: Arc<Mutex<Rng>>,
+    recorder: Recorder,
+    calm: Arc<AtomicBool>,
+}
+
+impl ApiServer {
+    /// Creates a server without objects.
+    pub(crate) fn new(rng: &mut Rng, recorder: &Recorder) -> Self {
+        let cluster = Cluster::new();
+        let options = Options {
+            bookmark_interval: Duration::from_secs(rng.u64(1..60)),
+            watch_lists: rng.u8(..4) > 0,
+            watch_errors: pick(rng, [WatchErrors::Events, WatchErrors::Statuses]),
+            page_limit: pick(rng, [None, None, None, Some(3)]),
+        };
+        let faults = pick(rng, [0, 0, 20, 200]);
+        let count = pick(rng, [1, 1, 2, 3]);
+        let server = |number| {
+            let server = Server::new(&cluster, rng.u64(..), options);
+            let (requests, name) = (recorder.clone(), format!("server {number}"));
+            server.observe(move |line| requests.note(&name, line));
+            server.set_fault_rate(faults);
+            server
+        };
+        let servers: Arc<[Server]> = (0..count).map(server).collect();
+        recorder.note("world", format_args!("{count} servers, {options:?}, faults {faults} per mille"));
+        let mut rng = rng.fork();
+        let created = Self {
+            balancer: Balancer::new(servers.iter().cloned(), rng.u64(..)),
+            stale: (rng.u8(..5) == 0 && count == 1).then(|| Server::new(&cluster, rng.u64(..), options)),
+            is_damaged: rng.u8(..4) == 0,
+            cluster,
+            servers,
+            latency: Arc::new(Mutex::new(rng.fork())),
+            recorder: recorder.clone(),
+            calm: Arc::default(),
+        };
+        if let Some(stale) = &created.stale {
+            stale.set_lag(Lag::Stopped);
+            created.put("configmaps", "a/p0", "newer");
+            created.put("secrets", "a/p0", "newer");
+            // A watch cannot continue from the version of the stale server.
+            created.restart();
+            recorder.note("world", "lists for a version are stale");
+        }
+        created
+    }
+
+    /// Returns a client whose requests these servers answer. Its requests are counted apart from those of other clients.
+    pub(crate) fn client(&self) -> Client {
+        let (balancer, latency) = (self.balancer.clone(), self.latency.clone());
+        let (rate, recorder) = (Arc::new(Mutex::new(RequestRate::default())), self.recorder.clone());
+        let stale = self.stale.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            let counted = rate.lock().request(path, query, Instant::now());
+            if let Err(problem) = counted {
+                recorder.violation(problem);
+            }
+            // A refused question for the newest version delays no watch (R-20f).
+            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            let is_question = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
+            let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
+            let (stale, mut balancer) = (stale.clone().filter(|_| is_list), balancer.clone());
+            let (path, query, rate) = (path.to_owned(), query.to_owned(), rate.clone());
+            let time = Duration::from_micros(latency.lock().u64(..20_000));
+            async move {
+                sleep(time).await;
+                let answer = match stale {
+                    Some(mut stale) => stale.call(request).await?,
+                    None => balancer.call(request).await?,
+                };
+                let delay = answer
+                    .headers()
+                    .get(header::RETRY_AFTER)
+                    .and_then(|delay| delay.to_str().ok()?.parse().ok());
+                if let Some(seconds) = delay.filter(|_| !is_question) {
+                    rate.lock().retry_after(&path, &query, seconds, Instant::now());
+                }
+                Ok::<_, std::io::Error>(answer)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Reads the history of a resource. `read` must not call this server.
+    pub(crate) fn history<R>(&self, plural: &str, read: impl FnOnce(Record<'_>) -> R) -> R {
+        self.cluster.read(|history| read(Record::new(history, plural)))
+    }
+
+    /// Returns the objects of a resource.
+    pub(crate) fn objects(&self, plural: &str) -> Objects {
+        self.history(plural, |history| history.newest())
+    }
+
+    /// Creates or replaces an object. Returns its version.
+    pub(crate) fn put(&self, plural: &str, key: &str, value: &str) -> u64 {
+        self.cluster.put(model_key(plural, key), json!({"data": {"value": value}}))
+    }
+
+    /// Creates or replaces an object by one that does not decode. Returns its version.
+    pub(crate) fn put_undecodable(&self, plural: &str, key: &str) -> u64 {
+        self.cluster.put(model_key(plural, key), json!({"metadata": {"labels": 7}}))
+    }
+
+    /// Changes the content of all objects without changing their versions, and ends all watches, so that all objects are
+    /// listed.
+    pub(crate) fn convert(&self) {
+        self.cluster.convert(&json!({"data": {"value": "converted 0"}}));
+        self.restart();
+    }
+
+    /// Restarts all servers.
+    fn restart(&self) {
+        self.servers.iter().for_each(Server::restart);
+    }
+
+    /// The newest version of a list that was sent for an object.
+    pub(crate) fn listed(&self, plural: &str, key: &str) -> u64 {
+        let namespace = key.split_once('/').map(|(namespace, _)| namespace);
+        let servers = self.servers.iter().chain(&self.stale);
+        let listed = servers.flat_map(|server| [None, namespace].map(|scope| server.listed(plural, scope)));
+        listed.max().unwrap_or_default()
+    }
+
+    /// Whether a list of a resource had an item without a name. Such a list deletes no objects.
+    pub(crate) fn was_incomplete(&self, plural: &str) -> bool {
+        self.servers.iter().chain(&self.stale).any(|server| server.was_incomplete(plural))
+    }
+
+    /// Deletes an object whose final state has another content. Returns the version of the deletion.
+    pub(crate) fn delete_with(&self, plural: &str, key: &str, value: &str) -> Option<u64> {
+        self.cluster.delete_with(model_key(plural, key), json!({"data": {"value": value}}))
+    }
+
+    /// Deletes an object. Returns the version of the deletion, or `None` if there is no such object.
+    pub(crate) fn delete(&self, plural: &str, key: &str) -> Option<u64> {
+        self.cluster.delete(model_key(plural, key))
+    }
+
+    /// Whether a backup was restored.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.cluster.read(History::restores) > 0
+    }
+
+    /// The newest version.
+    pub(crate) fn newest(&self) -> u64 {
+        self.cluster.read(History::newest)
+    }
+
+    /// Moves the version on, as writes of other resources do.
+    pub(crate) fn skip(&self, versions: u64) {
+        self.cluster.skip(versions);
+    }
+
+    /// Restores the state at a version, and uses the versions after it again.
+    pub(crate) fn restore(&self, version: u64) {
+        self.cluster.restore(version);
+    }
+
+    /// Restores the state at a version, and continues ahead of the newest version.
+    pub(crate) fn restore_ahead(&self, version: u64, versions: u64) {
+        self.cluster.restore_ahead(version, versions);
+    }
+
+    /// Returns whether all faults have ended.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    /// The number of responses whose bodies are open.
+    pub(crate) fn open_bodies(&self) -> usize {
+        self.servers.iter().map(Server::open_bodies).sum()
+    }
+
+    /// Ends all faults. In some seeds, silent connections stay.
+    pub(crate) fn heal(&self, rng: &mut Rng) {
+        self.calm.store(true, Ordering::Relaxed);
+        self.balancer.route(Route::Random);
+        let end: fn(&Server) = if rng.bool() { Server::calm } else { Server::heal };
+        self.servers.iter().for_each(end);
+    }
+}
+
+fn model_key(plural: &str, key: &str) -> Key {
+    let (namespace, name) = key.split_once('/').unwrap_or_default();
+    Key::new(plural, namespace, name)
+}
