@@ -48,9 +48,11 @@ mod request_rate;
 mod restores;
 pub mod server;
 mod snapshots;
+mod state;
 mod trace;
 mod view;
 mod world;
 
+pub use state::State;
 pub use trace::{Line, Trace};
 pub use world::run;

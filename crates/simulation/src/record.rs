@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::server::{Change, History};
+use crate::state::State;
 
 /// The objects of one resource by key.
-pub(crate) type Objects = BTreeMap<String, Value>;
+pub(crate) type Objects = BTreeMap<String, State>;
 
 /// A resource in the history of the cluster.
 #[derive(Clone, Copy)]
@@ -37,12 +36,12 @@ impl<'a> Record<'a> {
     }
 
     /// The changes of an object from the first one to a state on, in the order of time.
-    pub(crate) fn since(self, key: &str, state: &Value) -> impl Iterator<Item = &'a Change> {
+    pub(crate) fn since(self, key: &str, state: &State) -> impl Iterator<Item = &'a Change> {
         self.of(key).skip_while(move |change| change.after.as_ref() != Some(state))
     }
 
     /// Returns the states of an object, in the order of time.
-    pub(crate) fn states_of(self, key: &str) -> impl Iterator<Item = &'a Value> {
+    pub(crate) fn states_of(self, key: &str) -> impl Iterator<Item = &'a State> {
         self.of(key).filter_map(|change| change.after.as_ref())
     }
 
@@ -65,11 +64,11 @@ impl<'a> Record<'a> {
     pub(crate) fn objects_at(self, restores: usize, version: u64) -> Objects {
         let objects = self.history.objects_after(self.history.position(restores, version)).into_iter();
         let objects = objects.filter(|(key, _)| key.plural == self.plural);
-        objects.map(|(key, object)| (key.path(), object.clone())).collect()
+        objects.map(|(key, object)| (key.path(), State::clone(object))).collect()
     }
 
     /// Returns an object at a version after some restored backups.
-    pub(crate) fn object_at(self, restores: usize, version: u64, key: &str) -> Option<&'a Value> {
+    pub(crate) fn object_at(self, restores: usize, version: u64, key: &str) -> Option<&'a State> {
         let position = self.history.position(restores, version);
         let changes = self.history.changes().get(..position).unwrap_or_default();
         changes.iter().rev().find(|change| self.is_of(change, key))?.after.as_ref()
@@ -82,18 +81,18 @@ impl<'a> Record<'a> {
     }
 
     /// Whether a restored backup brought back a state of an object.
-    pub(crate) fn recurs(self, key: &str, state: &Value) -> bool {
+    pub(crate) fn recurs(self, key: &str, state: &State) -> bool {
         self.states_of(key).filter(|known| *known == state).count() > 1
     }
 
     /// Whether an object had a state before it had another one for the last time.
-    pub(crate) fn had_before(self, key: &str, state: &Value, other: &Value) -> bool {
+    pub(crate) fn had_before(self, key: &str, state: &State, other: &State) -> bool {
         let mut earlier = self.of(key).rev().skip_while(|change| change.after.as_ref() != Some(other));
         earlier.any(|change| change.after.as_ref() == Some(state))
     }
 
     /// Whether an object had a state only before another one.
-    pub(crate) fn goes_back(self, key: &str, from: &Value, to: &Value) -> bool {
+    pub(crate) fn goes_back(self, key: &str, from: &State, to: &State) -> bool {
         self.states_of(key).any(|state| state == to)
             && !self.since(key, from).any(|change| change.after.as_ref() == Some(to))
     }

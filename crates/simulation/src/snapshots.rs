@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kinformer::{PackedObject, PackedRef, Snapshot};
-use serde_json::Value;
+use kinformer::{PackedRef, Snapshot};
 
 use crate::judge::difference;
 use crate::record::Objects;
+use crate::state::{state_of, text_of};
 
 /// The name of the index that each informer has, by the value of an object.
 pub(crate) const BY_VALUE: &str = "value";
@@ -72,7 +72,7 @@ fn check_keys<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String
 fn check_index<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String> {
     let mut expected: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (key, state) in objects {
-        let value = state.pointer("/data/value").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let value = text_of(state, ["data", "value"]).unwrap_or_default();
         expected.entry(value).or_default().push(key);
     }
     let text = |error: kinformer::Error| error.to_string();
@@ -118,14 +118,4 @@ fn check_differences<K>(
         }
     }
     difference("the store", objects, "the last snapshot with its differences", &applied)
-}
-
-/// Returns the state of an object as the history has it.
-pub(crate) fn state_of(object: &PackedObject) -> Value {
-    let mut state = object.decode_as::<Value>().map(|value| value.clone()).unwrap_or_default();
-    if let Some(state) = state.as_object_mut() {
-        state.remove("kind");
-        state.remove("apiVersion");
-    }
-    state
 }

@@ -7,14 +7,15 @@ use tokio::time::{Duration, Instant};
 
 use super::{passes, version_of};
 use crate::record::{Objects, Record};
+use crate::state::State;
 
 /// An event of a handler, reduced to what the checks need.
 #[derive(Clone, Debug)]
 pub(crate) enum Received {
     /// An addition.
-    Added(Value),
+    Added(State),
     /// An update from one state to another.
-    Updated(Value, Value),
+    Updated(State, State),
     /// A deletion.
     Deleted,
 }
@@ -138,7 +139,7 @@ impl HandlerView {
     }
 
     /// Whether an object was deleted after it had a state, or had a state that the filter drops.
-    fn is_deleted_after(&self, history: Record<'_>, key: &str, state: &Value) -> bool {
+    fn is_deleted_after(&self, history: Record<'_>, key: &str, state: &State) -> bool {
         history.since(key, state).any(|change| change.after.as_ref().is_none_or(|after| !self.keeps(after)))
     }
 
@@ -225,7 +226,7 @@ impl HandlerView {
     }
 }
 
-fn check_state(history: Record<'_>, key: &str, state: &Value) -> Result<(), String> {
+fn check_state(history: Record<'_>, key: &str, state: &State) -> Result<(), String> {
     match history.states_of(key).any(|known| known == state) {
         true => Ok(()),
         false => Err(format!("{key} never had the state {state}")),

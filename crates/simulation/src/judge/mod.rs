@@ -10,24 +10,25 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::record::{Objects, Record};
+use crate::state::{State, field, text_of};
 
 pub(crate) use handler::{HandlerView, Received, Rules};
 pub(crate) use store::StoreView;
 
 /// Returns the version of an object.
 pub(crate) fn version_of(object: &Value) -> u64 {
-    let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    let version = text_of(object, ["metadata", "resourceVersion"]);
     version.and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 /// Returns whether a state does not decode: its labels are damaged. Its key and version are readable.
-pub(crate) fn is_undecodable(state: &Value) -> bool {
-    state.pointer("/metadata/labels").is_some_and(Value::is_number)
+pub(crate) fn is_undecodable(state: &State) -> bool {
+    field(state, ["metadata", "labels"]).is_some_and(Value::is_number)
 }
 
 /// The filter of handlers: whether the value of an object is even.
 pub(crate) fn passes(state: &Value) -> bool {
-    let value = state.pointer("/data/value").and_then(Value::as_str).unwrap_or_default();
+    let value = text_of(state, ["data", "value"]).unwrap_or_default();
     value.ends_with(['0', '2', '4', '6', '8'])
 }
 
@@ -52,8 +53,7 @@ pub(crate) fn as_stored(history: Record<'_>, server: Objects, stored: &Objects) 
 pub(crate) fn check_final(history: Record<'_>, key: &str, last: &Value) -> Result<(), String> {
     // The version of an observed deletion is its own.
     let content = |object: &Value| {
-        let uid = object.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
-        (uid, object.get("data").cloned())
+        (text_of(object, ["metadata", "uid"]).map(str::to_owned), object.get("data").cloned())
     };
     // The state before a deletion may be one that the object did not have before.
     let mut states = history.of(key).flat_map(|change| [&change.after, &change.before]).flatten();
@@ -71,7 +71,7 @@ pub(crate) fn check_reached(
     history: Record<'_>,
     key: &str,
     version: u64,
-    stored: Option<&Value>,
+    stored: Option<&State>,
 ) -> Result<(), String> {
     // The store keeps an older state if a newer one does not decode, or has none if there was no older one (S-18).
     let is_newer = history.of(key).filter(|change| change.version > version).any(|change| {

@@ -36,15 +36,15 @@ fn history() -> History {
 }
 
 /// The state that was written at a version, or one that never was.
-fn object(version: u64) -> Value {
+fn object(version: u64) -> State {
     state(&history(), version)
 }
 
-fn state(history: &History, version: u64) -> Value {
+fn state(history: &History, version: u64) -> State {
     let written = history.changes().iter().find(|change| change.version == version);
     written
         .and_then(|change| change.after.clone())
-        .unwrap_or_else(|| json!({"metadata": {"resourceVersion": version.to_string()}}))
+        .unwrap_or_else(|| State::new(json!({"metadata": {"resourceVersion": version.to_string()}})))
 }
 
 /// Applies events, and returns the error of the last one.
@@ -301,7 +301,7 @@ fn conversions() {
     history.convert(&json!({"data": {"value": "0"}}));
     let (before, after) = (object(4), history.object(&key("b")).cloned().unwrap());
     assert_eq!((version_of(&before), version_of(&after), history.newest()), (4, 4, 7));
-    let update = |from: &Value, to: &Value| {
+    let update = |from: &State, to: &State| {
         let mut view = HandlerView::default();
         view.apply(record(&history), "x/b", Received::Added(from.clone())).unwrap();
         view.apply(record(&history), "x/b", Received::Updated(from.clone(), to.clone()))

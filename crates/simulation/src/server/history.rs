@@ -6,6 +6,8 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use crate::state::{State, field};
+
 /// The key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -46,9 +48,9 @@ pub struct Change {
     /// The changed object.
     pub key: Key,
     /// The state before; `None` for a creation.
-    pub before: Option<Value>,
+    pub before: Option<State>,
     /// The state after, without `kind` and `apiVersion`; `None` for a deletion.
-    pub after: Option<Value>,
+    pub after: Option<State>,
 }
 
 /// A restored backup.
@@ -123,7 +125,7 @@ impl History {
     }
 
     /// Returns all objects as they were at a version, according to the present history. O(changes).
-    pub fn objects_at(&self, version: u64) -> BTreeMap<&Key, &Value> {
+    pub fn objects_at(&self, version: u64) -> BTreeMap<&Key, &State> {
         objects(self.changes_after(0).take_while(|change| change.version <= version))
     }
 
@@ -142,12 +144,12 @@ impl History {
     }
 
     /// Returns all objects after a number of changes.
-    pub fn objects_after(&self, position: usize) -> BTreeMap<&Key, &Value> {
+    pub fn objects_after(&self, position: usize) -> BTreeMap<&Key, &State> {
         objects(self.changes.iter().take(position))
     }
 
     /// Returns the current state of an object.
-    pub fn object(&self, key: &Key) -> Option<&Value> {
+    pub fn object(&self, key: &Key) -> Option<&State> {
         self.changes.iter().rev().find(|change| change.key == *key)?.after.as_ref()
     }
 
@@ -155,7 +157,7 @@ impl History {
     pub(crate) fn put(&mut self, key: Key, content: Value) -> u64 {
         let before = self.object(&key).cloned();
         self.newest += 1;
-        let uid = before.as_ref().and_then(|object| object.pointer("/metadata/uid")).cloned();
+        let uid = before.as_ref().and_then(|object| field(object, ["metadata", "uid"])).cloned();
         let uid = uid.unwrap_or_else(|| {
             self.created += 1;
             json!(format!("00000000-0000-4000-8000-{:012x}", self.created))
@@ -167,18 +169,16 @@ impl History {
         metadata.insert("uid".into(), uid);
         metadata.insert("resourceVersion".into(), json!(self.newest.to_string()));
         object.insert("metadata".into(), metadata.into());
-        self.push(key, before, Some(object.into()))
+        self.push(key, before, Some(State::new(object.into())))
     }
 
     /// Deletes an object. Returns `None` if there is none. `last` is the content of its final state, which no earlier
     /// event had, as aggregated API servers may have it.
     pub(crate) fn delete(&mut self, key: Key, last: Option<Value>) -> Option<u64> {
-        let mut before = self.object(&key)?.clone();
-        if let Some(object) = before.as_object_mut() {
-            object.extend(members(last.unwrap_or_default()));
-        }
+        let mut before = members(self.object(&key)?.as_ref().clone());
+        before.extend(members(last.unwrap_or_default()));
         self.newest += 1;
-        Some(self.push(key, Some(before), None))
+        Some(self.push(key, Some(State::new(before.into())), None))
     }
 
     /// Changes the content of all objects, and not the versions in them, as another default or conversion does. The
@@ -188,13 +188,13 @@ impl History {
         let objects = self.objects_at(self.newest).into_iter();
         let objects: Vec<_> = objects.map(|(key, object)| (key.clone(), object.clone())).collect();
         for (key, before) in objects {
-            let mut after = members(before.clone());
+            let mut after = members(before.as_ref().clone());
             after.extend(members(content.clone()));
-            self.push(key, Some(before), Some(after.into()));
+            self.push(key, Some(before), Some(State::new(after.into())));
         }
     }
 
-    fn push(&mut self, key: Key, before: Option<Value>, after: Option<Value>) -> u64 {
+    fn push(&mut self, key: Key, before: Option<State>, after: Option<State>) -> u64 {
         self.timeline.push(self.changes.len());
         self.changes.push(Change { version: self.newest, time: Instant::now(), key, before, after });
         self.newest
@@ -230,7 +230,7 @@ impl History {
         let (lost, kept) = (objects(&self.changes), self.objects_at(version));
         let keys: BTreeSet<&Key> = lost.keys().chain(kept.keys()).copied().collect();
         let differ = keys.into_iter().filter(|key| lost.get(key) != kept.get(key));
-        let state = |of: &BTreeMap<&Key, &Value>, key: &Key| of.get(key).map(|object| (*object).clone());
+        let state = |of: &BTreeMap<&Key, &State>, key: &Key| of.get(key).map(|object| State::clone(object));
         let undone = differ.map(|key| Change {
             version: origin,
             time: Instant::now(),
@@ -248,7 +248,7 @@ impl History {
 }
 
 /// Returns the objects after these changes.
-fn objects<'a>(changes: impl IntoIterator<Item = &'a Change>) -> BTreeMap<&'a Key, &'a Value> {
+fn objects<'a>(changes: impl IntoIterator<Item = &'a Change>) -> BTreeMap<&'a Key, &'a State> {
     let mut objects = BTreeMap::new();
     for change in changes {
         match &change.after {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::history::{History, Key};
 use super::request::Query;
 use super::status::Status;
+use crate::state::State;
 
 /// The state that answers a list.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ pub(crate) fn list(
     let mut objects = objects.filter(|(key, object)| {
         query.has_key(key) && query.matches(object) && after.is_none_or(|after| *key > after)
     });
-    let page: Vec<(&Key, &Value)> = objects.by_ref().take(limit).collect();
+    let page: Vec<(&Key, &State)> = objects.by_ref().take(limit).collect();
     let remaining = objects.count();
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let (Some((last, _)), Some(metadata)) = (page.last(), metadata.as_object_mut())

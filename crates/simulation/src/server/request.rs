@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::faults::Verb;
 use super::history::Key;
 use super::status::Status;
+use crate::state::field;
 
 /// The served resources: group and version, plural, kind.
 const RESOURCES: [(&str, &str, &str); 4] = [
@@ -99,7 +100,7 @@ impl Query {
 
     /// Whether the labels of an object match.
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        let labels = object.pointer("/metadata/labels");
+        let labels = field(object, ["metadata", "labels"]);
         self.labels.iter().all(|(name, value)| {
             labels.and_then(|labels| labels.get(name)).and_then(Value::as_str) == Some(value)
         })

@@ -16,7 +16,7 @@ use super::handler::CheckedHandler;
 use super::witness::{ReadStore, Times, Witness, panic_sometimes};
 use crate::judge::{HandlerView, Rules, passes, version_of};
 use crate::random::pick;
-use crate::snapshots::state_of;
+use crate::state::state_of;
 
 impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// Adds a handler of random form, which the judge follows.

@@ -93,7 +93,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
                 self.check_store();
                 return ended;
             }
-            sleep(Duration::from_millis(100)).await;
+            sleep(Duration::from_secs(1)).await;
         }
     }
 

@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use crate::api_server::ApiServer;
 use crate::judge::StoreView;
 use crate::record::Objects;
-use crate::snapshots::{BY_VALUE, Snapshots, state_of};
+use crate::snapshots::{BY_VALUE, Snapshots};
+use crate::state::state_of;
 use crate::trace::Recorder;
 use handler::CheckedHandler;
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::api_server::ApiServer;
 use crate::judge::{HandlerView, Received, check_final, version_of};
-use crate::snapshots::state_of;
+use crate::state::{state_of, text_of};
 use crate::trace::Recorder;
 
 /// Reads the revision of the store, and the version of an object in it.
@@ -82,7 +82,7 @@ impl Witness {
             Event::Deleted(Deleted { tombstone, revision: after, .. }) => {
                 revision = after;
                 last = tombstone.into_object();
-                let text = last.as_ref().map_or_else(|| "unknown".into(), describe);
+                let text = last.as_ref().map_or_else(|| "unknown".into(), |last| describe(last));
                 (format!("- {key} {text} rev {revision}"), Received::Deleted)
             }
             _ => return self.recorder.violation("an unknown event"),
@@ -114,8 +114,8 @@ impl Witness {
 }
 
 fn describe(object: &Value) -> String {
-    let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or("?");
-    format!("v{} {}", text("/metadata/resourceVersion"), text("/metadata/uid"))
+    let text = |name| text_of(object, ["metadata", name]).unwrap_or("?");
+    format!("v{} {}", text("resourceVersion"), text("uid"))
 }
 
 /// Panics without a message on stderr.
