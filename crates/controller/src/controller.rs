@@ -1,11 +1,12 @@
 //! A controller: its options, and its run.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::{FutureExt as _, StreamExt as _};
 use kinformer::{Event, Informer, ObjectKey, PackedRef, Registration, SharedInformerFactory};
 use kinformer_workqueue::{RateLimiter, WorkQueue};
 use kube_core::Resource;
@@ -18,6 +19,7 @@ use crate::action::{Action, ReconcileError};
 use crate::error::Error;
 use crate::metrics::{ControllerMetrics, Counters};
 use crate::owner::OwnerKind;
+use crate::panic;
 use crate::request::Request;
 use crate::trigger::{Attached, InformerTrigger, Source, Trigger};
 use crate::worker::{Key, Workers};
@@ -256,11 +258,18 @@ impl<K: Key> Controller<K> {
             match trigger.source {
                 Source::Stream(mut keys) => {
                     let queue = workers.queue.clone();
-                    warm.streams.spawn(async move {
+                    let name = workers.name.clone();
+                    let add = async move {
                         while let Some(key) = keys.next().await {
                             queue.add(key);
                         }
-                    });
+                    };
+                    warm.streams.spawn(AssertUnwindSafe(add).catch_unwind().map(move |ended| {
+                        if let Err(panic) = ended {
+                            let error = panic::message(panic);
+                            tracing::error!(controller = %name, %error, "the stream of a trigger panicked; it ends");
+                        }
+                    }));
                 }
                 Source::Informer { resource, attach } => {
                     let name = format!("controller {}", workers.name).into();

@@ -54,6 +54,9 @@ pub enum Error {
     /// Several controllers of a manager ended with an error.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
+    /// A second signal ended the controllers during their shutdown.
+    #[error("interrupted during the shutdown")]
+    Interrupted,
     /// The handler of signals could not be installed.
     #[error("signals cannot be handled: {0}")]
     Signal(std::io::Error),

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, FutureExt as _, join_all};
+use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, Warm};
 use crate::error::Error;
+use crate::signal::Signals;
 use crate::worker::Key;
 
 /// Runs controllers together: they start when the informers of all have synced, and end together.
@@ -141,14 +143,14 @@ impl Manager {
         // Ends the other controllers if one of them fails.
         let stop = shutdown.child_token();
         let warm_up = async {
-            let warm = join_all(controllers.into_iter().map(Cold::warm_up)).await;
-            let warm = warm.into_iter().collect::<Result<Vec<_>, Error>>()?;
+            let warm = try_join_all(controllers.into_iter().map(Cold::warm_up)).await?;
             start.await;
             Ok(warm)
         };
         let Some(warm) = stop.run_until_cancelled(warm_up).await else { return Ok(()) };
+        let warm = warm?;
         state.0.send_replace(State::Running);
-        let work = warm?.into_iter().map(async |controller| {
+        let work = warm.into_iter().map(async |controller| {
             let result = controller.work(stop.clone()).await;
             stop.cancel();
             result
@@ -162,27 +164,31 @@ impl Manager {
         }
     }
 
-    /// Runs the controllers until the process receives SIGINT or SIGTERM (on Windows, Ctrl-C). A second signal ends the
-    /// process as usual.
+    /// Runs the controllers until the process receives SIGINT or SIGTERM (on Windows, Ctrl-C). A second signal ends them at
+    /// once, without the grace period. From the call on, these signals no longer end the process by themselves.
     ///
     /// # Cancel safety
     /// As [`Self::run`].
     ///
     /// # Errors
-    /// As [`Self::run`], and [`Error::Signal`] if the handlers of the signals cannot be installed.
+    /// As [`Self::run`], [`Error::Signal`] if the handlers of the signals cannot be installed, and [`Error::Interrupted`]
+    /// after a second signal.
     pub async fn run_until_signal(self) -> Result<(), Error> {
         let shutdown = CancellationToken::new();
-        let signal = crate::signal::received().map_err(Error::Signal)?;
-        let run = self.run(shutdown.clone());
-        tokio::pin!(run);
+        let mut signals = Signals::new().map_err(Error::Signal)?;
+        let mut run = pin!(self.run(shutdown.clone()));
         tokio::select! {
             biased;
-            () = signal => {
+            () = signals.next() => {
                 tracing::info!("shutting down");
                 shutdown.cancel();
-                run.await
             }
-            result = &mut run => result,
+            result = &mut run => return result,
+        }
+        tokio::select! {
+            biased;
+            () = signals.next() => Err(Error::Interrupted),
+            result = run => result,
         }
     }
 }

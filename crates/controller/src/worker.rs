@@ -54,7 +54,11 @@ impl<K: Key> Workers<K> {
             if stop.is_cancelled() {
                 return; // the key stays unprocessed, like the others in the queue
             }
-            self.process(worker, item).await;
+            // Panics of a reconciliation are contained in `process`, and here those of the key's own methods.
+            if let Err(panic) = AssertUnwindSafe(self.process(worker, item)).catch_unwind().await {
+                let error = panic::message(panic);
+                tracing::error!(controller = %self.name, %error, "key panicked; it is retried");
+            }
         }
     }
 

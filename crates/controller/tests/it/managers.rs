@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kinformer_apiserver::Fault;
 use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, State};
 
@@ -39,12 +39,15 @@ async fn controllers_start_and_end_together() {
 }
 
 /// If a controller cannot start, none does, and the error says which.
-// contract: K-08b
+// contract: K-08b, K-08g
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_start_ends_all() {
     let cluster = Cluster::start().await;
     cluster.create(config_map("a", "1"));
     cluster.server.faults().inject(Fault::internal_error().resource("secrets").always());
+    cluster.server.faults().inject(Fault::stall().resource("pods").always());
+    let (_, hangs) = recorded(|_| Ok(Action::none()));
+    let pods = Controller::of(&cluster.factory).reconciles::<Pod>().sync_timeout(Duration::from_secs(3600));
     let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
     let (_, never) = recorded(|_| Ok(Action::none()));
     let secrets = Controller::of(&cluster.factory).reconciles::<Secret>();
@@ -52,6 +55,8 @@ async fn failed_start_ends_all() {
         .add(Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile))
         .unwrap()
         .add(secrets.sync_timeout(Duration::from_millis(100)).build(never))
+        .unwrap()
+        .add(pods.build(hangs))
         .unwrap();
     let error = within(manager.run(CancellationToken::new())).await.unwrap_err();
     assert!(error.to_string().starts_with("controller secret: secrets had not synced"), "{error}");
@@ -124,5 +129,40 @@ async fn reconciles_only_when_it_may() {
     assert_eq!(calls.next().await.key, key("a"));
     shutdown.cancel();
     within(running).await.unwrap().unwrap();
+    cluster.end().await;
+}
+
+/// The first signal ends the controllers, the second one ends the wait for a reconciliation.
+// contract: K-08f
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_end_the_controllers() {
+    let terminate = || {
+        let kill =
+            std::process::Command::new("kill").args(["-TERM", &std::process::id().to_string()]).status();
+        assert!(kill.unwrap().success());
+    };
+    let cluster = Cluster::start().await;
+    for signals in 1..=2 {
+        let (mut calls, gate, reconcile) = crate::common::gated();
+        let controller = Controller::of(&cluster.factory).keyed::<u32>("numbers").build(reconcile);
+        let queue = controller.queue().clone();
+        queue.add(1);
+        let running = tokio::spawn(Manager::new().add(controller).unwrap().run_until_signal());
+        calls.next().await;
+        terminate();
+        while !queue.is_shut_down() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!running.is_finished());
+        if signals == 1 {
+            gate.add_permits(1);
+            within(running).await.unwrap().unwrap();
+        } else {
+            terminate();
+            let error = within(running).await.unwrap().unwrap_err();
+            assert!(matches!(error, Error::Interrupted), "{error}");
+        }
+    }
     cluster.end().await;
 }

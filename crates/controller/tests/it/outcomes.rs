@@ -219,3 +219,51 @@ async fn metrics_count_results() {
     running.end().await.unwrap();
     cluster.end().await;
 }
+
+/// A key whose `Clone` panics on demand.
+#[derive(Debug)]
+struct Fragile(u32, &'static AtomicU32);
+
+impl PartialEq for Fragile {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Fragile {}
+
+impl std::hash::Hash for Fragile {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Clone for Fragile {
+    fn clone(&self) -> Self {
+        let is_first = self.0 == 0 && self.1.fetch_add(1, Ordering::Relaxed) == 0;
+        assert!(!is_first, "a panic of Clone");
+        Self(self.0, self.1)
+    }
+}
+
+/// A panic of a key's own methods ends neither the worker nor the key.
+// contract: K-05g
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panicking_key_is_retried() {
+    let clones: &'static AtomicU32 = Box::leak(Box::default());
+    let cluster = Cluster::start().await;
+    let (sender, mut calls) = tokio::sync::mpsc::channel(100);
+    let controller = Controller::of(&cluster.factory).keyed::<Fragile>("fragile").build(move |request| {
+        _ = sender.try_send(request.0);
+        async { Ok(Action::none()) }
+    });
+    let queue = controller.queue().clone();
+    queue.add(Fragile(0, clones));
+    queue.add(Fragile(1, clones));
+    let running = Running::of(controller);
+    let mut keys = [crate::common::within(calls.recv()).await, crate::common::within(calls.recv()).await];
+    keys.sort();
+    assert_eq!(keys, [Some(0), Some(1)]);
+    running.end().await.unwrap();
+    cluster.end().await;
+}

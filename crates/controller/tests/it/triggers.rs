@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::ObjectKey;
@@ -192,6 +193,24 @@ async fn queue_takes_keys() {
     let running = Running::of(controller);
     queue.add(key("by-hand"));
     assert_eq!(calls.next().await.key, key("by-hand"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A stream that panics ends; the controller goes on.
+// contract: K-05g
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn panicking_stream_ends() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let keys = futures::stream::iter(0_u32..).inspect(|key| assert!(*key < 2));
+    let controller =
+        Controller::of(&cluster.factory).keyed("numbers").trigger(Trigger::stream(keys)).build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    assert_eq!([calls.next().await.key, calls.next().await.key], [0, 1]);
+    queue.add(7);
+    assert_eq!(calls.next().await.key, 7);
     running.end().await.unwrap();
     cluster.end().await;
 }
