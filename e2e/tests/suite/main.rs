@@ -10,6 +10,7 @@
 mod access;
 mod cluster;
 mod connections;
+mod controllers;
 mod differential;
 mod embedded;
 mod failures;
