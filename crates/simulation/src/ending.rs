@@ -10,6 +10,9 @@ use crate::view::View;
 /// The time within which everything is in sync.
 const CONVERGES: Duration = Duration::from_secs(900);
 
+/// The time within which broken watches are open again.
+const REOPENS: Duration = Duration::from_secs(60);
+
 /// Checks two informers that are in sync.
 ///
 /// # Errors
@@ -34,6 +37,9 @@ where
     in_sync().await?;
     let (of_one, of_other) = tokio::join!(one.check_resyncs(), other.check_resyncs());
     of_one.and(of_other)?;
+    // A write is not received through a connection that is silent.
+    server.break_watches();
+    tokio::time::sleep(REOPENS).await;
     for decodes in [true, false] {
         one.check_own_write(decodes).await?;
         other.check_own_write(decodes).await?;

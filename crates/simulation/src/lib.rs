@@ -42,6 +42,7 @@
 mod api_server;
 mod ending;
 mod judge;
+mod metadata;
 mod random;
 mod record;
 mod request_rate;

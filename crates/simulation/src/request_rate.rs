@@ -20,8 +20,19 @@ struct Requests {
     recent: VecDeque<Instant>,
     /// The queries of the pages since the last request that was not for a page.
     pages: BTreeSet<String>,
-    /// The server has asked for no list, and for no watch, before these times.
-    not_before: BTreeMap<bool, Instant>,
+    /// The server has asked for no request of a kind before these times.
+    not_before: BTreeMap<Kind, Instant>,
+}
+
+/// The kind of a request. A `Retry-After` delays requests of its own kind (R-20f).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A list or one of its pages.
+    List,
+    /// A watch or a watch-list.
+    Watch,
+    /// A question for the newest version.
+    Question,
 }
 
 impl RequestRate {
@@ -29,9 +40,15 @@ impl RequestRate {
     ///
     /// # Errors
     /// There were too many, a page is requested again, or the server has asked for a delay.
-    pub(crate) fn request(&mut self, path: &str, query: &str, now: Instant) -> Result<(), String> {
+    pub(crate) fn request(
+        &mut self,
+        kind: Kind,
+        path: &str,
+        query: &str,
+        now: Instant,
+    ) -> Result<(), String> {
         let requests = self.paths.entry(path.to_owned()).or_default();
-        let not_before = requests.not_before.get(&is_watch(query));
+        let not_before = requests.not_before.get(&kind);
         if let Some(early) = not_before.and_then(|time| time.checked_duration_since(now))
             && !early.is_zero()
         {
@@ -61,16 +78,12 @@ impl RequestRate {
         Ok(())
     }
 
-    /// The server has answered a list or a watch with `Retry-After`, which delays the next one (R-20f).
-    pub(crate) fn retry_after(&mut self, path: &str, query: &str, seconds: u64, now: Instant) {
+    /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
+    pub(crate) fn retry_after(&mut self, kind: Kind, path: &str, seconds: u64, now: Instant) {
         let requests = self.paths.entry(path.to_owned()).or_default();
-        let not_before = requests.not_before.entry(is_watch(query)).or_insert(now);
+        let not_before = requests.not_before.entry(kind).or_insert(now);
         *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
     }
-}
-
-fn is_watch(query: &str) -> bool {
-    query.contains("watch=")
 }
 
 #[cfg(test)]
@@ -82,16 +95,19 @@ mod tests {
         let (start, path) = (Instant::now(), "/api/v1/configmaps");
         let mut rate = RequestRate::default();
         for _ in 0..10 {
-            assert_eq!(rate.request(path, "watch=true", start), Ok(()));
+            assert_eq!(rate.request(Kind::Watch, path, "watch=true", start), Ok(()));
         }
-        assert_eq!(rate.request(path, "limit=5&continue=x", start), Ok(()));
-        assert_eq!(rate.request("/api/v1/secrets", "", start), Ok(()));
-        assert!(rate.request(path, "", start + Duration::from_secs(9)).is_err());
+        assert_eq!(rate.request(Kind::List, path, "limit=5&continue=x", start), Ok(()));
+        assert_eq!(rate.request(Kind::List, "/api/v1/secrets", "", start), Ok(()));
+        assert!(rate.request(Kind::List, path, "", start + Duration::from_secs(9)).is_err());
         let mut rate = RequestRate::default();
         for second in 0..30 {
-            assert_eq!(rate.request(path, "", start + Duration::from_millis(1_500 * second)), Ok(()));
+            assert_eq!(
+                rate.request(Kind::List, path, "", start + Duration::from_millis(1_500 * second)),
+                Ok(())
+            );
         }
-        assert!(rate.request(path, "", start + Duration::from_secs(59)).is_err());
+        assert!(rate.request(Kind::List, path, "", start + Duration::from_secs(59)).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -99,19 +115,24 @@ mod tests {
         let (now, path) = (Instant::now(), "/api/v1/configmaps");
         let mut rate = RequestRate::default();
         for page in ["limit=1", "limit=1&continue=a", "limit=1&continue=b", "limit=1", "limit=1&continue=a"] {
-            assert_eq!(rate.request(path, page, now), Ok(()));
+            assert_eq!(rate.request(Kind::List, path, page, now), Ok(()));
         }
-        assert!(rate.request(path, "limit=1&continue=a", now).unwrap_err().contains("again"));
+        assert!(rate.request(Kind::List, path, "limit=1&continue=a", now).unwrap_err().contains("again"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_before_retry_after_is_an_error() {
         let (now, path) = (Instant::now(), "/api/v1/configmaps");
         let mut rate = RequestRate::default();
-        rate.retry_after(path, "limit=1", 10, now);
-        assert_eq!(rate.request("/api/v1/secrets", "", now), Ok(()));
-        assert_eq!(rate.request(path, "watch=1", now), Ok(()));
-        assert!(rate.request(path, "", now + Duration::from_secs(9)).unwrap_err().contains("1s earlier"));
-        assert_eq!(rate.request(path, "", now + Duration::from_secs(10)), Ok(()));
+        rate.retry_after(Kind::List, path, 10, now);
+        assert_eq!(rate.request(Kind::List, "/api/v1/secrets", "", now), Ok(()));
+        assert_eq!(rate.request(Kind::Watch, path, "watch=1", now), Ok(()));
+        assert_eq!(rate.request(Kind::Question, path, "limit=1", now), Ok(()));
+        assert!(
+            rate.request(Kind::List, path, "", now + Duration::from_secs(9))
+                .unwrap_err()
+                .contains("1s earlier")
+        );
+        assert_eq!(rate.request(Kind::List, path, "", now + Duration::from_secs(10)), Ok(()));
     }
 }

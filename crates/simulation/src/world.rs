@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
 use crate::ending;
+use crate::metadata::MetadataView;
 use crate::random::pick;
 use crate::restores::restores;
 use crate::trace::{Recorder, Trace};
@@ -48,20 +49,24 @@ async fn live(seed: u64, recorder: &Recorder) {
     let server = ApiServer::new(&mut rng, recorder);
     let tasks = Handle::current().metrics().num_alive_tasks();
     let (factory, queue) = factory(&mut rng, &server, recorder);
-    let maps = View::of(factory.informer::<ConfigMap>(), &server, recorder);
-    let secrets = View::of(factory.informer::<Secret>(), &server, recorder);
-    if !matches!(queue, QueueKind::RealFifo) {
-        maps.may_be_ahead();
-        secrets.may_be_ahead();
-    }
+    let maps = View::of(factory.informer::<ConfigMap>(), queue, &server, recorder);
+    let secrets = View::of(factory.informer::<Secret>(), queue, &server, recorder);
     add_handlers(&mut rng, &maps);
     add_handlers(&mut rng, &secrets);
 
+    let pods = (rng.u8(..3) == 0).then(|| MetadataView::new(&factory, &server, recorder));
     let mut actors = JoinSet::new();
-    actors.spawn(writer(rng.fork(), server.clone(), recorder.clone()));
+    if let Some(pods) = pods.clone() {
+        actors.spawn(pods.switch(rng.fork(), factory.clone()));
+    }
+    actors.spawn(writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
     actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
-    let views = (maps.clone(), secrets.clone());
-    let have_reached = move |version| views.0.has_reached(version) && views.1.has_reached(version);
+    let views = (maps.clone(), secrets.clone(), pods.clone());
+    let have_reached = move |version| {
+        let (maps, secrets, pods) = &views;
+        let has_pods = pods.as_ref().is_none_or(|pods| pods.has_reached(version));
+        maps.has_reached(version) && secrets.has_reached(version) && has_pods
+    };
     actors.spawn(restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
     actors.spawn(visitor(rng.fork(), maps.clone()));
     actors.spawn(waiter(rng.fork(), maps.clone()));
@@ -86,6 +91,11 @@ async fn live(seed: u64, recorder: &Recorder) {
             recorder.violation(format_args!("not in sync in time: {problem}"));
         }
     }
+    if let Some(pods) = &pods
+        && let Err(problem) = pods.check_end(deadline).await
+    {
+        recorder.violation(format_args!("not in sync in time: {problem}"));
+    }
     recorder.note("world", "in sync");
     for waited in [maps.check_wait(CONVERGES).await, secrets.check_wait(CONVERGES).await] {
         if let Err(problem) = waited {
@@ -96,7 +106,7 @@ async fn live(seed: u64, recorder: &Recorder) {
         recorder.violation(problem);
     }
     let waits = [maps.wait_forever(), secrets.wait_forever()];
-    let reflectors = maps.parts() + secrets.parts();
+    let reflectors = maps.parts() + secrets.parts() + pods.as_ref().map_or(0, MetadataView::parts);
     if server.open_bodies() > reflectors {
         // Lists, and questions for the newest version, end within a second.
         sleep(Duration::from_secs(1)).await;
@@ -113,7 +123,7 @@ async fn live(seed: u64, recorder: &Recorder) {
         recorder.violation("a wait for a version has not ended with the informer");
     }
     waits.iter().for_each(tokio::task::JoinHandle::abort);
-    drop((factory, maps, secrets));
+    drop((factory, maps, secrets, pods));
     // Tasks of the client end when they are next polled.
     sleep(Duration::from_secs(1)).await;
     let left = Handle::current().metrics().num_alive_tasks() - tasks;
@@ -150,7 +160,7 @@ fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInf
 }
 
 /// Writes objects.
-async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
+async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder, has_pods: bool) {
     let mut burst = 0;
     let names = pick(&mut rng, [2, 5, 5, 60]);
     let undecodable = rng.u8(..4) == 0;
@@ -160,7 +170,11 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
             burst = pick(&mut rng, [1, 1, 4, 20]);
         }
         burst -= 1;
-        let plural = if rng.u8(..3) == 0 { "secrets" } else { "configmaps" };
+        let plural = match rng.u8(..6) {
+            0 | 1 => "secrets",
+            2 if has_pods => "pods",
+            _ => "configmaps",
+        };
         let key = format!("{}/p{}", pick(&mut rng, ["a", "b"]), rng.u8(..names));
         if rng.u8(..4) == 0 {
             let deleted = match rng.u8(..8) {
@@ -170,7 +184,7 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
             if let Some(version) = deleted {
                 recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
             }
-        } else if undecodable && rng.u8(..8) == 0 {
+        } else if undecodable && plural != "pods" && rng.u8(..8) == 0 {
             let version = server.put_undecodable(plural, &key);
             recorder
                 .note("writer", format_args!("writes {plural} {key} at {version}, which does not decode"));

@@ -17,7 +17,7 @@ use tower::Service as _;
 
 use crate::random::pick;
 use crate::record::{Objects, Record};
-use crate::request_rate::RequestRate;
+use crate::request_rate::{Kind, RequestRate};
 use crate::server::{Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors};
 use crate::trace::Recorder;
 
@@ -86,16 +86,20 @@ impl ApiServer {
         let stale = self.stale.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
-            let counted = rate.lock().request(path, query, Instant::now());
+            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+            let is_metadata = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
+            let kind = match query.contains("watch=") {
+                true => Kind::Watch,
+                false if is_metadata && query == "limit=1" => Kind::Question,
+                false => Kind::List,
+            };
+            let counted = rate.lock().request(kind, path, query, Instant::now());
             if let Err(problem) = counted {
                 recorder.violation(problem);
             }
-            // A refused question for the newest version delays no watch (R-20f).
-            let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-            let is_question = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
             let (stale, mut balancer) = (stale.clone().filter(|_| is_list), balancer.clone());
-            let (path, query, rate) = (path.to_owned(), query.to_owned(), rate.clone());
+            let (path, rate) = (path.to_owned(), rate.clone());
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             async move {
                 sleep(time).await;
@@ -107,8 +111,8 @@ impl ApiServer {
                     .headers()
                     .get(header::RETRY_AFTER)
                     .and_then(|delay| delay.to_str().ok()?.parse().ok());
-                if let Some(seconds) = delay.filter(|_| !is_question) {
-                    rate.lock().retry_after(&path, &query, seconds, Instant::now());
+                if let Some(seconds) = delay {
+                    rate.lock().retry_after(kind, &path, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
             }
@@ -141,6 +145,11 @@ impl ApiServer {
     pub(crate) fn convert(&self) {
         self.cluster.convert(&json!({"data": {"value": "converted 0"}}));
         self.restart();
+    }
+
+    /// Breaks all connections, also those that are silent.
+    pub(crate) fn break_watches(&self) {
+        self.servers.iter().for_each(Server::break_watches);
     }
 
     /// Restarts all servers.

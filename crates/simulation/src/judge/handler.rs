@@ -50,8 +50,9 @@ pub(crate) struct Rules {
     pub is_filtered: bool,
     /// Whether its events keep their order: its buffer does not coalesce.
     pub in_order: bool,
-    /// Whether it was added before the start of the informer.
-    pub is_before_start: bool,
+    /// Whether its initial list has only objects of lists: it was added before the start of the informer, whose queue does
+    /// not merge events.
+    pub has_initial_list: bool,
     /// Whether it was added after the informer had synced.
     pub is_late: bool,
 }
@@ -91,7 +92,7 @@ impl HandlerView {
         }
         if let Received::Added(new) = event
             && initial
-            && self.rules.is_before_start
+            && self.rules.has_initial_list
             && self.rules.in_order
             && version_of(new) > listed
         {

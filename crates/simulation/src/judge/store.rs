@@ -11,10 +11,15 @@ pub(crate) struct StoreView {
     /// With the number of restored backups before it.
     versions: BTreeMap<String, (usize, u64)>,
     /// Whether objects may be newer than the version: a queue without atomic lists pops parts of a list.
-    pub(crate) may_be_ahead: bool,
+    may_be_ahead: bool,
 }
 
 impl StoreView {
+    /// Creates the view of a store that has shown nothing.
+    pub(crate) fn new(may_be_ahead: bool) -> Self {
+        Self { may_be_ahead, ..Self::default() }
+    }
+
     /// Checks a snapshot of the store at the version of each part, which is `None` before the first list of the part.
     ///
     /// # Errors

@@ -175,7 +175,7 @@ fn added() -> Received {
 /// An event before an earlier revision, or of the initial list at the wrong place, is an error.
 #[tokio::test(start_paused = true)]
 async fn places_of_events() {
-    let in_order = Rules { in_order: true, is_before_start: true, ..Rules::default() };
+    let in_order = Rules { in_order: true, has_initial_list: true, ..Rules::default() };
     assert_eq!(misplaced(in_order, [(added(), true, 1), (added(), false, 2)]), "");
     assert!(misplaced(in_order, [(added(), false, 2), (added(), false, 1)]).contains("goes back"));
     assert_eq!(misplaced(Rules::default(), [(added(), false, 2), (added(), false, 1)]), "");

@@ -25,9 +25,15 @@ pub(crate) struct Watch {
     until: Instant,
     /// `None` without bookmarks.
     next_bookmark: Option<Instant>,
+    /// When the initial events end with a bookmark; `None` if they have ended.
+    initial_end: Option<Instant>,
     /// The damage of the next event.
     damage: Option<Damage>,
 }
+
+/// The longest time in which the initial events do not end, and other events follow them. kube-apiserver ends them when its
+/// cache has reached the version that was the newest at the request.
+const LONGEST_INITIAL: u64 = 3_000;
 
 /// What a watch does next.
 pub(crate) enum Step {
@@ -76,14 +82,13 @@ impl Watch {
                     position
                 }
             };
-            if initial {
-                state.list_sent(query.scope(), position);
-            }
-            if initial && bookmarks {
-                let annotations = json!({"k8s.io/initial-events-end": "true"});
-                bookmark(&mut lines, &query, position, Some(annotations));
-            }
-            Ok((Self { query, connection, from: sent, sent, until, next_bookmark, damage: None }, lines))
+            let initial_end = (initial && bookmarks).then(|| {
+                let time = if state.rng.bool() { 0 } else { state.rng.u64(..LONGEST_INITIAL) };
+                now + Duration::from_millis(time)
+            });
+            let watch =
+                Self { query, connection, from: sent, sent, until, next_bookmark, initial_end, damage: None };
+            Ok((watch, lines))
         })
     }
 
@@ -116,14 +121,14 @@ impl Watch {
             if now >= self.until {
                 return Step::Ended;
             }
-            let times = [Some(self.until), self.next_bookmark, next_change];
+            let times = [Some(self.until), self.initial_end.or(self.next_bookmark), next_change];
             let next = times.into_iter().flatten().min().unwrap_or(self.until);
             let _ = timeout_at(next, changed).await;
         }
     }
 
     /// Returns the lines that are due.
-    fn lines(&mut self, shared: &Shared, state: &State, history: &History, now: Instant) -> Vec<u8> {
+    fn lines(&mut self, shared: &Shared, state: &mut State, history: &History, now: Instant) -> Vec<u8> {
         let position = state.cache.position();
         let mut lines = Vec::new();
         for change in history.changes_after(self.sent).take_while(|change| change.version <= position) {
@@ -136,6 +141,15 @@ impl Watch {
             }
         }
         self.sent = self.sent.max(position);
+        if let Some(end) = self.initial_end {
+            if end <= now {
+                self.initial_end = None;
+                state.list_sent(self.query.scope(), position);
+                let annotations = json!({"k8s.io/initial-events-end": "true"});
+                bookmark(&mut lines, &self.query, position, Some(annotations));
+            }
+            return lines;
+        }
         if self.next_bookmark.is_some_and(|next| next <= now) {
             self.next_bookmark = Some(bookmark_after(now, self.until, shared.options.bookmark_interval));
             if position > self.from {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
-use kinformer::Buffer;
 use kinformer::kube_core::Resource;
+use kinformer::{Buffer, QueueKind};
 use kinformer_processor::stepping::pass_time;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -40,7 +40,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             resyncs: (!resync.is_zero()).then(|| (resync, Instant::now())),
             is_filtered,
             in_order: !matches!(buffer, Buffer::Coalesced),
-            is_before_start: self.informer.snapshot().is_err(),
+            // A DeltaFIFO merges later events of a key into its entry of the initial list.
+            has_initial_list: self.informer.snapshot().is_err()
+                && !matches!(self.queue, QueueKind::DeltaFifo),
             is_late: self.informer.has_synced(),
         };
         let known = Arc::new(Mutex::new(HandlerView::new(rules)));

@@ -9,8 +9,8 @@ mod witness;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use kinformer::Informer;
 use kinformer::kube_core::Resource;
+use kinformer::{Informer, QueueKind};
 use parking_lot::Mutex;
 
 use crate::api_server::ApiServer;
@@ -27,6 +27,7 @@ pub(crate) struct View<K> {
     plural: Arc<str>,
     server: ApiServer,
     pub(crate) recorder: Recorder,
+    queue: QueueKind,
     store: Arc<Mutex<StoreView>>,
     snapshots: Arc<Mutex<Snapshots<K>>>,
     /// The handlers that stay.
@@ -44,6 +45,7 @@ impl<K> Clone for View<K> {
             plural: self.plural.clone(),
             server: self.server.clone(),
             recorder: self.recorder.clone(),
+            queue: self.queue,
             store: self.store.clone(),
             snapshots: self.snapshots.clone(),
             handlers: self.handlers.clone(),
@@ -54,7 +56,12 @@ impl<K> Clone for View<K> {
 }
 
 impl<K: Resource<DynamicType = ()> + 'static> View<K> {
-    pub(crate) fn of(informer: Informer<K>, server: &ApiServer, recorder: &Recorder) -> Self {
+    pub(crate) fn of(
+        informer: Informer<K>,
+        queue: QueueKind,
+        server: &ApiServer,
+        recorder: &Recorder,
+    ) -> Self {
         if let Err(error) = informer.index_by_field(BY_VALUE, &["data", "value"]) {
             recorder.violation(error);
         }
@@ -63,7 +70,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             plural: K::plural(&()).into(),
             server: server.clone(),
             recorder: recorder.clone(),
-            store: Arc::default(),
+            queue,
+            // A queue without atomic lists pops parts of a list.
+            store: Arc::new(Mutex::new(StoreView::new(!matches!(queue, QueueKind::RealFifo)))),
             snapshots: Arc::default(),
             handlers: Arc::default(),
             all_handlers: Arc::default(),
@@ -74,11 +83,6 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// Compares a handler with the server at the end.
     pub(crate) fn keep(&self, handler: Option<Arc<CheckedHandler>>) {
         self.handlers.lock().extend(handler);
-    }
-
-    /// Allows objects of the store to be newer than its version.
-    pub(crate) fn may_be_ahead(&self) {
-        self.store.lock().may_be_ahead = true;
     }
 
     /// Returns the key of the newest change, and the version from which on stores have it.
