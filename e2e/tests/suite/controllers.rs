@@ -38,7 +38,7 @@ async fn reconcile(
         let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
         match deployments.delete(request.name(), &DeleteParams::background()).await {
             Err(kube_client::Error::Api(status)) if status.code == 404 => Ok(()),
-            result => Ok(drop(result?)),
+            result => result.map(|_| ()).map_err(ReconcileError::from),
         }
     };
     finalizer::finalize(&api, config_map, FINALIZER, |config_map| deploy(client, config_map), cleanup).await
@@ -70,7 +70,11 @@ async fn has_replicas(client: &Client, name: &str, replicas: Option<i32>) {
     eventually("replicas of the deployment", async || {
         let found = deployments.get_opt(name).await.map_err(|error| error.to_string())?;
         let found = found.map(|found| serde_json::to_value(found).unwrap()["spec"]["replicas"].as_i64());
-        if found == replicas.map(|replicas| Some(i64::from(replicas))) { Ok(()) } else { Err(format!("{found:?}")) }
+        if found == replicas.map(|replicas| Some(i64::from(replicas))) {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     })
     .await;
 }
