@@ -54,6 +54,9 @@ pub enum Error {
     /// Several controllers of a manager ended with an error.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
+    /// The process is not the leader any more.
+    #[error(transparent)]
+    NotLeader(kinformer_leader_election::NotLeader),
     /// A second signal ended the controllers during their shutdown.
     #[error("interrupted during the shutdown")]
     Interrupted,

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
-use tokio::sync::watch;
+use kinformer_leader_election::LeaderElector;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, Warm};
@@ -162,6 +163,56 @@ impl Manager {
             (Some(error), 0) => Err(error),
             (Some(error), _) => Err(Error::Several([error].into_iter().chain(errors).collect())),
         }
+    }
+
+    /// As [`Self::run`], but reconciles only while this process is the leader. The informers sync before, so that a new leader
+    /// begins at once. After the shutdown the leadership is released.
+    ///
+    /// Give the controllers the [client of the elector](LeaderElector::client): it refuses writes as soon as the leadership
+    /// has ended, whatever still runs.
+    ///
+    /// ```no_run
+    /// use kinformer::{SharedInformerFactory, kube_client::Client};
+    /// use kinformer_controller::kinformer_leader_election::LeaderElector;
+    /// use kinformer_controller::{CancellationToken, Controller, Manager};
+    ///
+    /// # fn controller(factory: &SharedInformerFactory, client: Client) -> Controller { unimplemented!() }
+    /// # async fn example(client: Client, shutdown: CancellationToken) -> Result<(), Box<dyn std::error::Error>> {
+    /// let factory = SharedInformerFactory::new(client.clone());
+    /// let elector = LeaderElector::builder(client.clone(), "default", "my-controller").build()?;
+    /// let controller = controller(&factory, elector.client(&client));
+    /// Manager::new().add(controller)?.run_as_leader(&elector, shutdown).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As [`Self::run`]. The Lease stays held until it expires.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and [`Error::NotLeader`] if the leadership ended before. Then all reconciliations were dropped at
+    /// once; a process usually exits, and its next start is a candidate again.
+    pub async fn run_as_leader(
+        self,
+        elector: &LeaderElector,
+        shutdown: CancellationToken,
+    ) -> Result<(), Error> {
+        let (sender, elected) = oneshot::channel();
+        let run = self.run_when(shutdown, async move {
+            // The receiver lives as long as this future.
+            _ = sender.send(elector.acquire().await);
+        });
+        let mut run = pin!(run);
+        let leadership = tokio::select! {
+            biased;
+            result = &mut run => return result, // ended before the election
+            Ok(leadership) = elected => leadership,
+        };
+        let result = leadership.run(run).await.map_err(Error::NotLeader)?;
+        if let Err(error) = leadership.release().await {
+            tracing::warn!(%error, "the leadership was not released");
+        }
+        result
     }
 
     /// Runs the controllers until the process receives SIGINT or SIGTERM (on Windows, Ctrl-C). A second signal ends them at

@@ -11,19 +11,25 @@ use kube_client::Client;
 use kube_client::client::Body;
 use tower::{BoxError, Service};
 
+use crate::error::NotLeader;
 use crate::term::Term;
 
-/// Sends requests with another client. Writes are sent only while the leadership lasts.
+/// Sends requests with another client. Writes are sent only while a leadership lasts.
 pub(crate) struct LeaderClient {
     client: Client,
-    term: Arc<Term>,
+    term: Box<dyn Fn() -> Result<Arc<Term>, NotLeader> + Send>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
 
 impl LeaderClient {
-    pub(crate) fn new(client: Client, term: Arc<Term>) -> Self {
-        Self { client, term }
+    /// Returns a client that checks the given leadership before each write.
+    pub(crate) fn wrap(
+        client: &Client,
+        term: impl Fn() -> Result<Arc<Term>, NotLeader> + Send + 'static,
+    ) -> Client {
+        let service = Self { client: client.clone(), term: Box::new(term) };
+        Client::new(service, client.default_namespace().to_owned())
     }
 }
 
@@ -41,14 +47,17 @@ impl Service<Request<Body>> for LeaderClient {
         if !is_write(request.method()) {
             return Box::pin(async move { Ok(client.send(request).await?) });
         }
-        // The token comes first, so that a release waits for this write or refuses it.
-        let token = self.term.writes.token();
-        let remaining = match self.term.check() {
-            Ok(remaining) => remaining,
+        let checked = (self.term)().and_then(|term| {
+            // The token comes first, so that a release waits for this write or refuses it.
+            let token = term.writes.token();
+            let remaining = term.check()?;
+            Ok((term, token, remaining))
+        });
+        let (term, token, remaining) = match checked {
+            Ok(checked) => checked,
             Err(error) => return Box::pin(async { Err(error.into()) }),
         };
         set_timeout(request.uri_mut(), remaining);
-        let term = self.term.clone();
         Box::pin(async move {
             let _token = token;
             let mut over = pin!(term.over());

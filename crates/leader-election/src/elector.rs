@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_client::Client;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
+use crate::client::LeaderClient;
 use crate::clock::{BootClock, Clock};
-use crate::error::Error;
+use crate::error::{End, Error, NotLeader};
 use crate::leadership::Leadership;
 use crate::lease::{Attempt, LeaseHolder, check};
 use crate::term::Term;
@@ -38,7 +40,7 @@ use crate::timing::{JITTER, ObservedLeader, Timing};
 /// ```
 ///
 /// Follows client-go 0.37 (`tools/leaderelection`), apart from the differences in the [crate's](crate) documentation.
-/// A clone is another candidate with the same identity; only one of the two becomes the leader.
+/// A clone is a handle of the same elector. If both wait for the leadership, one of them has it at a time.
 #[derive(Clone)]
 pub struct LeaderElector {
     client: Client,
@@ -48,6 +50,8 @@ pub struct LeaderElector {
     timing: Timing,
     clock: Arc<dyn Clock>,
     leader: ObservedLeader,
+    /// The last leadership of this elector.
+    term: Arc<Mutex<Option<Arc<Term>>>>,
 }
 
 /// Options of a [`LeaderElector`].
@@ -123,6 +127,7 @@ impl LeaderElectorBuilder {
             timing: self.timing,
             clock: self.clock,
             leader: ObservedLeader::default(),
+            term: Arc::default(),
         })
     }
 }
@@ -163,6 +168,24 @@ impl LeaderElector {
         self.leader.subscribe()
     }
 
+    /// As [`Leadership::client`], for all leaderships of this elector, also those to come: no write is sent before the
+    /// first one. For controllers that are built before their process is the leader.
+    pub fn client(&self, client: &Client) -> Client {
+        let elector = self.clone();
+        LeaderClient::wrap(client, move || match &*elector.term.lock() {
+            Some(term) => Ok(term.clone()),
+            None => Err(NotLeader {
+                lease: elector.lease(),
+                identity: elector.identity.clone(),
+                end: End::NotElected,
+            }),
+        })
+    }
+
+    fn lease(&self) -> Arc<str> {
+        format!("{}/{}", self.namespace, self.name).into()
+    }
+
     /// Waits until this process is the leader. From then on, a task renews the Lease until the returned [`Leadership`] is
     /// released or dropped, or has ended.
     ///
@@ -176,7 +199,7 @@ impl LeaderElector {
     /// Outside of a tokio runtime with a timer.
     pub async fn acquire(&self) -> Leadership {
         let mut holder = self.holder();
-        let lease: Arc<str> = format!("{}/{}", self.namespace, self.name).into();
+        let lease = self.lease();
         tracing::info!(%lease, identity = %self.identity, "waiting for leadership");
         loop {
             match timeout(self.timing.attempt(), holder.try_hold()).await {
@@ -192,6 +215,8 @@ impl LeaderElector {
                     if !term.until_deadline().is_zero() {
                         self.leader.set(Some(self.identity.clone()));
                         tracing::info!(%lease, identity = %self.identity, "became leader");
+                        let term = Arc::new(term);
+                        *self.term.lock() = Some(term.clone());
                         return Leadership::begin(term, holder, self.timing, self.leader.clone());
                     }
                 }

@@ -30,7 +30,7 @@ pub enum Error {
 ///
 /// A [wrapped client](crate::Leadership::client) returns it inside `kube_client::Error::Service`: see [`Self::of`].
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("not the leader: the hold of lease {lease} by {identity:?} has ended: {end}")]
+#[error("not the leader: the hold of lease {lease} by {identity:?} {end}")]
 #[non_exhaustive]
 pub struct NotLeader {
     /// Namespace and name of the Lease.
@@ -63,6 +63,8 @@ impl NotLeader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
+    /// This process has not become the leader yet.
+    NotElected,
     /// The Lease was not renewed before the renew deadline. Has the last error, if there was one.
     Expired(Option<Arc<str>>),
     /// Another elector has written its identity into the Lease. An equal identity belongs to another elector too.
@@ -76,11 +78,14 @@ pub enum End {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Expired(None) => write!(f, "it was not renewed in time"),
-            Self::Expired(Some(error)) => write!(f, "it was not renewed in time; last error: {error}"),
-            Self::HeldBy(identity) => write!(f, "it is held by {identity:?}"),
-            Self::Removed => write!(f, "the lease or its holder was removed"),
-            Self::Released => write!(f, "it was released"),
+            Self::NotElected => write!(f, "has not begun"),
+            Self::Expired(None) => write!(f, "has ended: it was not renewed in time"),
+            Self::Expired(Some(error)) => {
+                write!(f, "has ended: it was not renewed in time; last error: {error}")
+            }
+            Self::HeldBy(identity) => write!(f, "has ended: it is held by {identity:?}"),
+            Self::Removed => write!(f, "has ended: the lease or its holder was removed"),
+            Self::Released => write!(f, "has ended: it was released"),
         }
     }
 }

@@ -33,8 +33,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn begin(term: Term, holder: LeaseHolder, timing: Timing, leader: ObservedLeader) -> Self {
-        let term = Arc::new(term);
+    pub(crate) fn begin(term: Arc<Term>, holder: LeaseHolder, timing: Timing, leader: ObservedLeader) -> Self {
         let stop = CancellationToken::new();
         let renewals = tokio::spawn(renew(holder, term.clone(), timing, leader.clone(), stop.clone()));
         Self { term, stop, renewals: Some(renewals), timing, leader }
@@ -84,13 +83,13 @@ impl Leadership {
     ///
     /// * No write is started after the renew deadline, or after the leadership has ended otherwise. It fails with
     ///   [`NotLeader`], inside `kube_client::Error::Service` ([`NotLeader::of`]).
-    /// * A write in flight ends when the Lease expires, or when another process has taken it. Its request has the query
-    ///   parameter `timeout`, so that kube-apiserver gives it up then too.
+    /// * A write in flight ends when the Lease expires, or when another process has taken it. It may have taken effect. Its
+    ///   request has the query parameter `timeout`, so that kube-apiserver gives it up then too.
     ///
     /// A write is any request but `GET`, `HEAD` and `OPTIONS`.
     pub fn client(&self, client: &Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        Client::new(LeaderClient::new(client.clone(), self.term.clone()), namespace)
+        let term = self.term.clone();
+        LeaderClient::wrap(client, move || Ok(term.clone()))
     }
 
     /// Ends the leadership and frees the Lease, so that another candidate can become the leader at once. Waits for the
@@ -163,7 +162,10 @@ async fn renew(
             }
         }
     }
-    tracing::warn!(error = %term.reason(), "leadership ended");
+    let reason = term.reason();
+    if reason.end != End::Released {
+        tracing::warn!(error = %reason, "leadership ended");
+    }
     holder
 }
 

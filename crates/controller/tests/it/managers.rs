@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kinformer_apiserver::Fault;
+use kinformer_controller::kinformer_leader_election::{End, LeaderElector};
 use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, State};
 
 use crate::common::{Cluster, config_map, key, recorded, within};
@@ -164,5 +165,56 @@ async fn signals_end_the_controllers() {
             assert!(matches!(error, Error::Interrupted), "{error}");
         }
     }
+    cluster.end().await;
+}
+
+/// With an elector: the informers sync before the election, a shutdown releases the Lease, and a lost leadership ends all.
+// contract: K-08h
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reconciles_as_leader() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let client = cluster.factory.client().clone();
+    let elector = |identity: &str| {
+        LeaderElector::builder(client.clone(), "default", "test")
+            .identity(identity)
+            .renew_deadline(Duration::from_secs(5))
+            .retry_period(Duration::from_millis(50))
+            .build()
+            .unwrap()
+    };
+    let other = within(elector("other").acquire()).await;
+    let (mut calls, gate, reconcile) = crate::common::gated();
+    let controller = || Controller::of(&cluster.factory).reconciles::<ConfigMap>();
+    let first = controller().build(reconcile);
+    let queue = first.queue().clone();
+    let shutdown = CancellationToken::new();
+    let own = elector("own");
+    let running = tokio::spawn({
+        let (own, shutdown) = (own.clone(), shutdown.clone());
+        async move { Manager::new().add(first).unwrap().run_as_leader(&own, shutdown).await }
+    });
+    while queue.depth() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(calls.rest().is_empty());
+    other.release().await.unwrap();
+    assert_eq!(calls.next().await.key, key("a"));
+    assert_eq!(own.leader().as_deref(), Some("own"));
+    gate.add_permits(1);
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    let lease = || cluster.server.get("coordination.k8s.io/v1", "Lease", "default", "test").unwrap().unwrap();
+    assert_eq!(lease()["spec"]["holderIdentity"], "");
+
+    let (mut calls, _gate, reconcile) = crate::common::gated();
+    let second = controller().build(reconcile);
+    let running = tokio::spawn(async move {
+        Manager::new().add(second).unwrap().run_as_leader(&own, CancellationToken::new()).await
+    });
+    calls.next().await;
+    cluster.server.delete("coordination.k8s.io/v1", "Lease", "default", "test").unwrap();
+    let error = within(running).await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::NotLeader(reason) if reason.end == End::Removed), "{error}");
     cluster.end().await;
 }

@@ -154,3 +154,20 @@ async fn requests_have_a_time_limit() {
     leadership.release().await.unwrap();
     server.shutdown().await;
 }
+
+/// The client of an elector refuses writes before the first leadership, sends them during each one, and not in between.
+// contract: N-06e
+#[tokio::test(start_paused = true)]
+async fn client_of_an_elector() {
+    let server = Server::default();
+    let elector = candidate(&server.client(), "a").build().unwrap();
+    let client = elector.client(&server.client());
+    let reason = not_leader(write(&client, "one").await);
+    assert_eq!(reason.to_string(), r#"not the leader: the hold of lease default/test by "a" has not begun"#);
+    let leadership = elector.acquire().await;
+    write(&client, "one").await.unwrap();
+    leadership.release().await.unwrap();
+    assert_eq!(not_leader(write(&client, "two").await).end, End::Released);
+    let _leadership = elector.acquire().await;
+    write(&client, "two").await.unwrap();
+}
