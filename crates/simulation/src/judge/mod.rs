@@ -79,13 +79,18 @@ pub(crate) fn check_reached(
         after == stored || after.is_some_and(is_undecodable)
     });
     // The version may be reached before or after a restored backup.
-    let at = |restores| {
+    let at = |restores, version| {
         let at = history.object_at(restores, version, key);
         let is_kept = || stored.is_none_or(|stored| history.states_of(key).any(|state| state == stored));
         at == stored || at.is_some_and(is_undecodable) && is_kept()
     };
-    let now = history.restores();
-    let reached = is_newer || (0..now).any(at) || (version <= history.newest_version() && at(now));
+    let (now, newest) = (history.restores(), history.newest_version());
+    // A list of a restored backup may have set the store back since the wait for the version ended.
+    let is_set_back = now > 0 && version > newest && at(now, newest);
+    let reached = is_newer
+        || (0..now).any(|restores| at(restores, version))
+        || (version <= newest && at(now, version))
+        || is_set_back;
     if reached { Ok(()) } else { Err(format!("version {version} is reached, but {key} is {stored:?}")) }
 }
 

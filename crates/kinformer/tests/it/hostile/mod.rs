@@ -625,7 +625,7 @@ async fn flood_of_events() {
 /// After an outage of three seconds, the informers reconnect at random times.
 #[tokio::test(start_paused = true)]
 async fn informers_reconnect_at_random_times() {
-    const INFORMERS: usize = 80;
+    const INFORMERS: usize = 200;
     let began = tokio::time::Instant::now();
     let away = Duration::from_secs(20)..Duration::from_secs(23);
     let runs = (0..INFORMERS).map(|_| {
