@@ -197,19 +197,22 @@ impl Manager {
         elector: &LeaderElector,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
-        let (sender, elected) = oneshot::channel();
-        let run = self.run_when(shutdown, async move {
+        let (sender, mut elected) = oneshot::channel();
+        let mut run = pin!(self.run_when(shutdown, async move {
             // The receiver lives as long as this future.
             _ = sender.send(elector.acquire().await);
-        });
-        let mut run = pin!(run);
-        let leadership = tokio::select! {
+        }));
+        let (result, leadership) = tokio::select! {
             biased;
-            result = &mut run => return result, // ended before the election
-            Ok(leadership) = elected => leadership,
+            // Possibly in the same poll in which the election has ended.
+            result = &mut run => (result, elected.try_recv().ok()),
+            Ok(leadership) = &mut elected => {
+                (leadership.run(run).await.map_err(Error::NotLeader)?, Some(leadership))
+            }
         };
-        let result = leadership.run(run).await.map_err(Error::NotLeader)?;
-        if let Err(error) = leadership.release().await {
+        if let Some(leadership) = leadership
+            && let Err(error) = leadership.release().await
+        {
             tracing::warn!(%error, "the leadership was not released");
         }
         result

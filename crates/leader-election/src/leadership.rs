@@ -33,7 +33,12 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn begin(term: Arc<Term>, holder: LeaseHolder, timing: Timing, leader: ObservedLeader) -> Self {
+    pub(crate) fn begin(
+        term: Arc<Term>,
+        holder: LeaseHolder,
+        timing: Timing,
+        leader: ObservedLeader,
+    ) -> Self {
         let stop = CancellationToken::new();
         let renewals = tokio::spawn(renew(holder, term.clone(), timing, leader.clone(), stop.clone()));
         Self { term, stop, renewals: Some(renewals), timing, leader }
