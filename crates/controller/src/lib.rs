@@ -65,6 +65,7 @@
 //! * Webhooks are not built.
 //! * Keys of the initial list and of resyncs have a low priority.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod action;
 pub mod apply;

@@ -63,6 +63,7 @@
 //!
 //! `get`, `create` and `update` on `leases` in `coordination.k8s.io`.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 mod clock;
