@@ -55,7 +55,7 @@ where
 /// that the API server has stored.
 ///
 /// # Errors
-/// As [`object`](self::object). Kinds without a status subresource answer with 404.
+/// As [`object`]. Kinds without a status subresource answer with 404.
 ///
 /// # Cancel safety
 /// The request may have been sent. Applying the same status again is safe.
