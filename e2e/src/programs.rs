@@ -10,6 +10,8 @@ use crate::{Error, Mode};
 pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
 /// The variable with the path of client-go's informers, `e2e/client-go`.
 pub const CLIENT_GO: &str = "KINFORMER_CLIENT_GO";
+/// The variable with the path of the controller of controller-runtime, `e2e/controller-runtime`.
+pub const CONTROLLER_RUNTIME: &str = "KINFORMER_CONTROLLER_RUNTIME";
 /// The variable with the path of `kinformer`.
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
@@ -43,6 +45,16 @@ pub fn client_go<'a>(
 ) -> Result<Command, Error> {
     let mut command = Command::new(path(CLIENT_GO)?);
     command.arg("-kubeconfig").arg(kubeconfig).args(resources);
+    Ok(command)
+}
+
+/// Returns the command for the controller of controller-runtime, which reports when it has reconciled this many owners.
+///
+/// # Errors
+/// The path is not set.
+pub fn controller_runtime(kubeconfig: &Path, owners: usize) -> Result<Command, Error> {
+    let mut command = Command::new(path(CONTROLLER_RUNTIME)?);
+    command.arg("-kubeconfig").arg(kubeconfig).arg("-foos").arg(owners.to_string());
     Ok(command)
 }
 

@@ -1,8 +1,8 @@
-//! Compares kinformer with client-go and kube-runtime on a real kube-apiserver.
+//! Compares kinformer with client-go, controller-runtime and kube-runtime on a real kube-apiserver.
 
 use clap::ValueEnum;
 
-use crate::e2e::{self, CLIENT_GO, CONTROL_PLANE};
+use crate::e2e::{self, CLIENT_GO, CONTROL_PLANE, CONTROLLER_RUNTIME};
 use crate::files;
 
 #[derive(clap::Args)]
@@ -32,6 +32,8 @@ enum Phase {
     Updates,
     /// The time from a write to the handler.
     Latency,
+    /// A controller of objects that own five pods each, beside controller-runtime's.
+    Controller,
 }
 
 impl Phase {
@@ -41,13 +43,14 @@ impl Phase {
             Self::Relist => "relist",
             Self::Updates => "updates",
             Self::Latency => "latency",
+            Self::Controller => "controller",
         }
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut command = files::command("cargo");
-    for program in [&CONTROL_PLANE, &CLIENT_GO] {
+    for program in [&CONTROL_PLANE, &CLIENT_GO, &CONTROLLER_RUNTIME] {
         command.env(program.variable, program.built()?);
     }
     command.args(["run", "--profile", "dist", "--package", "bench-peers", "--"]);

@@ -38,6 +38,14 @@ pub(crate) const CLIENT_GO: Program = Program {
     module: "k8s.io/client-go",
 };
 
+/// A controller of controller-runtime, for the comparison.
+pub(crate) const CONTROLLER_RUNTIME: Program = Program {
+    name: "controller-runtime",
+    folder: "e2e/controller-runtime",
+    variable: "KINFORMER_CONTROLLER_RUNTIME",
+    module: "sigs.k8s.io/controller-runtime",
+};
+
 /// The variable that passes the path of `kinformer` to the suite.
 const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable that passes the path of the scheduler cache example to the suite.
@@ -353,9 +361,9 @@ mod tests {
             "module m\n\nrequire (\n\tk8s.io/kubernetes-tools v0.1.0\n\tk8s.io/kubernetes v1.37.1\n)\n";
         assert_eq!(CONTROL_PLANE.version(go_mod).as_deref(), Ok("v1.37.1"));
         assert!(CONTROL_PLANE.version("module m\n").is_err());
-        for program in [CONTROL_PLANE, CLIENT_GO] {
+        for (program, minor) in [(CONTROL_PLANE, ".37."), (CLIENT_GO, ".37."), (CONTROLLER_RUNTIME, ".25.")] {
             let own = files::read(&format!("{}/go.mod", program.folder)).unwrap();
-            assert!(program.version(&own).unwrap().contains("37"));
+            assert!(program.version(&own).unwrap().contains(minor));
         }
     }
 }

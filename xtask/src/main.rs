@@ -42,7 +42,7 @@ enum Task {
     Codegen(codegen::Args),
     /// Run the suite on a real kube-apiserver and etcd, built from source on this machine
     E2e(e2e::Args),
-    /// Compare kinformer with client-go and kube-runtime on such a kube-apiserver
+    /// Compare kinformer with client-go, controller-runtime and kube-runtime on such a kube-apiserver
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),

@@ -13,20 +13,23 @@ use crate::failure::Failure;
 use crate::pods::{self, Size};
 use crate::process::Program;
 use crate::report::{
-    CLIENT_GO, CPU, Figures, LATENCY_HALF, LATENCY_MOST, PEAK, PEERS, RELIST, RELIST_BEFORE, RELIST_PEAK,
-    STEADY, UPDATES_AFTER, UPDATES_BEFORE, UPDATES_CPU, UPDATES_DELIVERED, UPDATES_RATE, WALL,
+    CLIENT_GO, CPU, Figures, KINFORMER, KINFORMER_EAGER, KUBE_RUNTIME, LATENCY_HALF, LATENCY_MOST, PEAK,
+    RELIST, RELIST_BEFORE, RELIST_PEAK, STEADY, UPDATES_AFTER, UPDATES_BEFORE, UPDATES_CPU,
+    UPDATES_DELIVERED, UPDATES_RATE, WALL,
 };
 use crate::updates::Updates;
 
 /// How long a peer may settle before its memory is measured as steady.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const PAUSE: Duration = Duration::from_secs(5);
 /// The duration of the updates phase.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The duration of the latency phase, and its updates per second.
 const LATENCY: Duration = Duration::from_secs(20);
 const FEW: usize = 100;
+/// The peers that are compared.
+pub(crate) const PEERS: [&str; 4] = [KINFORMER, KINFORMER_EAGER, CLIENT_GO, KUBE_RUNTIME];
 /// The quota of etcd; 100,000 pods use a quarter of it.
-const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
+pub(crate) const ETCD_QUOTA: &str = "--quota-backend-bytes=8589934592";
 
 /// The server with its pods, shared by all runs.
 pub(crate) struct Environment {

@@ -1,10 +1,14 @@
-//! Measures kinformer, client-go and kube-runtime on the same pods in one run: `cargo xtask bench-peers`.
+//! Measures kinformer, client-go, controller-runtime and kube-runtime on the same objects in one run:
+//! `cargo xtask bench-peers`.
 //!
 //! Each peer is a process of its own. Peers take turns, so that other load on the machine affects all of them.
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
+mod controller;
+mod controller_peers;
 mod environment;
 mod failure;
+mod foos;
 mod peers;
 mod pods;
 mod process;
@@ -14,24 +18,41 @@ mod used;
 
 use std::path::Path;
 
-use environment::Environment;
+use environment::{Environment, PEERS};
 use failure::Failure;
-use report::{KUBE_RUNTIME, PEERS, Report};
+use report::{KINFORMER, KINFORMER_EAGER, KUBE_RUNTIME, Report};
 
 /// The phases, in order.
-const PHASES: [&str; 4] = ["sync", "relist", "updates", "latency"];
+const PHASES: [&str; 5] = ["sync", "relist", "updates", "latency", controller::PHASE];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [kinformer, eager, ..] = PEERS;
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         // The measured Rust peers are this program too.
-        [peer, kubeconfig] if *peer == kinformer => peers::kinformer(Path::new(kubeconfig)).await,
-        [peer, kubeconfig] if *peer == eager => peers::kinformer_eager(Path::new(kubeconfig)).await,
+        [KINFORMER, kubeconfig] => peers::kinformer(Path::new(kubeconfig)).await,
+        [KINFORMER_EAGER, kubeconfig] => peers::kinformer_eager(Path::new(kubeconfig)).await,
         [KUBE_RUNTIME, kubeconfig] => peers::kube_runtime(Path::new(kubeconfig)).await,
+        [controller::PHASE, KINFORMER, kubeconfig, foos] => {
+            controller_peers::kinformer(Path::new(kubeconfig), foos.parse()?).await
+        }
+        [controller::PHASE, KUBE_RUNTIME, kubeconfig, foos] => {
+            controller_peers::kube_runtime(Path::new(kubeconfig), foos.parse()?).await
+        }
         [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
-            compare(pods.parse()?, runs.parse()?, rate.parse()?, phases).await
+            let (pods, runs, rate) = (pods.parse()?, runs.parse()?, rate.parse()?);
+            if pods == 0 || runs == 0 || rate == 0 {
+                return Err("the numbers of pods, runs and updates must not be 0".into());
+            }
+            let of_pods: Vec<&str> =
+                phases.iter().copied().filter(|phase| *phase != controller::PHASE).collect();
+            if !of_pods.is_empty() {
+                compare(pods, runs, rate, &of_pods).await?;
+            }
+            if phases.contains(&controller::PHASE) {
+                controller::compare(pods, runs).await?;
+            }
+            Ok(())
         }
         _ => {
             Err(format!("expected the numbers of pods, runs and updates per second, and some of {PHASES:?}")
@@ -41,11 +62,8 @@ async fn main() -> Result<(), Failure> {
 }
 
 async fn compare(pods: usize, runs: usize, rate: usize, phases: &[&str]) -> Result<(), Failure> {
-    if pods == 0 || runs == 0 || rate == 0 {
-        return Err("the numbers of pods, runs and updates must not be 0".into());
-    }
     let mut environment = Environment::begin(pods).await?;
-    let mut report = Report::default();
+    let mut report = Report::new(&PEERS);
     for phase in phases {
         // The first round warms up the caches and is not counted.
         let first = usize::from(*phase != "sync");

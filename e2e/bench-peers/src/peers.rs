@@ -31,7 +31,7 @@ pub(crate) async fn kinformer_eager(kubeconfig: &Path) -> Result<(), Failure> {
     measured(&factory, &pods).await
 }
 
-async fn factory(kubeconfig: &Path) -> Result<SharedInformerFactory, Failure> {
+pub(crate) async fn factory(kubeconfig: &Path) -> Result<SharedInformerFactory, Failure> {
     Ok(SharedInformerFactory::new(kinformer::client(config(kubeconfig).await?)?))
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn kube_runtime(kubeconfig: &Path) -> Result<(), Failure> {
     answer(store.len(), &delivered, version)
 }
 
-async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
+pub(crate) async fn config(kubeconfig: &Path) -> Result<Config, Failure> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     Ok(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }

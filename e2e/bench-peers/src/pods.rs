@@ -4,6 +4,7 @@ use std::fmt;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_client::{Api, Client};
 use kube_core::params::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ const NAMESPACES: usize = 20;
 const REPLICAS: usize = 20;
 const NODES: usize = 200;
 /// The number of concurrent writes.
-const AT_A_TIME: usize = 16;
+pub(crate) const AT_A_TIME: usize = 16;
 
 /// The size of a pod as JSON, in bytes.
 pub(crate) struct Size {
@@ -36,14 +37,7 @@ impl fmt::Display for Size {
 
 /// Writes this many pods, and prints progress.
 pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure> {
-    for number in 0..NAMESPACES {
-        let name = namespace(number);
-        let created: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
-        Api::all(client.clone()).create(&PostParams::default(), &created).await?;
-        // Pods need a service account, and no controller creates it here.
-        let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
-        Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await?;
-    }
+    write_namespaces(client).await?;
     let mut written = stream::iter(0..pods).map(|number| one(client, number)).buffer_unordered(AT_A_TIME);
     let (mut count, step) = (0, pods.div_ceil(10));
     let mut last = None;
@@ -63,15 +57,45 @@ pub(crate) async fn write(client: &Client, pods: usize) -> Result<Size, Failure>
     Ok(Size { whole, without_managed_fields: pod.to_string().len() - left, managers })
 }
 
-/// Creates a pod as a controller does, and updates its status as a kubelet does.
+/// Writes the namespaces of the pods.
+pub(crate) async fn write_namespaces(client: &Client) -> Result<(), Failure> {
+    for number in 0..NAMESPACES {
+        let name = namespace(number);
+        let created: Namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        Api::all(client.clone()).create(&PostParams::default(), &created).await?;
+        // Pods need a service account, and no controller creates it here.
+        let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
+        Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await?;
+    }
+    Ok(())
+}
+
 async fn one(client: &Client, number: usize) -> Result<Pod, Failure> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace(number / REPLICAS));
-    let created: Pod = serde_json::from_value(pod(number))?;
+    create(client, &namespace(number / REPLICAS), number, serde_json::from_value(pod(number))?).await
+}
+
+/// Creates the pod with this number, in a namespace, with another name and owner.
+pub(crate) async fn create_owned(
+    client: &Client,
+    namespace: &str,
+    number: usize,
+    name: String,
+    owner: OwnerReference,
+) -> Result<Pod, Failure> {
+    let mut created: Pod = serde_json::from_value(pod(number))?;
+    created.metadata.name = Some(name);
+    created.metadata.owner_references = Some(vec![owner]);
+    create(client, namespace, number, created).await
+}
+
+/// Creates a pod as a controller does, and updates its status as a kubelet does.
+async fn create(client: &Client, namespace: &str, number: usize, pod: Pod) -> Result<Pod, Failure> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let manager =
         PostParams { field_manager: Some("kube-controller-manager".into()), ..PostParams::default() };
-    pods.create(&manager, &created).await?;
+    let name = pods.create(&manager, &pod).await?.metadata.name.unwrap_or_default();
     let manager = PatchParams { field_manager: Some("kubelet".into()), ..PatchParams::default() };
-    Ok(pods.patch_status(&name(number), &manager, &Patch::Strategic(status(number))).await?)
+    Ok(pods.patch_status(&name, &manager, &Patch::Strategic(status(number))).await?)
 }
 
 /// Changes a pod, and returns its key and new version.
@@ -85,7 +109,7 @@ pub(crate) async fn touch(client: &Client) -> Result<(String, u64), Failure> {
     Ok((format!("{namespace}/{name}"), version.parse()?))
 }
 
-fn namespace(number: usize) -> String {
+pub(crate) fn namespace(number: usize) -> String {
     format!("team-{}", number % NAMESPACES)
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::used::{self, Used};
 
 /// The timeout for a program to reach an expected state.
-const BOUND: Duration = Duration::from_secs(600);
+pub(crate) const BOUND: Duration = Duration::from_secs(600);
 /// The timeout for a program to end.
 const GRACE: Duration = Duration::from_secs(20);
 /// The interval of requests while waiting for a state.
@@ -52,7 +52,23 @@ impl Program {
     ///
     /// # Errors
     /// The program fails, or does not have all objects in time.
-    pub(crate) async fn synced(mut command: Command, objects: usize) -> Result<(Self, f64), String> {
+    pub(crate) async fn synced(command: Command, objects: usize) -> Result<(Self, f64), String> {
+        let (program, Synced { stored, delivered }, seconds) = Self::start(command).await?;
+        if stored != objects || delivered != objects {
+            return Err(format!(
+                "of {objects} objects, {stored} are in the store and {delivered} were delivered"
+            ));
+        }
+        Ok((program, seconds))
+    }
+
+    /// Starts a program, and waits for its first line. Returns also the seconds that this took.
+    ///
+    /// # Errors
+    /// The program fails, or prints nothing in time.
+    pub(crate) async fn start<T: for<'de> Deserialize<'de>>(
+        mut command: Command,
+    ) -> Result<(Self, T, f64), String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let started = Instant::now();
         let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -61,14 +77,8 @@ impl Program {
         let requests = input.ok_or("the program has no input")?;
         let responses = BufReader::new(output.ok_or("the program has no output")?).lines();
         let mut program = Self { child, requests, responses, id };
-        let Synced { stored, delivered } = program.line().await?;
-        let seconds = started.elapsed().as_secs_f64();
-        if stored != objects || delivered != objects {
-            return Err(format!(
-                "of {objects} objects, {stored} are in the store and {delivered} were delivered"
-            ));
-        }
-        Ok((program, seconds))
+        let first = program.line().await?;
+        Ok((program, first, started.elapsed().as_secs_f64()))
     }
 
     /// Waits until the store has this version of an object and the handler has received all events up to then.

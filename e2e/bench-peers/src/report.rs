@@ -4,48 +4,52 @@ use std::fmt;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// The columns: kinformer packed and eager, and its peers.
-pub(crate) const PEERS: [&str; 4] = ["kinformer", "kinformer-eager", CLIENT_GO, KUBE_RUNTIME];
+pub(crate) const KINFORMER: &str = "kinformer";
+pub(crate) const KINFORMER_EAGER: &str = "kinformer-eager";
 pub(crate) const CLIENT_GO: &str = "client-go";
 pub(crate) const KUBE_RUNTIME: &str = "kube-runtime";
+pub(crate) const CONTROLLER_RUNTIME: &str = "controller-runtime";
+pub(crate) const CONTROLLER_RUNTIME_STRIPPED: &str = "controller-runtime-stripped";
 
 /// A metric: a row of the table.
 #[derive(Debug)]
 pub(crate) struct Metric {
     name: &'static str,
     decimals: usize,
-    target: Target,
-}
-
-/// The targets for packed objects, which stay encoded until they are read.
-#[derive(Clone, Copy, Debug)]
-struct Target {
-    /// The largest ratio to client-go's value.
-    of_client_go: Option<f64>,
-    /// The largest ratio to kube-runtime's value.
-    of_kube_runtime: Option<f64>,
-    /// The largest value.
-    itself: Option<f64>,
+    /// The targets of the first peer: the largest ratios to the values of other peers.
+    of: [Option<(&'static str, f64)>; 2],
+    /// The largest value of the first peer.
+    at_most: Option<f64>,
 }
 
 impl Metric {
     const fn new(name: &'static str, decimals: usize) -> Self {
-        Self { name, decimals, target: Target { of_client_go: None, of_kube_runtime: None, itself: None } }
+        Self { name, decimals, of: [None; 2], at_most: None }
     }
 
     const fn of_client_go(mut self, target: f64) -> Self {
-        self.target.of_client_go = Some(target);
+        self.of[0] = Some((CLIENT_GO, target));
         self
     }
 
     const fn of_kube_runtime(mut self, target: f64) -> Self {
-        self.target.of_kube_runtime = Some(target);
+        self.of[1] = Some((KUBE_RUNTIME, target));
+        self
+    }
+
+    const fn of_controller_runtime(mut self, target: f64) -> Self {
+        self.of = [Some((CONTROLLER_RUNTIME, target)), Some((CONTROLLER_RUNTIME_STRIPPED, target))];
         self
     }
 
     const fn at_most(mut self, target: f64) -> Self {
-        self.target.itself = Some(target);
+        self.at_most = Some(target);
         self
+    }
+
+    /// The largest ratio to the value of this peer.
+    fn target_of(&self, peer: &str) -> Option<f64> {
+        self.of.iter().flatten().find(|(other, _)| *other == peer).map(|(_, target)| *target)
     }
 }
 
@@ -67,6 +71,12 @@ pub(crate) static LATENCY_HALF: Metric =
     Metric::new("latency: half of the changes within, ms", 2).of_client_go(1.0);
 pub(crate) static LATENCY_MOST: Metric = Metric::new("latency: 99 of 100 within, ms", 2).of_client_go(1.0);
 
+pub(crate) static FIRST_RECONCILED: Metric = Metric::new("controller: first full reconcile, s", 2);
+pub(crate) static CONTROLLER_CPU: Metric = Metric::new("controller: CPU, s", 2).of_controller_runtime(0.4);
+pub(crate) static CONTROLLER_PEAK: Metric = Metric::new("controller: peak memory, MiB", 0);
+pub(crate) static CONTROLLER_STEADY: Metric =
+    Metric::new("controller: memory, MiB", 0).of_controller_runtime(0.15);
+
 /// The results of one run of one peer.
 pub(crate) struct Figures(pub(crate) Vec<(&'static Metric, f64)>);
 
@@ -81,22 +91,26 @@ impl fmt::Display for Figures {
 }
 
 /// All results, by peer.
-#[derive(Default)]
 pub(crate) struct Report {
-    figures: [Vec<(&'static Metric, f64)>; PEERS.len()],
+    /// The columns. The first is compared with the others that have targets.
+    peers: &'static [&'static str],
+    /// By number of the peer.
+    figures: Vec<(usize, &'static Metric, f64)>,
 }
 
 impl Report {
+    pub(crate) fn new(peers: &'static [&'static str]) -> Self {
+        Self { peers, figures: Vec::new() }
+    }
+
     pub(crate) fn add(&mut self, peer: usize, figures: Figures) {
-        if let Some(all) = self.figures.get_mut(peer) {
-            all.extend(figures.0);
-        }
+        self.figures.extend(figures.0.into_iter().map(|(metric, figure)| (peer, metric, figure)));
     }
 
     /// The metrics, in the order of measurement.
     fn metrics(&self) -> Vec<&'static Metric> {
         let mut metrics: Vec<&'static Metric> = Vec::new();
-        for (asked, _) in self.figures.iter().flatten() {
+        for (_, asked, _) in &self.figures {
             if !metrics.iter().any(|known| std::ptr::eq(*known, *asked)) {
                 metrics.push(asked);
             }
@@ -105,35 +119,43 @@ impl Report {
     }
 
     /// The median of each peer.
-    fn medians(&self, metric: &Metric) -> [f64; PEERS.len()] {
-        self.figures.each_ref().map(|figures| {
-            let asked = figures.iter().filter(|(asked, _)| std::ptr::eq(*asked, metric));
-            median(asked.map(|(_, figure)| *figure))
-        })
+    fn medians(&self, metric: &Metric) -> Vec<f64> {
+        let of = |peer| {
+            self.figures.iter().filter(move |(of, asked, _)| *of == peer && std::ptr::eq(*asked, metric))
+        };
+        (0..self.peers.len()).map(|peer| median(of(peer).map(|(_, _, figure)| *figure))).collect()
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [packed, ..] = PEERS;
+        let metrics = self.metrics();
+        let [first, others @ ..] = self.peers else { return Ok(()) };
+        let compared = |peer: &&&str| metrics.iter().any(|metric| metric.target_of(peer).is_some());
+        let compared: Vec<&str> = others.iter().filter(compared).copied().collect();
+        let has_limits = metrics.iter().any(|metric| metric.at_most.is_some());
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
-        let targets = [format!("of {CLIENT_GO}'s"), format!("of {KUBE_RUNTIME}'s"), "itself".to_owned()];
-        let targets = targets.map(|target| format!("{packed}, {target} (target)"));
-        table.set_header(["".to_owned()].into_iter().chain(PEERS.map(str::to_owned)).chain(targets));
-        for metric in self.metrics() {
+        let targets = compared.iter().map(|peer| format!("{first}, of {peer}'s (target)"));
+        let limits = has_limits.then(|| format!("{first}, itself (target)"));
+        let peers = self.peers.iter().map(|peer| (*peer).to_owned());
+        table.set_header([String::new()].into_iter().chain(peers).chain(targets).chain(limits));
+        for metric in metrics {
             let medians = self.medians(metric);
-            let [packed, _, client_go, kube_runtime] = medians;
-            let Target { of_client_go, of_kube_runtime, itself } = metric.target;
-            let targets = [
-                (packed / client_go, of_client_go),
-                (packed / kube_runtime, of_kube_runtime),
-                (packed, itself),
-            ];
-            let targets = targets
-                .map(|(figure, target)| target.map_or_else(String::new, |target| compare(figure, target)));
-            let medians = medians.map(|median| format!("{median:.*}", metric.decimals));
-            table.add_row([metric.name.to_owned()].into_iter().chain(medians).chain(targets));
+            let median = |peer: &str| {
+                let number = self.peers.iter().position(|other| *other == peer);
+                number.and_then(|number| medians.get(number)).copied().unwrap_or(f64::NAN)
+            };
+            let value = median(first);
+            let targets = compared.iter().map(|peer| {
+                metric
+                    .target_of(peer)
+                    .map_or_else(String::new, |target| compare(value / median(peer), target))
+            });
+            let limits =
+                has_limits.then(|| metric.at_most.map_or_else(String::new, |limit| compare(value, limit)));
+            let medians = medians.iter().map(|median| format!("{median:.*}", metric.decimals));
+            table.add_row([metric.name.to_owned()].into_iter().chain(medians).chain(targets).chain(limits));
         }
         for column in table.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -178,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_missed_target_is_reported_with_its_excess() {
-        let mut report = Report::default();
+        let mut report = Report::new(&[KINFORMER, KINFORMER_EAGER, CLIENT_GO, KUBE_RUNTIME]);
         for (peer, wall, steady) in [(0, 0.5, 2.5), (1, 9.0, 9.0), (2, 0.4, 20.0), (3, 1.0, 20.0)] {
             report.add(peer, Figures(vec![(&WALL, wall), (&STEADY, steady)]));
         }
