@@ -408,9 +408,12 @@ impl<'a, K: Into<KeyRef<'a>>> From<K> for PartOrKey<'a> {
     }
 }
 
-/// A partition with one part for each of these namespaces.
+/// A partition with one part for each of these namespaces, and possibly one for all others.
 #[derive(Clone, Debug)]
-pub struct ByNamespace(HashMap<Arc<str>, PartId>);
+pub struct ByNamespace {
+    named: HashMap<Arc<str>, PartId>,
+    has_others: bool,
+}
 
 impl ByNamespace {
     /// Creates one part for each namespace, in this order. Repeated namespaces are ignored.
@@ -420,13 +423,32 @@ impl ByNamespace {
             let next = PartId(u32::try_from(parts.len()).unwrap_or(u32::MAX));
             parts.entry(namespace.into()).or_insert(next);
         }
-        Self(parts)
+        Self { named: parts, has_others: false }
+    }
+
+    /// Adds a last part for the objects of all other namespaces.
+    ///
+    /// ```
+    /// use kinformer_core::{ByNamespace, KeyRef, Keyed, PartId, Parts};
+    ///
+    /// let parts = Parts::<Keyed<u16>>::new(ByNamespace::new(["team-a"]).with_others());
+    /// assert_eq!(parts.of_key(KeyRef::new("team-b", "web")), Some(PartId::new(1)));
+    /// assert_eq!(parts.of_key(KeyRef::named("web")), None);
+    /// ```
+    #[must_use]
+    pub fn with_others(mut self) -> Self {
+        self.has_others = true;
+        self
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.named.len()).unwrap_or(u32::MAX)
     }
 }
 
 impl<T: Object> Partition<T> for ByNamespace {
     fn parts(&self) -> u32 {
-        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+        self.count().saturating_add(u32::from(self.has_others))
     }
 
     fn part_of(&self, object: &T) -> Option<PartId> {
@@ -434,6 +456,7 @@ impl<T: Object> Partition<T> for ByNamespace {
     }
 
     fn part_of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
-        self.0.get(key.namespace()?).copied()
+        let others = || self.has_others.then(|| PartId(self.count()));
+        self.named.get(key.namespace()?).copied().or_else(others)
     }
 }

@@ -27,6 +27,7 @@ use crate::entry::{Entry, Key, Registered, Start};
 use crate::error::Error;
 use crate::kind::{resource_name, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
+use crate::selection::{self, Selected};
 use crate::sync::CacheSync;
 use crate::target::{Bound, Target};
 
@@ -390,23 +391,24 @@ impl SharedInformerFactory {
 /// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
-    let source = |projection, namespace: Option<&Arc<str>>| {
+    let parts = options.parts(resource, &target.scope);
+    let source = |projection, part: &Selected| {
         let (client, of) = (client.clone(), resource.clone());
         let source = match projection {
             Projection::Full => KubeListerWatcher::packed_dynamic(client, of),
             Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
         };
-        options.restrict(source, resource, namespace)
+        options.restrict(source, resource, part)
     };
-    let full = |namespace: Option<&Arc<str>>| source(Projection::Full, namespace);
+    let full = |part: &Selected| source(Projection::Full, part);
     let name = versioned_name(resource);
     let display_name = resource_name(resource);
     let (sources, switch) = match options.projection(resource, target.projection) {
-        Projection::Full => (options.sources(&target.scope, full), None),
+        Projection::Full => (selection::sources(&parts, full), None),
         Projection::Metadata => {
             let switch = Switch::default();
-            let sources = options.sources(&target.scope, |namespace| {
-                SwitchedSource::new(source(Projection::Metadata, namespace), full(namespace), switch.clone())
+            let sources = selection::sources(&parts, |part| {
+                SwitchedSource::new(source(Projection::Metadata, part), full(part), switch.clone())
             });
             (sources, Some(switch))
         }
@@ -416,17 +418,13 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let arrival = Arc::new(arrival);
     let on_arrival = arrival.clone();
     let builder = builder.on_arrival(move |object| on_arrival.decode(object));
-    let builder = builder.scope(options.namespaces_in(&target.scope).join(","));
+    let builder = builder.scope(selection::names(&parts));
     #[expect(
         clippy::expect_used,
         reason = "the only error is two indexes with one name, and there is one index"
     )]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    let namespace = match options.namespaces_in(&target.scope) {
-        [only] => Some(only.clone()),
-        _ => None,
-    };
-    KubeEngine::shared(informer, arrival, namespace, switch)
+    KubeEngine::shared(informer, arrival, selection::only_namespace(&parts), switch)
 }
 
 /// A weak handle to a factory.

@@ -102,6 +102,7 @@ mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
+mod selection;
 mod selector;
 mod snapshot;
 mod sync;
@@ -116,6 +117,7 @@ pub use self::{
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
     resource_options::{Decode, ResourceOptions},
+    selection::NamespaceOptions,
     selector::{LabelSelector, SelectorError, SelectorProblem},
     snapshot::{Difference, Snapshot},
     sync::CacheSync,

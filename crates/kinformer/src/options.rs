@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kinformer_core::{BoxError, Object};
 use kinformer_kube::{DecodeAs, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params};
-use kinformer_reflector::{Failure, ListerWatcher, ProbeBudget, ReflectorOptions};
+use kinformer_reflector::{Failure, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{
     Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,
 };
@@ -22,6 +22,7 @@ use crate::engine::arrival::ErrorHook;
 use crate::engine::projection::Projection;
 use crate::entry::Key;
 use crate::resource_options::{Decode, ResourceOptions};
+use crate::selection::{NamespaceOptions, Selected, Selections};
 
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 type ChangeReflector = dyn Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync;
@@ -32,8 +33,7 @@ type NewQueue = dyn Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>>
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     name: Option<Arc<str>>,
-    /// Empty means all namespaces.
-    namespaces: Vec<Arc<str>>,
+    selections: Selections,
     resync: Duration,
     resources: HashMap<Key, ResourceOptions>,
     tweak: Option<Arc<Tweak>>,
@@ -88,12 +88,12 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Restricts the informers to one namespace: see [`Self::namespaces`].
-    pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
+    pub fn namespace(self, namespace: impl Into<NamespaceOptions>) -> Self {
         self.namespaces([namespace])
     }
 
     /// Restricts the informers to these namespaces. No names, or an empty name among them, means all namespaces. Has no
-    /// effect on cluster-scoped kinds.
+    /// effect on cluster-scoped kinds. [`ResourceOptions::namespaces`] sets them for one resource.
     ///
     /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace
     /// is a [part](crate::Informer::parts) of the informer with its own list, watch, resource version and errors. The
@@ -101,18 +101,24 @@ impl SharedInformerFactoryBuilder {
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), which has one informer and one store per
     /// namespace.
-    pub fn namespaces<N: Into<Arc<str>>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
-        let mut all: Vec<Arc<str>> = Vec::new();
-        for namespace in namespaces {
-            let namespace = namespace.into();
-            if !all.contains(&namespace) {
-                all.push(namespace);
-            }
-        }
-        if all.iter().any(|namespace| namespace.is_empty()) {
-            all.clear();
-        }
-        self.options.namespaces = all;
+    pub fn namespaces<N: Into<NamespaceOptions>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.options.selections.set_namespaces(namespaces);
+        self
+    }
+
+    /// Restricts the informers to objects that this label selector matches. A selector of a [namespace](Self::namespaces)
+    /// or of a [resource](Self::resource) replaces it.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.Options.DefaultLabelSelector`).
+    pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.options.selections.selection.labels = Some(selector.into());
+        self
+    }
+
+    /// Restricts the informers to objects that this field selector matches; see [`Self::labels`]. The API server refuses
+    /// fields that a kind does not have.
+    pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.options.selections.selection.fields = Some(selector.into());
         self
     }
 
@@ -220,7 +226,8 @@ impl SharedInformerFactoryBuilder {
         self.of_kind::<K>(|options| options.transform_packed(change))
     }
 
-    fn of_kind<K: Resource<DynamicType = ()>>(
+    /// Changes the options of one kind; see [`Self::resource`] for kinds without a type.
+    pub fn of_kind<K: Resource<DynamicType = ()>>(
         self,
         change: impl FnOnce(ResourceOptions) -> ResourceOptions,
     ) -> Self {
@@ -406,41 +413,21 @@ impl Options {
         self.error_hook.clone()
     }
 
-    /// The namespaces that objects of this scope are restricted to; empty for all.
-    pub(crate) fn namespaces_in(&self, scope: &Scope) -> &[Arc<str>] {
-        match scope {
-            Scope::Namespaced => &self.namespaces,
-            Scope::Cluster => &[],
-        }
+    /// Returns the parts of an informer, at least one.
+    pub(crate) fn parts(&self, resource: &ApiResource, scope: &Scope) -> Vec<Selected> {
+        let nothing = Selections::default();
+        let own = self.of_resource(resource).map_or(&nothing, |options| &options.selections);
+        own.parts(&self.selections, *scope == Scope::Namespaced)
     }
 
-    /// Returns one source for each namespace that objects of this scope are restricted to, else a single source.
-    pub(crate) fn sources<S: ListerWatcher<PackedObject> + 'static>(
-        &self,
-        scope: &Scope,
-        mut source: impl FnMut(Option<&Arc<str>>) -> S,
-    ) -> Sources<PackedObject> {
-        match self.namespaces_in(scope) {
-            [] => Sources::one(source(None)),
-            [only] => Sources::one(source(Some(only))),
-            several => {
-                let each = several.iter().map(|namespace| (namespace.clone(), source(Some(namespace))));
-                Sources::by_namespace(each)
-            }
-        }
-    }
-
-    /// Applies the namespace and the options of the resource to a source.
+    /// Applies the selection of a part and the options of the resource to a source.
     pub(crate) fn restrict(
         &self,
-        mut source: KubeListerWatcher<PackedObject>,
+        source: KubeListerWatcher<PackedObject>,
         resource: &ApiResource,
-        namespace: Option<&Arc<str>>,
+        part: &Selected,
     ) -> KubeListerWatcher<PackedObject> {
-        if let Some(namespace) = namespace {
-            source = source.namespace(&**namespace);
-        }
-        source = source.probe_budget(self.probes.clone());
+        let mut source = part.restrict(source).probe_budget(self.probes.clone());
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
@@ -461,7 +448,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("name", &self.name)
-            .field("namespaces", &self.namespaces)
+            .field("selections", &self.selections)
             .field("resync", &self.resync)
             .finish_non_exhaustive()
     }

@@ -9,6 +9,8 @@ use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::selection::{NamespaceOptions, Selections};
+
 /// The time at which objects are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -32,6 +34,7 @@ type Change = dyn Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObje
 #[derive(Clone, Default)]
 #[must_use = "nothing is set yet"]
 pub struct ResourceOptions {
+    pub(crate) selections: Selections,
     pub(crate) resync: Option<Duration>,
     changes: Vec<Arc<Change>>,
     pub(crate) dropped: Vec<FieldPath>,
@@ -40,6 +43,32 @@ pub struct ResourceOptions {
 }
 
 impl ResourceOptions {
+    /// Restricts the informer to objects that this label selector matches, instead of the selector of the factory. An empty
+    /// selector matches all objects. A selector of a [namespace](Self::namespaces) replaces it.
+    pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.selections.selection.labels = Some(selector.into());
+        self
+    }
+
+    /// Restricts the informer to objects that this field selector matches; see [`Self::labels`].
+    pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.selections.selection.fields = Some(selector.into());
+        self
+    }
+
+    /// Restricts the informer to these namespaces, instead of those of the factory: see
+    /// [`SharedInformerFactoryBuilder::namespaces`](crate::SharedInformerFactoryBuilder::namespaces). No names, or an empty
+    /// name among them, means all namespaces.
+    ///
+    /// A namespace without a selector of its own has that of the resource, else that of the same namespace of the factory,
+    /// else that of the factory.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.ByObject.Namespaces`).
+    pub fn namespaces<N: Into<NamespaceOptions>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.selections.set_namespaces(namespaces);
+        self
+    }
+
     /// Sets how often handlers without a period of their own receive every object again. Zero means never. The default
     /// is the factory's period.
     pub fn resync(mut self, period: Duration) -> Self {
@@ -124,6 +153,7 @@ impl ResourceOptions {
 impl fmt::Debug for ResourceOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResourceOptions")
+            .field("selections", &self.selections)
             .field("resync", &self.resync)
             .field("transforms", &self.changes.len())
             .field("dropped", &self.dropped)

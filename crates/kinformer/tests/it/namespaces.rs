@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{QUEUES, builder, config_map, node, server, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::{
-    Added, Deleted, Error, Event, InformerError, KeyRef, LabelSelector, PackedObject, PartId,
-    SharedInformerFactory, Updated,
+    Added, Deleted, Error, Event, InformerError, KeyRef, LabelSelector, NamespaceOptions, PackedObject,
+    PartId, SharedInformerFactory, Updated,
 };
 use kinformer_apiserver::ApiServer;
 use parking_lot::Mutex;
@@ -177,6 +177,39 @@ async fn no_namespace_and_an_empty_one_mean_all() {
         assert_eq!((maps.snapshot().unwrap().len(), maps.parts().len()), (3, 1));
         factory.shutdown().await.unwrap();
     }
+    server.shutdown().await;
+}
+
+/// Objects of a resource in one namespace by labels, and in all others by a field.
+// contract: F-24a, F-24d, F-24e
+#[tokio::test]
+async fn other_namespaces_have_selectors_of_their_own() {
+    let server = three_namespaces().await;
+    server.create(config_map("team-b", "other", "1")).unwrap();
+    let mut labelled = config_map("team-a", "labelled", "1");
+    labelled["metadata"]["labels"] = json!({"app": "web"});
+    server.create(labelled).unwrap();
+    let factory = builder(&server)
+        .of_kind::<ConfigMap>(|maps| {
+            let others = NamespaceOptions::all_others().fields("metadata.name=map");
+            maps.namespaces([others, NamespaceOptions::new("team-a").labels("app=web")])
+        })
+        .build();
+    let maps = factory.core().v1().config_maps();
+    synced(&factory).await;
+    assert_eq!(keys(&maps), ["team-a/labelled", "team-b/map", "team-c/map"]);
+    assert_eq!(
+        maps.parts().iter().map(|part| part.name()).collect::<Vec<_>>(),
+        ["team-a", "other namespaces"]
+    );
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-d"}});
+    server.create(namespace).unwrap();
+    let later = server.create(config_map("team-d", "map", "1")).unwrap();
+    maps.wait_for_until(("team-d", "map"), &version(&later), soon()).await.unwrap();
+    assert_eq!(keys(&maps).len(), 4);
+    server.delete("v1", "ConfigMap", "team-d", "map").unwrap();
+    until(|| keys(&maps).len() == 3).await.unwrap();
+    factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
 

@@ -1,0 +1,353 @@
+//! Which objects the informers of a factory hold.
+
+use std::sync::Arc;
+
+use kinformer_core::ByNamespace;
+use kinformer_kube::{KubeListerWatcher, PackedObject};
+use kinformer_reflector::ListerWatcher;
+use kinformer_shared_informer::Sources;
+
+/// The objects of one namespace that an informer holds, or those of all other namespaces.
+///
+/// A namespace by its name has no selectors of its own: `"team-a".into()`.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer::{NamespaceOptions, SharedInformerFactory};
+///
+/// # fn example(client: kube_client::Client) {
+/// // All pods of team-a, and the running ones of the other namespaces.
+/// let running = NamespaceOptions::all_others().fields("status.phase=Running");
+/// let factory = SharedInformerFactory::builder(client)
+///     .of_kind::<Pod>(|pods| pods.namespaces([NamespaceOptions::new("team-a"), running]))
+///     .build();
+/// # _ = factory;
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "it is an option of a factory or of a resource"]
+pub struct NamespaceOptions {
+    /// `None` for all others.
+    name: Option<Arc<str>>,
+    selection: Selection,
+}
+
+impl NamespaceOptions {
+    /// Selects the objects of a namespace.
+    pub fn new(namespace: impl Into<Arc<str>>) -> Self {
+        Self { name: Some(namespace.into()), selection: Selection::default() }
+    }
+
+    /// Selects the objects of all namespaces that have no options of their own beside these.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.AllNamespaces` as a key of `DefaultNamespaces`).
+    pub fn all_others() -> Self {
+        Self { name: None, selection: Selection::default() }
+    }
+
+    /// Restricts the objects to those that this label selector matches. An empty selector matches all objects, whatever the
+    /// options of the resource and the factory are.
+    pub fn labels(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.selection.labels = Some(selector.into());
+        self
+    }
+
+    /// Restricts the objects to those that this field selector matches. An empty selector matches all objects, whatever the
+    /// options of the resource and the factory are.
+    pub fn fields(mut self, selector: impl Into<Arc<str>>) -> Self {
+        self.selection.fields = Some(selector.into());
+        self
+    }
+}
+
+impl From<&str> for NamespaceOptions {
+    fn from(namespace: &str) -> Self {
+        Self::new(namespace)
+    }
+}
+
+impl From<String> for NamespaceOptions {
+    fn from(namespace: String) -> Self {
+        Self::new(namespace)
+    }
+}
+
+impl From<Arc<str>> for NamespaceOptions {
+    fn from(namespace: Arc<str>) -> Self {
+        Self::new(namespace)
+    }
+}
+
+/// The selectors of requests. `None` is inherited; an empty selector matches all objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) labels: Option<Arc<str>>,
+    pub(crate) fields: Option<Arc<str>>,
+}
+
+impl Selection {
+    /// Returns the selectors of these options, and of the others where these have none.
+    fn or(&self, others: &Self) -> Self {
+        let Self { labels, fields } = self;
+        Self {
+            labels: labels.as_ref().or(others.labels.as_ref()).cloned(),
+            fields: fields.as_ref().or(others.fields.as_ref()).cloned(),
+        }
+    }
+}
+
+/// The selectors and namespaces of a factory or of a resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selections {
+    pub(crate) selection: Selection,
+    /// `None` is inherited; an empty list means all namespaces.
+    namespaces: Option<Vec<NamespaceOptions>>,
+}
+
+impl Selections {
+    /// Sets the namespaces. No namespaces, or one without a name, means all. Of several with one name, the first counts.
+    pub(crate) fn set_namespaces<N: Into<NamespaceOptions>>(
+        &mut self,
+        namespaces: impl IntoIterator<Item = N>,
+    ) {
+        let mut all: Vec<NamespaceOptions> = Vec::new();
+        for namespace in namespaces {
+            let namespace = namespace.into();
+            if !all.iter().any(|other| other.name == namespace.name) {
+                all.push(namespace);
+            }
+        }
+        if all.iter().any(|namespace| namespace.name.as_deref() == Some("")) {
+            all.clear();
+        }
+        self.namespaces = Some(all);
+    }
+
+    /// Returns the parts of an informer, at least one: these are the options of its resource, `factory` those of the
+    /// factory.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.Options`, the order of its defaults).
+    pub(crate) fn parts(&self, factory: &Self, is_namespaced: bool) -> Vec<Selected> {
+        let of_all = self.selection.or(&factory.selection);
+        let defaults = factory.namespaces.as_deref().unwrap_or_default();
+        let inherited = |namespace: &NamespaceOptions| {
+            let default = defaults.iter().find(|default| default.name == namespace.name);
+            let selection = namespace.selection.or(&self.selection);
+            let selection = default.map_or(selection.clone(), |default| selection.or(&default.selection));
+            NamespaceOptions { selection: selection.or(&factory.selection), ..namespace.clone() }
+        };
+        let namespaces = self.namespaces.as_deref().unwrap_or(defaults).iter().filter(|_| is_namespaced);
+        let namespaces: Vec<NamespaceOptions> = namespaces.map(inherited).collect();
+        if namespaces.is_empty() {
+            return vec![Selected { place: Place::All, selection: of_all }];
+        }
+        let names: Vec<Arc<str>> = namespaces.iter().filter_map(|namespace| namespace.name.clone()).collect();
+        let (named, others): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(|one| one.name.is_some());
+        let parts = named.into_iter().chain(others).map(|NamespaceOptions { name, mut selection }| {
+            let place = match name {
+                Some(name) => Place::Namespace(name),
+                None if names.is_empty() => Place::All,
+                None => Place::Others,
+            };
+            if place == Place::Others {
+                let own =
+                    selection.fields.iter().filter(|fields| !fields.is_empty()).map(|own| own.to_string());
+                let others = names.iter().map(|name| format!("metadata.namespace!={name}"));
+                selection.fields = Some(own.chain(others).collect::<Vec<_>>().join(",").into());
+            }
+            Selected { place, selection }
+        });
+        parts.collect()
+    }
+}
+
+/// The objects of one part of an informer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selected {
+    place: Place,
+    selection: Selection,
+}
+
+/// Where the objects of a part are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Everywhere.
+    All,
+    Namespace(Arc<str>),
+    /// In all namespaces but those of the other parts.
+    Others,
+}
+
+/// The name of the part with all other namespaces.
+const OTHERS: &str = "other namespaces";
+
+impl Selected {
+    /// Applies the namespace and the selectors to a source.
+    pub(crate) fn restrict(
+        &self,
+        mut source: KubeListerWatcher<PackedObject>,
+    ) -> KubeListerWatcher<PackedObject> {
+        if let Place::Namespace(namespace) = &self.place {
+            source = source.namespace(&**namespace);
+        }
+        let Selection { labels, fields } = &self.selection;
+        if let Some(labels) = labels.as_deref().filter(|labels| !labels.is_empty()) {
+            source = source.labels(labels);
+        }
+        if let Some(fields) = fields.as_deref().filter(|fields| !fields.is_empty()) {
+            source = source.fields(fields);
+        }
+        source
+    }
+
+    /// The name of the part; empty for one with the objects of all namespaces.
+    fn name(&self) -> &str {
+        match &self.place {
+            Place::All => "",
+            Place::Namespace(name) => name,
+            Place::Others => OTHERS,
+        }
+    }
+}
+
+/// The names of parts, separated by commas.
+pub(crate) fn names(parts: &[Selected]) -> String {
+    parts.iter().map(Selected::name).collect::<Vec<_>>().join(",")
+}
+
+/// The namespace of the objects, if there is exactly one.
+pub(crate) fn only_namespace(parts: &[Selected]) -> Option<Arc<str>> {
+    match parts {
+        [Selected { place: Place::Namespace(name), .. }] => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// Returns a source for each part.
+pub(crate) fn sources<S: ListerWatcher<PackedObject> + 'static>(
+    parts: &[Selected],
+    mut source: impl FnMut(&Selected) -> S,
+) -> Sources<PackedObject> {
+    if let [only] = parts {
+        return Sources::one(source(only));
+    }
+    let named =
+        parts.iter().filter(|part| part.place != Place::Others).map(|part| Arc::<str>::from(part.name()));
+    let mut partition = ByNamespace::new(named);
+    if parts.iter().any(|part| part.place == Place::Others) {
+        partition = partition.with_others();
+    }
+    Sources::new(partition, parts.iter().map(|part| (part.name(), source(part))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The selectors of each part, as "name labels fields".
+    fn described(factory: &Selections, resource: &Selections, is_namespaced: bool) -> Vec<String> {
+        let text =
+            |selector: Option<Arc<str>>| selector.map_or("-".to_owned(), |selector| format!("[{selector}]"));
+        let part = |part: Selected| {
+            let name = part.name().to_owned();
+            format!("{name} {} {}", text(part.selection.labels), text(part.selection.fields))
+        };
+        resource.parts(factory, is_namespaced).into_iter().map(part).collect()
+    }
+
+    fn selections(labels: Option<&str>, namespaces: Option<&[NamespaceOptions]>) -> Selections {
+        let mut selections = Selections::default();
+        selections.selection.labels = labels.map(Into::into);
+        if let Some(namespaces) = namespaces {
+            selections.set_namespaces(namespaces.iter().cloned());
+        }
+        selections
+    }
+
+    fn named(name: &str) -> NamespaceOptions {
+        NamespaceOptions::new(name)
+    }
+
+    /// The cases of controller-runtime 0.25's `TestDefaultOpts` that concern namespaces and selectors.
+    // contract: F-24a, F-24b, F-24c, F-24d
+    #[test]
+    fn selectors_are_inherited() {
+        let a = || named("a");
+        let others = NamespaceOptions::all_others;
+        let none = selections(None, None);
+        type Case<'a> = (&'a str, Selections, Selections, &'a [&'a str]);
+        let cases: &[Case<'_>] = &[
+            ("nothing is set", none.clone(), none.clone(), &[" - -"]),
+            ("of the factory", selections(Some("f"), None), none.clone(), &[" [f] -"]),
+            ("of the resource", selections(Some("f"), None), selections(Some("r"), None), &[" [r] -"]),
+            ("everything is a value", selections(Some("f"), None), selections(Some(""), None), &[" [] -"]),
+            (
+                "a namespace's own selector precedes that of its resource",
+                selections(Some("f"), Some(&[a().labels("d")])),
+                selections(Some("r"), Some(&[a().labels("n"), named("b").labels("")])),
+                &["a [n] -", "b [] -"],
+            ),
+            (
+                "then that of its resource",
+                selections(Some("f"), Some(&[a().labels("d")])),
+                selections(Some("r"), Some(&[a()])),
+                &["a [r] -"],
+            ),
+            (
+                "then that of the same namespace of the factory",
+                selections(Some("f"), Some(&[a().labels("d")])),
+                selections(None, Some(&[a(), named("b")])),
+                &["a [d] -", "b [f] -"],
+            ),
+            (
+                "a resource without namespaces has those of the factory",
+                selections(Some("f"), Some(&[a(), named("b").labels("d")])),
+                selections(Some("r"), None),
+                &["a [r] -", "b [d] -"],
+            ),
+            (
+                "a resource with all namespaces has no others",
+                selections(Some("f"), Some(&[a().labels("d")])),
+                selections(None, Some(&[])),
+                &[" [f] -"],
+            ),
+            (
+                "all others",
+                selections(None, Some(&[a(), others().labels("o").fields("x=y"), named("b").fields("z=y")])),
+                none.clone(),
+                &[
+                    "a - -",
+                    "b - [z=y]",
+                    "other namespaces [o] [x=y,metadata.namespace!=a,metadata.namespace!=b]",
+                ],
+            ),
+            (
+                "all others of none",
+                selections(None, Some(&[others().fields("x=y")])),
+                none.clone(),
+                &[" - [x=y]"],
+            ),
+            (
+                "all others of a resource inherit those of the factory",
+                selections(None, Some(&[others().labels("d")])),
+                selections(None, Some(&[a(), others()])),
+                &["a - -", "other namespaces [d] [metadata.namespace!=a]"],
+            ),
+            (
+                "of several with one name, the first",
+                selections(None, Some(&[a().labels("1"), a()])),
+                none,
+                &["a [1] -"],
+            ),
+        ];
+        for (case, factory, resource, parts) in cases {
+            assert_eq!(described(factory, resource, true), *parts, "{case}");
+        }
+        let factory = selections(Some("f"), Some(&[a().labels("d")]));
+        assert_eq!(
+            described(&factory, &selections(None, Some(&[a()])), false),
+            [" [f] -"],
+            "not in namespaces"
+        );
+    }
+}
