@@ -13,6 +13,7 @@ use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
 use kube_client::Client;
+use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -167,6 +168,12 @@ impl SharedInformerFactory {
 
     fn make(&self, target: &Target) -> Registered {
         Registered::Kubernetes(make(&self.inner.client, &self.inner.options, target))
+    }
+
+    /// Whether the factory has an informer of this resource, whatever its type: one that was requested and has not been
+    /// released or removed since.
+    pub fn has_informer(&self, resource: &ApiResource) -> bool {
+        self.inner.informers.contains_key(&Key::of_resource(resource))
     }
 
     /// Stops the informer of a target, regardless of its holders, and removes it. Returns `false` if there was none, or if
@@ -424,7 +431,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
         reason = "the only error is two indexes with one name, and there is one index"
     )]
     let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    KubeEngine::shared(informer, arrival, selection::only_namespace(&parts), switch)
+    KubeEngine::shared(informer, arrival, parts, switch)
 }
 
 /// A weak handle to a factory.

@@ -191,6 +191,12 @@ impl<K> Informer<K> {
         self.engine().scope()
     }
 
+    /// Whether the informer holds the objects of this namespace; `true` for each namespace if its objects are not in
+    /// namespaces.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.engine().has_namespace(namespace)
+    }
+
     /// Returns a builder for a handler with a name, resync period, buffer or filter of its own.
     ///
     /// ```

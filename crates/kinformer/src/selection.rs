@@ -200,6 +200,14 @@ impl Selected {
         source
     }
 
+    /// Whether the part has the objects of this namespace; all others do, if no part is that of the namespace.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        match &self.place {
+            Place::All | Place::Others => true,
+            Place::Namespace(name) => **name == *namespace,
+        }
+    }
+
     /// The name of the part; empty for one with the objects of all namespaces.
     fn name(&self) -> &str {
         match &self.place {
@@ -216,9 +224,9 @@ pub(crate) fn names(parts: &[Selected]) -> String {
 }
 
 /// The namespace of the objects, if there is exactly one.
-pub(crate) fn only_namespace(parts: &[Selected]) -> Option<Arc<str>> {
+pub(crate) fn only_namespace(parts: &[Selected]) -> Option<&str> {
     match parts {
-        [Selected { place: Place::Namespace(name), .. }] => Some(name.clone()),
+        [Selected { place: Place::Namespace(name), .. }] => Some(name),
         _ => None,
     }
 }

@@ -20,14 +20,15 @@ use crate::engine::state::{Objects, State};
 use crate::engine::whole_objects::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
 use crate::engine::{Engine, Managed};
+use crate::selection::{self, Selected};
 
 /// The only informer type for Kubernetes objects.
 pub(crate) struct KubeEngine {
     informer: SharedIndexInformer<PackedObject>,
     resource: Arc<str>,
     arrival: Arc<Arrival>,
-    /// The namespace of the objects, if the informer is restricted to exactly one.
-    namespace: Option<Arc<str>>,
+    /// The objects of each part.
+    parts: Vec<Selected>,
     /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
     started: Arc<Started>,
@@ -49,18 +50,20 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
-        namespace: Option<Arc<str>>,
+        parts: Vec<Selected>,
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
         let resource = informer.resource().into();
-        Arc::new(Self { informer, resource, arrival, namespace, switched, started: Arc::default() })
+        Arc::new(Self { informer, resource, arrival, parts, switched, started: Arc::default() })
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
     fn check(&self, place: PartOrKey<'_>) -> Result<(), Error> {
-        let (Some(namespace), PartOrKey::Key(key)) = (&self.namespace, place) else { return Ok(()) };
-        if key.namespace() == Some(&**namespace) {
+        let (Some(namespace), PartOrKey::Key(key)) = (selection::only_namespace(&self.parts), place) else {
+            return Ok(());
+        };
+        if key.namespace() == Some(namespace) {
             return Ok(());
         }
         let source = StoreError::NoPart { place: place.to_string(), parts: 1 };
@@ -85,6 +88,10 @@ impl KubeEngine {
 impl Engine for KubeEngine {
     fn scope(&self) -> &str {
         self.informer.scope()
+    }
+
+    fn has_namespace(&self, namespace: &str) -> bool {
+        self.parts.iter().any(|part| part.has_namespace(namespace))
     }
 
     fn resource(&self) -> &Arc<str> {

@@ -50,6 +50,8 @@ pub(crate) trait Managed: Any + Send + Sync {
 pub(crate) trait Engine: Managed + fmt::Debug {
     /// The scope as text, for metrics and errors: its namespaces and selectors.
     fn scope(&self) -> &str;
+    /// Whether the informer holds the objects of this namespace.
+    fn has_namespace(&self, namespace: &str) -> bool;
     /// The resource name, for errors.
     fn resource(&self) -> &Arc<str>;
     /// Returns the view of whole objects. From now on the informer fetches whole objects.

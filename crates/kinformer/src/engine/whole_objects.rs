@@ -72,6 +72,10 @@ impl Engine for WholeObjects {
         self.engine.scope()
     }
 
+    fn has_namespace(&self, namespace: &str) -> bool {
+        self.engine.has_namespace(namespace)
+    }
+
     fn resource(&self) -> &Arc<str> {
         self.engine.resource()
     }

@@ -1,0 +1,78 @@
+//! The errors of this crate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The error of a read or an informer of a [`Cache`](crate::Cache).
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The cache has no object with this key.
+    #[error("{resource} \"{key}\" not found")]
+    NotFound {
+        /// The resource.
+        resource: Arc<str>,
+        /// The requested key, as `namespace/name` or `name`.
+        key: String,
+    },
+    /// The cache was not started, so no informer runs.
+    #[error("{resource} cannot be read: the cache was not started; call Cache::start before reading")]
+    NotStarted {
+        /// The resource.
+        resource: Arc<str>,
+    },
+    /// The cache starts no informers for reads, and nothing has requested one of this resource.
+    ///
+    /// Follows controller-runtime 0.25 (`ErrResourceNotCached`).
+    #[error("{resource} are not cached; request their informer before the first read")]
+    NotCached {
+        /// The resource.
+        resource: Arc<str>,
+    },
+    /// The cache does not have the objects of this namespace.
+    #[error(
+        "{resource} of the namespace {namespace:?} are not cached; add it to the namespaces of the cache"
+    )]
+    UnknownNamespace {
+        /// The resource.
+        resource: Arc<str>,
+        /// The requested namespace.
+        namespace: Arc<str>,
+    },
+    /// The informer had not synced when the timeout had passed. It continues, and a later read may succeed.
+    #[error("not synced within {timeout:?}: {source}")]
+    NotSynced {
+        /// The timeout of the cache.
+        timeout: Duration,
+        /// The error of the informer, with its name and last error.
+        source: kinformer::Error,
+    },
+    /// A list by a field has no index by which it could be answered.
+    #[error(
+        "{resource} cannot be listed by {field:?}: there is no index of this field; add it with Kind::index_field"
+    )]
+    NoFieldIndex {
+        /// The resource.
+        resource: Arc<str>,
+        /// The field.
+        field: Arc<str>,
+    },
+    /// The server does not serve this kind. It is requested again after some seconds, so a definition that is installed
+    /// later is found.
+    #[error("the server does not serve the kind {kind} of {api_version}")]
+    UnknownKind {
+        /// The kind.
+        kind: Arc<str>,
+        /// The group and version.
+        api_version: Arc<str>,
+    },
+    /// Any other error of an informer, of discovery or of a key.
+    #[error(transparent)]
+    Informer(#[from] kinformer::Error),
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

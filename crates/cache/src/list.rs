@@ -1,0 +1,101 @@
+//! The options of a list, and how it is answered.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kinformer::{Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedRef};
+
+use crate::error::Error;
+
+/// Which objects a list returns; by default all that are cached.
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is listed yet"]
+pub struct ListOptions {
+    namespace: Option<Arc<str>>,
+    labels: LabelSelector,
+    fields: Vec<(Arc<str>, Arc<str>)>,
+    limit: Option<usize>,
+}
+
+impl ListOptions {
+    /// Selects all objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Selects the objects of one namespace. An empty one means all. Has no effect on kinds that are not in namespaces.
+    pub fn namespace(mut self, namespace: impl Into<Arc<str>>) -> Self {
+        self.namespace = Some(namespace.into()).filter(|namespace| !namespace.is_empty());
+        self
+    }
+
+    /// Selects the objects that this label selector matches.
+    pub fn labels(mut self, selector: LabelSelector) -> Self {
+        self.labels = selector;
+        self
+    }
+
+    /// Selects the objects with this value of an indexed field; see [`Kind::index_field`](crate::Kind::index_field). Several
+    /// fields must all have their values.
+    pub fn field(mut self, field: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
+        self.fields.push((field.into(), value.into()));
+        self
+    }
+
+    /// Returns at most this many objects: the first ones by key.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+/// The name of the index of a field.
+pub(crate) fn field_index(field: &str) -> Arc<str> {
+    format!("field:{field}").into()
+}
+
+/// Lists the objects of one state of an informer, ordered by key. Not generic, so that it is compiled in this crate.
+pub(crate) fn list(informer: &Informer<()>, options: &ListOptions) -> Result<Vec<Packed<()>>, Error> {
+    let ListOptions { namespace, labels, fields, limit } = options;
+    let namespace = namespace.as_deref().filter(|_| informer.is_namespaced());
+    if let Some(namespace) = namespace
+        && !informer.has_namespace(namespace)
+    {
+        return Err(Error::UnknownNamespace {
+            resource: informer.resource().into(),
+            namespace: namespace.into(),
+        });
+    }
+    let snapshot = informer.snapshot()?;
+    let names: HashSet<Arc<str>> = snapshot.index_names().into_iter().collect();
+    let mut conditions: Vec<(Arc<str>, &str)> = Vec::new();
+    for (field, value) in fields {
+        let index = field_index(field);
+        if !names.contains(&index) {
+            return Err(Error::NoFieldIndex { resource: informer.resource().into(), field: field.clone() });
+        }
+        conditions.push((index, value));
+    }
+    conditions.extend(namespace.map(|namespace| (NAMESPACE_INDEX.into(), namespace)));
+    // The most selective index first; the others are looked up by key.
+    let mut sizes = Vec::new();
+    for (index, value) in conditions {
+        sizes.push((snapshot.index_len(&index, value)?, index, value));
+    }
+    sizes.sort_by_key(|(size, ..)| *size);
+    let mut sizes = sizes.into_iter();
+    let mut found: Vec<PackedRef<'_, ()>> = match sizes.next() {
+        Some((_, index, value)) => snapshot.by_index(&index, value)?,
+        None => snapshot.iter().collect(),
+    };
+    for (_, index, value) in sizes {
+        let others = snapshot.by_index(&index, value)?;
+        let keys: HashSet<_> = others.iter().map(|object| object.object().key()).collect();
+        found.retain(|object| keys.contains(&object.object().key()));
+    }
+    if !labels.is_everything() {
+        found.retain(|object| labels.matches_object(&**object.object()));
+    }
+    found.sort_unstable_by(|one, other| one.object().key().cmp(&other.object().key()));
+    Ok(found.into_iter().take(limit.unwrap_or(usize::MAX)).map(PackedRef::into_owned).collect())
+}

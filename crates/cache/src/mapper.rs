@@ -1,0 +1,93 @@
+//! The resources of kinds, by discovery.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube_client::Client;
+use kube_client::discovery::pinned_group;
+use kube_core::discovery::{ApiResource, Scope};
+use kube_core::gvk::{GroupVersion, GroupVersionKind};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// The time after which an unknown kind is requested again.
+const REFRESH: Duration = Duration::from_secs(10);
+
+/// Finds the resources of kinds by discovery: on first use, once for each group and version. Cheap to clone; clones share
+/// what they have found.
+///
+/// A kind that the server did not serve is requested again after 10 s at the earliest, so a definition that is installed
+/// later is found without a restart, and a kind that does not exist causes no more requests than that.
+///
+/// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
+#[derive(Clone)]
+pub struct RestMapper {
+    client: Client,
+    groups: Arc<Mutex<HashMap<GroupVersion, Arc<Group>>>>,
+}
+
+/// The kinds of a group and version. Requests of one group are one after the other.
+#[derive(Default)]
+struct Group {
+    found: tokio::sync::Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    kinds: HashMap<String, (ApiResource, Scope)>,
+    /// When the kinds were requested, successfully or not found.
+    at: Option<Instant>,
+}
+
+impl RestMapper {
+    /// Creates a mapper that knows no kinds yet.
+    pub fn new(client: Client) -> Self {
+        Self { client, groups: Arc::default() }
+    }
+
+    /// Returns the resource of a kind, and whether its objects are in namespaces.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the request, if there is one. Others that wait for it request again.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`] if the server does not serve the kind; [`kinformer::Error::Discovery`] if the request fails.
+    pub async fn resource(&self, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), Error> {
+        let group_version = GroupVersion { group: kind.group.clone(), version: kind.version.clone() };
+        let group = self.groups.lock().entry(group_version.clone()).or_default().clone();
+        let mut found = group.found.lock().await;
+        if let Some(known) = found.kinds.get(&kind.kind) {
+            return Ok(known.clone());
+        }
+        let unknown =
+            || Error::UnknownKind { kind: kind.kind.as_str().into(), api_version: kind.api_version().into() };
+        if found.at.is_some_and(|at| at.elapsed() < REFRESH) {
+            return Err(unknown());
+        }
+        match pinned_group(&self.client, &group_version).await {
+            Ok(group) => {
+                let resources = group.versioned_resources(&kind.version).into_iter();
+                found.kinds = resources
+                    .map(|(resource, capabilities)| (resource.kind.clone(), (resource, capabilities.scope)))
+                    .collect();
+                found.at = Some(Instant::now());
+            }
+            Err(kube_client::Error::Api(status)) if status.code == 404 => found.at = Some(Instant::now()),
+            Err(source) => {
+                let what = format!("{} of {}", kind.kind, kind.api_version()).into();
+                return Err(kinformer::Error::Discovery { what, source: Arc::new(source) }.into());
+            }
+        }
+        found.kinds.get(&kind.kind).cloned().ok_or_else(unknown)
+    }
+}
+
+impl fmt::Debug for RestMapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestMapper").finish_non_exhaustive()
+    }
+}

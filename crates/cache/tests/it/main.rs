@@ -1,0 +1,15 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod auto_traits;
+mod common;
+mod informers;
+mod lists;
+mod mapper;
+mod reads;

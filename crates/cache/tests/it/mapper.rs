@@ -1,0 +1,52 @@
+//! The resources of kinds.
+
+use std::time::Duration;
+
+use kinformer_cache::Error;
+use kube_core::discovery::Scope;
+use kube_core::gvk::GroupVersionKind;
+use serde_json::json;
+
+use crate::common::{server, started};
+
+// contract: C-09a, C-09b
+#[tokio::test]
+async fn kind_that_is_defined_later_is_found() {
+    let server = server().await;
+    let cache = started(&server);
+    let mapper = cache.mapper();
+    let (node, scope) = mapper.resource(&GroupVersionKind::gvk("", "v1", "Node")).await.unwrap();
+    assert_eq!((&*node.plural, scope), ("nodes", Scope::Cluster));
+
+    let widget = GroupVersionKind::gvk("example.com", "v1", "Widget");
+    for unknown in [&widget, &GroupVersionKind::gvk("", "v1", "Gadget")] {
+        let error = cache.dynamic(unknown).await.unwrap_err();
+        assert!(matches!(error, Error::UnknownKind { .. }), "{error}");
+        assert!(error.to_string().contains(&unknown.kind), "{error}");
+    }
+    server
+        .create(json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"kind": "Widget", "plural": "widgets"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        }))
+        .unwrap();
+    // Not requested again within 10 s.
+    assert!(matches!(cache.dynamic(&widget).await, Err(Error::UnknownKind { .. })));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let widgets = cache.dynamic(&widget).await.unwrap();
+    server
+        .create(json!({"apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "team-a"}}))
+        .unwrap();
+    assert_eq!(widgets.get("team-a/w").await.unwrap().name(), "w");
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}

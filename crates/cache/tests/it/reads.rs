@@ -1,0 +1,115 @@
+//! Reads of single objects, and the errors of reads.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use kinformer_apiserver::{Fault, Verb};
+use kinformer_cache::{Error, ListOptions};
+use kube_core::gvk::GroupVersionKind;
+
+use crate::common::{builder, node, pod, requests, server, started};
+
+// contract: C-01a, C-01b, C-07
+#[tokio::test]
+async fn first_read_starts_the_informer_and_waits() {
+    let server = server().await;
+    server.create(pod("team-a", "web", "web", "node-1")).unwrap();
+    let cache = started(&server);
+    assert_eq!(requests(&server, "pods"), 0);
+
+    let kind = GroupVersionKind::gvk("", "v1", "Pod");
+    let metadata = cache.metadata::<Pod>().get("team-a/web").await.unwrap();
+    let typed = cache.get::<Pod>("team-a/web").await.unwrap();
+    let dynamic = cache.dynamic(&kind).await.unwrap().get("team-a/web").await.unwrap();
+    let dynamic_metadata = cache.dynamic_metadata(&kind).await.unwrap().get("team-a/web").await.unwrap();
+    assert_eq!(typed.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
+    assert_eq!(dynamic.decode().unwrap().types.as_ref().unwrap().kind, "Pod");
+    assert_eq!(metadata.label("app"), Some("web"));
+    assert_eq!(dynamic_metadata.decode().unwrap().types.as_ref().unwrap().api_version, "v1");
+    let again = cache.get::<Pod>("team-a/web").await.unwrap();
+    assert!(std::sync::Arc::ptr_eq(&typed.into_object(), &again.into_object()), "reads share the object");
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: C-05
+#[tokio::test]
+async fn reads_have_typed_errors() {
+    let server = server().await;
+    server.create(node("node-1")).unwrap();
+    let cache = builder(&server).options(|options| options.namespaces(["team-a"])).build();
+    let error = cache.get::<Pod>("team-a/web").await.unwrap_err();
+    assert!(matches!(error, Error::NotStarted { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "pods cannot be read: the cache was not started; call Cache::start before reading"
+    );
+    cache.start().unwrap();
+    cache.start().unwrap();
+    let error = cache.get::<Pod>("team-a/web").await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    assert_eq!(error.to_string(), r#"pods "team-a/web" not found"#);
+    let error = cache.get::<Pod>("team-b/web").await.unwrap_err();
+    assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
+    let error = cache.list::<Pod>(&ListOptions::new().namespace("team-b")).await.unwrap_err();
+    assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
+    let error = cache.get::<Pod>("a/b/c").await.unwrap_err();
+    assert!(matches!(error, Error::Informer(kinformer::Error::Key(_))), "{error}");
+    // Nodes are not in namespaces: that of a key has no effect.
+    assert_eq!(cache.get::<Node>("team-b/node-1").await.unwrap().name(), "node-1");
+    let nodes = cache.list::<Node>(&ListOptions::new().namespace("team-b")).await.unwrap();
+    assert_eq!(nodes.len(), 1);
+    cache.shutdown().await.unwrap();
+    assert!(cache.get::<Node>("node-1").await.is_ok(), "objects can still be read");
+    server.shutdown().await;
+}
+
+// contract: C-05
+#[tokio::test]
+async fn reads_of_what_nothing_has_requested_fail() {
+    let server = server().await;
+    server.create(pod("team-a", "web", "web", "node-1")).unwrap();
+    let cache = builder(&server).fail_on_missing_informer().build();
+    cache.start().unwrap();
+    let pods = cache.kind::<Pod>();
+    let error = pods.get("team-a/web").await.unwrap_err();
+    assert!(matches!(error, Error::NotCached { .. }), "{error}");
+    assert!(matches!(pods.list(&ListOptions::new()).await, Err(Error::NotCached { .. })));
+    assert_eq!(requests(&server, "pods"), 0);
+    // An informer that another part of the program has requested counts.
+    let _requested = cache.factory().informer::<Pod>();
+    cache.factory().start().unwrap();
+    assert_eq!(pods.get("team-a/web").await.unwrap().name(), "web");
+    assert!(matches!(cache.get::<Secret>("team-a/s").await, Err(Error::NotCached { .. })));
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: C-01c
+#[tokio::test]
+async fn sync_timeout_names_the_informer_and_its_error() {
+    let server = server().await;
+    server.faults().inject(Fault::forbidden().on(Verb::List).resource("pods").always());
+    server.faults().inject(Fault::forbidden().on(Verb::Watch).resource("pods").always());
+    let cache = builder(&server).sync_timeout(Duration::from_millis(200)).build();
+    cache.start().unwrap();
+    let error = cache.get::<Pod>("team-a/web").await.unwrap_err();
+    assert!(matches!(error, Error::NotSynced { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("pods") && text.contains("200ms") && text.contains("403"), "{text}");
+    // The informer continues, and a later read succeeds.
+    server.faults().clear();
+    server.create(pod("team-a", "web", "web", "node-1")).unwrap();
+    let pods = cache.kind::<Pod>();
+    let found = async {
+        loop {
+            match pods.get("team-a/web").await {
+                Err(Error::NotSynced { .. }) => {}
+                found => break found,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.unwrap().unwrap();
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
