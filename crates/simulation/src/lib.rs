@@ -7,7 +7,7 @@
 //! ```text
 //! cargo xtask simulate --seeds 10000   # runs seeds on all cores, prints violations
 //! cargo xtask simulate --trace 42      # prints the trace of a seed
-//! cargo xtask simulate --mutants       # runs each patch of the folder mutants until a seed finds it
+//! cargo xtask simulate --mutants       # runs each mutant of the folder mutants until a seed finds it
 //! ```
 //!
 //! # How it works

@@ -1,33 +1,35 @@
-//! The mutants: patches that break the library. The simulation must find each of them.
+//! The mutants: patches that break the library, each only in a process that runs its mutant. All of them are applied to
+//! one copy of the last commit and built at once. The simulation must find each of them.
 
 use std::path::{Path, PathBuf};
 
 use super::runner::Runner;
 use crate::files;
 
-/// The folder of the patches.
+/// The folder of the patches, which apply in the order of their names. The first one is the switch.
 const PATCHES: &str = "crates/simulation/mutants";
 
-/// The folder of the work tree, a copy of the last commit, and of what is built from it.
+/// The number of the patch that is no mutant: the function that the others ask.
+const SWITCH: u32 = 0;
+
+/// The folder of the work tree, a copy of the last commit, and of the runner that is built from it.
 const FOLDER: &str = "target/simulation-mutants";
 
 /// Runs each mutant until a seed finds it.
 ///
 /// # Errors
-/// A mutant survives, does not apply or does not compile, or a seed fails without it.
+/// A mutant survives, a patch does not apply or compile, or a seed fails without its mutant.
 pub(crate) fn run(first: u64, seeds: u64, only: Option<&str>) -> Result<(), String> {
-    let patches = patches(&files::root().join(PATCHES), only)?;
-    let tree = WorkTree::of_last_commit()?;
-    let original = tree.runner("original")?;
+    let patches = Patch::all(&files::root().join(PATCHES))?;
+    let chosen = chosen(&patches, only)?;
+    let original = runner(&patches)?;
     let mut bad = Vec::new();
-    for patch in &patches {
-        let name = patch.file_stem().unwrap_or_default().to_string_lossy();
-        let result = tree.apply(patch).and_then(|()| find(&tree.runner("mutant")?, &original, first, seeds));
-        match result {
+    for Patch { number, name, .. } in &chosen {
+        match find(&original.clone().with_mutant(*number), &original, first, seeds) {
             Ok(Some(found)) => println!("{name}: found by {found}"),
             Ok(None) => {
                 println!("{name}: SURVIVED {seeds} seeds");
-                bad.push(name);
+                bad.push(name.as_str());
             }
             Err(problem) => {
                 println!("{name}: {problem}");
@@ -35,7 +37,7 @@ pub(crate) fn run(first: u64, seeds: u64, only: Option<&str>) -> Result<(), Stri
             }
         }
     }
-    println!("{} of {} mutants found", patches.len() - bad.len(), patches.len());
+    println!("{} of {} mutants found", chosen.len() - bad.len(), chosen.len());
     if bad.is_empty() { Ok(()) } else { Err(format!("not found: {}", bad.join(", "))) }
 }
 
@@ -55,59 +57,66 @@ fn find(mutant: &Runner, original: &Runner, first: u64, seeds: u64) -> Result<Op
     }
 }
 
-/// Returns the patches in a folder, in the order of their names.
-fn patches(folder: &Path, only: Option<&str>) -> Result<Vec<PathBuf>, String> {
-    let mut patches = files::below(folder, |_| true)?;
-    patches.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
-    patches.retain(|path| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        only.is_none_or(|part| name.contains(part))
-    });
-    patches.sort();
-    if patches.is_empty() { Err(format!("{}: no such mutant", folder.display())) } else { Ok(patches) }
-}
-
-/// A work tree with a target folder of its own.
-struct WorkTree {
+/// A patch of a mutant, or the switch.
+#[derive(Clone)]
+struct Patch {
+    /// With which its name begins.
+    number: u32,
+    name: String,
     path: PathBuf,
-    commit: String,
 }
 
-impl WorkTree {
-    fn of_last_commit() -> Result<Self, String> {
-        let commit = files::output("git", &["rev-parse", "HEAD"])?.trim().to_owned();
-        let path = files::root().join(FOLDER).join("tree");
-        if !path.join(".git").exists() {
-            // Drops the record of a tree that was deleted together with the target folder.
-            files::run(files::command("git").args(["worktree", "prune"]))?;
-            let mut add = files::command("git");
-            files::run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(&path).arg(&commit))?;
+impl Patch {
+    /// Returns the patches of a folder, in the order of their names.
+    ///
+    /// # Errors
+    /// A name does not begin with a number, or a patch does not read the switch for its number.
+    fn all(folder: &Path) -> Result<Vec<Self>, String> {
+        let mut paths = files::below(folder, |_| true)?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+        paths.sort();
+        paths.into_iter().map(Self::of).collect()
+    }
+
+    fn of(path: PathBuf) -> Result<Self, String> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let number = name.split_once('-').and_then(|(number, _)| number.parse().ok());
+        let number = number.ok_or_else(|| format!("{name}: the name of a mutant begins with its number"))?;
+        let is_gated = files::read(&path.to_string_lossy())?.contains(&format!("mutant({number})"));
+        match is_gated || number == SWITCH {
+            true => Ok(Self { number, name, path }),
+            false => Err(format!("{name}: does not call mutant({number})")),
         }
-        let tree = Self { path, commit };
-        tree.reset()?;
-        Ok(tree)
     }
+}
 
-    fn git(&self, arguments: &[&str]) -> Result<(), String> {
-        files::run(files::command("git").arg("-C").arg(&self.path).args(arguments))
-    }
+/// Returns the mutants whose name contains a text.
+fn chosen(patches: &[Patch], only: Option<&str>) -> Result<Vec<Patch>, String> {
+    let is_chosen =
+        |patch: &&Patch| patch.number != SWITCH && only.is_none_or(|part| patch.name.contains(part));
+    let chosen: Vec<Patch> = patches.iter().filter(is_chosen).cloned().collect();
+    if chosen.is_empty() { Err("no such mutant".into()) } else { Ok(chosen) }
+}
 
-    fn reset(&self) -> Result<(), String> {
-        self.git(&["reset", "--quiet", "--hard", &self.commit])?;
-        self.git(&["clean", "--quiet", "-d", "--force"])
+/// Applies all patches to a copy of the last commit, and builds its runner.
+fn runner(patches: &[Patch]) -> Result<Runner, String> {
+    let folder = files::root().join(FOLDER);
+    let tree = folder.join("tree");
+    let commit = files::output("git", &["rev-parse", "HEAD"])?.trim().to_owned();
+    if !tree.join(".git").exists() {
+        // Drops the record of a tree that was deleted together with the target folder.
+        files::run(files::command("git").args(["worktree", "prune"]))?;
+        let mut add = files::command("git");
+        files::run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(&tree).arg(&commit))?;
     }
-
-    /// Applies one patch, and no earlier one.
-    fn apply(&self, patch: &Path) -> Result<(), String> {
-        self.reset()?;
-        self.git(&["apply", &patch.display().to_string()])
+    let git = |arguments: &[&str]| files::run(files::command("git").arg("-C").arg(&tree).args(arguments));
+    git(&["reset", "--quiet", "--hard", &commit])?;
+    git(&["clean", "--quiet", "-d", "--force"])?;
+    for Patch { path, name, .. } in patches {
+        git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
     }
-
-    /// Builds the runner, and copies it, because the next build replaces it.
-    fn runner(&self, name: &str) -> Result<Runner, String> {
-        let folder = files::root().join(FOLDER);
-        Runner::build(&self.path, &folder.join("target"))?.copied(&folder.join(name))
-    }
+    // The dependencies are those of the run without mutants, which replaces the program.
+    Runner::build(&tree, &files::root().join("target"))?.copied(&folder.join("mutants"))
 }
 
 #[cfg(test)]
@@ -117,17 +126,28 @@ mod tests {
     #[test]
     fn patches_are_chosen_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["b.patch", "a.patch", "a.txt"] {
-            files::write(&folder.path().join(name), "").unwrap();
-        }
+        let write = |name: &str, text| files::write(&folder.path().join(name), text).unwrap();
+        write("02-b.patch", "if mutant(2) {");
+        write("01-a.patch", "if mutant(1) {");
+        write("00-switch.patch", "fn mutant(number: u32)");
+        write("a.txt", "");
+        let patches = Patch::all(folder.path()).unwrap();
         let names = |only| {
-            let patches = patches(folder.path(), only)?;
-            Ok::<_, String>(
-                patches.iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>(),
-            )
+            let chosen = chosen(&patches, only)?;
+            Ok::<_, String>(chosen.into_iter().map(|patch| patch.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(None).unwrap(), ["a.patch", "b.patch"]);
-        assert_eq!(names(Some("b")).unwrap(), ["b.patch"]);
-        assert!(names(Some("c")).is_err());
+        assert_eq!(patches.len(), 3);
+        assert_eq!(names(None).unwrap(), ["01-a", "02-b"]);
+        assert_eq!(names(Some("b")).unwrap(), ["02-b"]);
+        assert!(names(Some("switch")).is_err());
+        write("03-c.patch", "if mutant(1) {");
+        assert!(Patch::all(folder.path()).err().unwrap().contains("does not call mutant(3)"));
+    }
+
+    #[test]
+    fn each_mutant_asks_for_its_number() {
+        let patches = Patch::all(&files::root().join(PATCHES)).unwrap();
+        assert_eq!(patches.first().map(|patch| patch.number), Some(SWITCH));
+        assert!(patches.windows(2).all(|pair| pair[0].number < pair[1].number));
     }
 }

@@ -32,9 +32,14 @@ const PROFILE: [&str; 8] = [
     "profile.simulation.package.http-body-util.opt-level=2",
 ];
 
+/// The environment variable with the number of the mutant of a process.
+const MUTANT: &str = "KINFORMER_MUTANT";
+
 /// A built runner.
+#[derive(Clone)]
 pub(crate) struct Runner {
     program: PathBuf,
+    mutant: Option<u32>,
 }
 
 /// The result of seeds.
@@ -78,18 +83,26 @@ impl Runner {
             cargo.args(["--config", setting]);
         }
         files::run(&mut cargo)?;
-        Ok(Self { program: target.join("simulation/examples/seeds") })
+        Ok(Self { program: target.join("simulation/examples/seeds"), mutant: None })
     }
 
     /// Copies the program.
     pub(crate) fn copied(self, to: &Path) -> Result<Self, String> {
         fs::copy(&self.program, to).map_err(|error| format!("{}: {error}", to.display()))?;
-        Ok(Self { program: to.to_owned() })
+        Ok(Self { program: to.to_owned(), ..self })
+    }
+
+    /// Runs a mutant, if the program is built with mutants.
+    pub(crate) fn with_mutant(self, number: u32) -> Self {
+        Self { mutant: Some(number), ..self }
     }
 
     /// Returns a command that starts the runner.
     pub(crate) fn command(&self) -> Command {
-        files::command(&self.program)
+        let mut command = files::command(&self.program);
+        command.env_remove(MUTANT);
+        command.envs(self.mutant.map(|number| (MUTANT, number.to_string())));
+        command
     }
 
     /// Returns a hash of the program.
@@ -222,7 +235,7 @@ mod tests {
         let program = folder.path().join("seeds");
         files::write(&program, &format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (folder, Runner { program })
+        (folder, Runner { program, mutant: None })
     }
 
     #[cfg(unix)]
