@@ -40,6 +40,7 @@
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
 mod api_server;
+mod crowd;
 mod ending;
 mod judge;
 mod metadata;

@@ -119,3 +119,101 @@ fn check_differences<K>(
     }
     difference("the store", objects, "the last snapshot with its differences", &applied)
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kinformer::{Informer, SharedInformerFactory};
+    use kube_client::Client;
+    use serde_json::json;
+
+    use super::*;
+    use crate::server::{Cluster, Key, Options, Server};
+    use crate::state::State;
+
+    fn put(cluster: &Cluster, name: &str, value: &str) {
+        cluster.put(Key::new("configmaps", "x", name), json!({"data": {"value": value}}));
+    }
+
+    /// Returns an informer that has `x/a` with the value 1 and `x/b` with the value 2.
+    async fn synced() -> (Cluster, SharedInformerFactory, Informer<ConfigMap>) {
+        let cluster = Cluster::new();
+        put(&cluster, "a", "1");
+        put(&cluster, "b", "2");
+        let client = Client::new(Server::new(&cluster, 7, Options::default()), "default");
+        let factory = SharedInformerFactory::builder(client).build();
+        let informer = factory.informer::<ConfigMap>();
+        informer.index_by_field(BY_VALUE, &["data", "value"]).unwrap();
+        factory.start().unwrap();
+        informer.wait_for_sync().await.unwrap();
+        (cluster, factory, informer)
+    }
+
+    /// Waits until a snapshot is newer than another one.
+    async fn newer(informer: &Informer<ConfigMap>, before: u64) -> Snapshot<ConfigMap> {
+        loop {
+            let snapshot = informer.snapshot().unwrap();
+            if snapshot.revision() > before {
+                return snapshot;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    fn with_value(objects: &Objects, key: &str, value: &str) -> Objects {
+        let mut objects = objects.clone();
+        let mut state = serde_json::Value::clone(objects.get(key).unwrap());
+        state["data"]["value"] = json!(value);
+        objects.insert(key.into(), State::new(state));
+        objects
+    }
+
+    fn without(objects: &Objects, key: &str) -> Objects {
+        let mut objects = objects.clone();
+        objects.remove(key).unwrap();
+        objects
+    }
+
+    /// A snapshot whose objects are not those of its keys, or of its index, is an error.
+    #[tokio::test(start_paused = true)]
+    async fn parts_that_do_not_agree() {
+        let (_cluster, _factory, informer) = synced().await;
+        let snapshot = informer.snapshot().unwrap();
+        let objects = objects_of(&snapshot);
+        assert_eq!((check_keys(&snapshot, &objects), check_index(&snapshot, &objects)), (Ok(()), Ok(())));
+        assert!(check_keys(&snapshot, &without(&objects, "x/a")).unwrap_err().contains("2 objects"));
+        let other = with_value(&objects, "x/a", "3");
+        assert!(check_keys(&snapshot, &other).unwrap_err().contains("is not found by its key"));
+        assert!(check_index(&snapshot, &other).unwrap_err().contains("has the values"));
+        let other = with_value(&with_value(&objects, "x/a", "2"), "x/b", "1");
+        assert!(check_index(&snapshot, &other).unwrap_err().contains("for 1"));
+    }
+
+    /// Snapshots whose differences are not those of their objects, or that go back, are errors.
+    #[tokio::test(start_paused = true)]
+    async fn snapshots_that_do_not_follow() {
+        let (cluster, _factory, informer) = synced().await;
+        let take = || informer.snapshot().unwrap();
+        let (first, mut snapshots) = (take(), Snapshots::default());
+        let earlier = objects_of(&first);
+        assert_eq!(snapshots.check(take(), &earlier), Ok(()));
+        let repeated = snapshots.check(take(), &without(&earlier, "x/a"));
+        assert!(repeated.unwrap_err().contains("the same revision"));
+        put(&cluster, "a", "3");
+        let second = newer(&informer, first.revision()).await;
+        let objects = objects_of(&second);
+        assert_eq!(check_differences(&second, &first, &objects, &earlier), Ok(()));
+        let began = check_differences(&second, &first, &objects, &without(&earlier, "x/a"));
+        assert!(began.unwrap_err().contains("the difference of x/a begins with"));
+        let lost = check_differences(&second, &first, &without(&objects, "x/b"), &earlier);
+        assert!(lost.unwrap_err().contains("differ in [\"x/b\"]"));
+        assert_eq!(snapshots.check(take(), &objects), Ok(()));
+        assert!(snapshots.check(first, &earlier).unwrap_err().contains("went back from revision"));
+        let changed = with_value(&objects, "x/b", "9");
+        let mut snapshots = Snapshots { last: Some((second, changed)) };
+        put(&cluster, "a", "4");
+        let third = newer(&informer, take().revision()).await;
+        let now = objects_of(&third);
+        assert!(snapshots.check(third, &now).unwrap_err().contains("an old snapshot"));
+    }
+}

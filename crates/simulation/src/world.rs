@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
+use crate::crowd::crowd;
 use crate::ending;
 use crate::metadata::MetadataView;
 use crate::random::pick;
@@ -60,6 +61,7 @@ async fn live(seed: u64, recorder: &Recorder) {
         actors.spawn(pods.switch(rng.fork(), factory.clone()));
     }
     actors.spawn(writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
+    actors.spawn(crowd(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
     let views = (maps.clone(), secrets.clone(), pods.clone());
     let have_reached = move |version| {
@@ -137,7 +139,8 @@ async fn live(seed: u64, recorder: &Recorder) {
 
 fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInformerFactory, QueueKind) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
-    let page = std::num::NonZeroU32::new(rng.u32(1..10));
+    let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
+    let page = std::num::NonZeroU32::new(page);
     let watch = Duration::from_secs(rng.u64(5..200));
     let builder = SharedInformerFactory::builder(server.client()).reflector(move |options| {
         let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);

@@ -21,6 +21,9 @@ use crate::request_rate::{Kind, RequestRate};
 use crate::server::{Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors};
 use crate::trace::Recorder;
 
+/// One in so many worlds is crowded, which takes a hundred times as long as another one.
+const CROWDED: u8 = 200;
+
 /// The API server of a world: one or several servers of a cluster behind a balancer. Clones are handles.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
@@ -31,6 +34,8 @@ pub(crate) struct ApiServer {
     stale: Option<Server>,
     /// Whether responses are damaged.
     is_damaged: bool,
+    /// Whether there are more than 1,024 objects for some time.
+    is_crowded: bool,
     latency: Arc<Mutex<Rng>>,
     recorder: Recorder,
     calm: Arc<AtomicBool>,
@@ -45,6 +50,7 @@ impl ApiServer {
             watch_lists: rng.u8(..4) > 0,
             watch_errors: pick(rng, [WatchErrors::Events, WatchErrors::Statuses]),
             page_limit: pick(rng, [None, None, None, Some(3)]),
+            protobuf: rng.bool(),
         };
         let faults = pick(rng, [0, 0, 20, 200]);
         let count = pick(rng, [1, 1, 2, 3]);
@@ -62,6 +68,7 @@ impl ApiServer {
             balancer: Balancer::new(servers.iter().cloned(), rng.u64(..)),
             stale: (rng.u8(..5) == 0 && count == 1).then(|| Server::new(&cluster, rng.u64(..), options)),
             is_damaged: rng.u8(..4) == 0,
+            is_crowded: rng.u8(..CROWDED) == 0,
             cluster,
             servers,
             latency: Arc::new(Mutex::new(rng.fork())),
@@ -203,6 +210,11 @@ impl ApiServer {
     /// Restores the state at a version, and continues ahead of the newest version.
     pub(crate) fn restore_ahead(&self, version: u64, versions: u64) {
         self.cluster.restore_ahead(version, versions);
+    }
+
+    /// Whether there are more than 1,024 objects for some time.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_crowded
     }
 
     /// Returns whether all faults have ended.

@@ -94,6 +94,21 @@ pub(crate) fn check_reached(
     if reached { Ok(()) } else { Err(format!("version {version} is reached, but {key} is {stored:?}")) }
 }
 
+/// Checks all objects of a namespace in a store that has reached a version of it (S-17).
+///
+/// # Errors
+/// The state of an object is older than that version.
+pub(crate) fn check_namespace_reached(
+    history: Record<'_>,
+    namespace: &str,
+    version: u64,
+    stored: &Objects,
+) -> Result<(), String> {
+    let changes = history.changes().filter(|change| change.key.namespace == namespace);
+    let keys: BTreeSet<String> = changes.map(|change| change.key.path()).collect();
+    keys.iter().try_for_each(|key| check_reached(history, key, version, stored.get(key)))
+}
+
 /// Compares two sets of objects.
 ///
 /// # Errors

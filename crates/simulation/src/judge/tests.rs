@@ -282,6 +282,22 @@ fn reached_versions() {
     assert!(!reached(&kept, "x/a", 3, Some(7)), "no state of the object");
 }
 
+/// A store that has reached a version has the states of all objects of the namespace, and not only of one.
+#[test]
+fn reached_namespaces() {
+    let mut history = History::default();
+    for (namespace, name) in [("x", "a"), ("x", "b"), ("y", "a")] {
+        history.put(Key::new(PLURAL, namespace, name), json!({}));
+    }
+    let stored = |keys: &[&str]| -> Objects {
+        let objects = record(&history).newest().into_iter();
+        objects.filter(|(key, _)| keys.contains(&&**key)).collect()
+    };
+    let reached = |stored: &Objects| check_namespace_reached(record(&history), "x", 3, stored);
+    assert_eq!(reached(&stored(&["x/a", "x/b"])), Ok(()));
+    assert!(reached(&stored(&["x/b", "y/a"])).unwrap_err().contains("x/a is None"));
+}
+
 /// A store has an older state of an object that does not decode, or none.
 #[test]
 fn objects_that_do_not_decode() {

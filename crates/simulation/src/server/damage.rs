@@ -2,25 +2,20 @@
 
 use serde_json::{Value, json};
 
+use super::encoding::Encoding;
 use super::faults::Damage;
 use super::request::Query;
 
 impl Damage {
-    /// Damages the line of an event, which ends the lines.
-    pub(crate) fn of_event(self, lines: &mut Vec<u8>, start: usize) {
-        let line = lines.split_off(start);
-        match self {
-            Self::Event => {
-                lines.extend_from_slice(line.get(..line.len() / 2).unwrap_or_default());
-                lines.push(b'\n');
-            }
-            Self::Name => {
-                let mut event: Value = serde_json::from_slice(&line).unwrap_or_default();
-                rename(event.get_mut("object"));
-                lines.extend_from_slice(event.to_string().as_bytes());
-                lines.push(b'\n');
-            }
-            Self::Kind | Self::Version => lines.extend_from_slice(&line),
+    /// Appends a damaged event.
+    pub(crate) fn of_event(self, out: &mut Vec<u8>, encoding: Encoding, name: &str, mut object: Value) {
+        let start = out.len();
+        if self == Self::Name {
+            rename(Some(&mut object));
+        }
+        encoding.event(out, name, &object);
+        if self == Self::Event {
+            encoding.truncate(out, start);
         }
     }
 

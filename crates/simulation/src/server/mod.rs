@@ -7,7 +7,7 @@
 //! current-thread runtime, equal seeds and equal requests lead to equal bytes in equal chunks.
 //!
 //! Follows kube-apiserver 1.37 (`CacheDelegator`, `Cacher`) in which requests the watch cache answers, which wait for it,
-//! and which events a watch does not send. Left out: field selectors, label selectors other than `key=value`, protobuf,
+//! and which events a watch does not send. Left out: field selectors, label selectors other than `key=value`,
 //! requests for single objects, and writes over HTTP.
 
 mod balancer;
@@ -15,6 +15,7 @@ mod body;
 mod cache;
 mod cluster;
 mod damage;
+mod encoding;
 mod faults;
 mod history;
 mod list;

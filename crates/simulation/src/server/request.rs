@@ -6,6 +6,7 @@ use http::{Request, header};
 use kube_client::client::Body;
 use serde_json::{Value, json};
 
+use super::encoding::Encoding;
 use super::faults::Verb;
 use super::history::Key;
 use super::status::Status;
@@ -28,6 +29,8 @@ pub(crate) struct Query {
     namespace: Option<String>,
     labels: Vec<(String, String)>,
     metadata_only: bool,
+    /// Whether protobuf is acceptable.
+    protobuf: bool,
     params: BTreeMap<String, String>,
 }
 
@@ -60,7 +63,16 @@ impl Query {
         }
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let metadata_only = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
-        Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, params })
+        let protobuf = accept.is_some_and(|accept| accept.contains("protobuf"));
+        Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, protobuf, params })
+    }
+
+    /// The encoding of objects by a server with or without protobuf.
+    pub(crate) fn encoding(&self, has_protobuf: bool) -> Encoding {
+        match has_protobuf && self.protobuf && (self.metadata_only || self.plural == "configmaps") {
+            true => Encoding::Protobuf,
+            false => Encoding::Json,
+        }
     }
 
     /// The resource and the namespace; `None` for all.

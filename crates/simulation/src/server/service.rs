@@ -16,19 +16,20 @@ use tower::Service;
 use super::body::{AnswerBody, Sender};
 use super::cache::Lag;
 use super::cluster::Cluster;
+use super::encoding::Encoding;
 use super::faults::{Fault, Verb};
 use super::list::{Source, list};
 use super::request::Query;
 use super::state::{Connection, Options, Shared, WatchErrors};
 use super::status::Status;
-use super::watch::{Refusal, Watch, line};
+use super::watch::{Refusal, Watch};
 
 type Observer = dyn Fn(&str) + Send + Sync;
 
 /// One kube-apiserver of a cluster, with its own watch cache and faults. Clones are handles.
 ///
 /// It is a `tower::Service` for `kube_client::Client::new(server, "default")`. It serves lists and watches of
-/// `configmaps`, `secrets` and `pods`, and of `widgets` in the group `simulation.example/v1`, as JSON.
+/// `configmaps`, `secrets` and `pods`, and of `widgets` in the group `simulation.example/v1`.
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
@@ -179,22 +180,28 @@ impl Server {
                 Verb::Watch => self.watch(query, connection, fault, &mut sender).await,
             },
         };
-        let code = match filled {
-            Ok(()) => 200,
+        let (code, encoding) = match filled {
+            Ok(encoding) => (200, encoding),
             Err(status) => {
                 sender.ready = BytesMut::from(status.to_json().to_string().as_bytes());
-                status.code
+                (status.code, Encoding::Json)
             }
         };
-        self.note(number, &format!("status {code}"));
-        let mut response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
+        self.note(number, &format!("status {code}, {encoding:?}"));
+        let media_type = encoding.media_type(verb == Verb::Watch);
+        let mut response = Response::builder().status(code).header(header::CONTENT_TYPE, media_type);
         if let Some(seconds) = retry_after {
             response = response.header(header::RETRY_AFTER, seconds);
         }
         response.body(sender.into_body()).map_err(io::Error::other)
     }
 
-    async fn list(&self, query: &Query, fault: Option<Fault>, sender: &mut Sender) -> Result<(), Status> {
+    async fn list(
+        &self,
+        query: &Query,
+        fault: Option<Fault>,
+        sender: &mut Sender,
+    ) -> Result<Encoding, Status> {
         let source = Source::of(query)?;
         if let Source::Cache { at_least } = source {
             self.shared.fresh(at_least).await?;
@@ -212,8 +219,9 @@ impl Server {
             }
             Ok(list)
         })?;
-        sender.ready.extend_from_slice(body.to_string().as_bytes());
-        Ok(())
+        let encoding = query.encoding(self.shared.options.protobuf);
+        sender.ready.extend_from_slice(&encoding.list(&body));
+        Ok(encoding)
     }
 
     async fn watch(
@@ -222,7 +230,8 @@ impl Server {
         connection: Connection,
         fault: Option<Fault>,
         sender: &mut Sender,
-    ) -> Result<(), Status> {
+    ) -> Result<Encoding, Status> {
+        let encoding = query.encoding(self.shared.options.protobuf);
         match Watch::start(&self.shared, connection, query).await {
             Ok((watch, lines)) => {
                 let bookmarks = fault != Some(Fault::NoBookmarks);
@@ -232,13 +241,13 @@ impl Server {
                     _ => watch,
                 });
                 sender.ready.extend_from_slice(&lines);
-                Ok(())
+                Ok(encoding)
             }
             Err(Refusal::Event(status)) if self.shared.options.watch_errors == WatchErrors::Events => {
                 let mut lines = Vec::new();
-                line(&mut lines, "ERROR", &status.to_json());
+                encoding.event(&mut lines, "ERROR", &status.to_json());
                 sender.ready.extend_from_slice(&lines);
-                Ok(())
+                Ok(encoding)
             }
             Err(Refusal::Event(status) | Refusal::Status(status)) => Err(status),
         }

@@ -39,6 +39,8 @@ pub struct Options {
     pub watch_errors: WatchErrors,
     /// The most items of a response, whatever limit the request has; `None` for the limit of the request.
     pub page_limit: Option<usize>,
+    /// Whether config maps and metadata are sent in protobuf to clients that accept it; `false` by default.
+    pub protobuf: bool,
 }
 
 impl Default for Options {
@@ -48,6 +50,7 @@ impl Default for Options {
             watch_lists: true,
             watch_errors: WatchErrors::default(),
             page_limit: None,
+            protobuf: false,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use super::encoding::Encoding;
 use super::faults::Damage;
 use super::history::{Change, History};
 use super::request::Query;
@@ -17,6 +18,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// A watch of a server's cache.
 pub(crate) struct Watch {
     query: Query,
+    encoding: Encoding,
     connection: Connection,
     /// The requested version. No bookmark is below it.
     from: u64,
@@ -58,6 +60,7 @@ impl Watch {
             shared.fresh(version.unwrap_or(newest)).await.map_err(Refusal::Event)?;
         }
         let bookmarks = query.flag("allowWatchBookmarks");
+        let encoding = query.encoding(shared.options.protobuf);
         let now = Instant::now();
         shared.with(|state, history| {
             let timeout = timeout.unwrap_or_else(|| state.rng.u64(1_800..3_600));
@@ -76,7 +79,7 @@ impl Watch {
                 _ => {
                     for (key, object) in history.objects_at(position) {
                         if query.has_key(key) && query.matches(object) {
-                            line(&mut lines, "ADDED", &query.object(object));
+                            encoding.event(&mut lines, "ADDED", &query.object(object));
                         }
                     }
                     position
@@ -86,8 +89,9 @@ impl Watch {
                 let time = if state.rng.bool() { 0 } else { state.rng.u64(..LONGEST_INITIAL) };
                 now + Duration::from_millis(time)
             });
+            let (from, damage) = (sent, None);
             let watch =
-                Self { query, connection, from: sent, sent, until, next_bookmark, initial_end, damage: None };
+                Self { query, encoding, connection, from, sent, until, next_bookmark, initial_end, damage };
             Ok((watch, lines))
         })
     }
@@ -132,12 +136,10 @@ impl Watch {
         let position = state.cache.position();
         let mut lines = Vec::new();
         for change in history.changes_after(self.sent).take_while(|change| change.version <= position) {
-            let start = lines.len();
-            self.event(&mut lines, change);
-            if lines.len() > start
-                && let Some(damage) = self.damage.take()
-            {
-                damage.of_event(&mut lines, start);
+            let Some((name, object)) = self.event(change) else { continue };
+            match self.damage.take() {
+                Some(damage) => damage.of_event(&mut lines, self.encoding, name, object),
+                None => self.encoding.event(&mut lines, name, &object),
             }
         }
         self.sent = self.sent.max(position);
@@ -146,37 +148,46 @@ impl Watch {
                 self.initial_end = None;
                 state.list_sent(self.query.scope(), position);
                 let annotations = json!({"k8s.io/initial-events-end": "true"});
-                bookmark(&mut lines, &self.query, position, Some(annotations));
+                self.bookmark(&mut lines, position, Some(annotations));
             }
             return lines;
         }
         if self.next_bookmark.is_some_and(|next| next <= now) {
             self.next_bookmark = Some(bookmark_after(now, self.until, shared.options.bookmark_interval));
             if position > self.from {
-                bookmark(&mut lines, &self.query, position, None);
+                self.bookmark(&mut lines, position, None);
             }
         }
         lines
     }
 
-    fn event(&self, lines: &mut Vec<u8>, change: &Change) {
+    /// Returns the event of a change, unless the watch is for other objects.
+    fn event(&self, change: &Change) -> Option<(&'static str, Value)> {
         if !self.query.has_key(&change.key) {
-            return;
+            return None;
         }
         let before = change.before.as_ref().filter(|object| self.query.matches(object));
         let after = change.after.as_ref().filter(|object| self.query.matches(object));
         match (before, after) {
-            (None, Some(after)) => line(lines, "ADDED", &self.query.object(after)),
-            (Some(_), Some(after)) => line(lines, "MODIFIED", &self.query.object(after)),
+            (None, Some(after)) => Some(("ADDED", self.query.object(after))),
+            (Some(_), Some(after)) => Some(("MODIFIED", self.query.object(after))),
             (Some(before), None) => {
                 let mut object = self.query.object(before);
                 if let Some(version) = object.pointer_mut("/metadata/resourceVersion") {
                     *version = json!(change.version.to_string());
                 }
-                line(lines, "DELETED", &object);
+                Some(("DELETED", object))
             }
-            (None, None) => {}
+            (None, None) => None,
         }
+    }
+
+    fn bookmark(&self, lines: &mut Vec<u8>, version: u64, annotations: Option<Value>) {
+        let mut metadata = json!({"resourceVersion": version.to_string()});
+        if let (Some(annotations), Some(members)) = (annotations, metadata.as_object_mut()) {
+            members.insert("annotations".into(), annotations);
+        }
+        self.encoding.event(lines, "BOOKMARK", &self.query.object(&json!({"metadata": metadata})));
     }
 }
 
@@ -209,18 +220,4 @@ fn bookmark_after(now: Instant, until: Instant, interval: Duration) -> Instant {
     let next = now + interval;
     let last = until.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
     last.map_or(next, |last| last.min(next))
-}
-
-fn bookmark(lines: &mut Vec<u8>, query: &Query, version: u64, annotations: Option<Value>) {
-    let mut metadata = json!({"resourceVersion": version.to_string()});
-    if let (Some(annotations), Some(members)) = (annotations, metadata.as_object_mut()) {
-        members.insert("annotations".into(), annotations);
-    }
-    line(lines, "BOOKMARK", &query.object(&json!({"metadata": metadata})));
-}
-
-/// Appends the line of an event.
-pub(crate) fn line(lines: &mut Vec<u8>, event: &str, object: &Value) {
-    lines.extend_from_slice(json!({"type": event, "object": object}).to_string().as_bytes());
-    lines.push(b'\n');
 }

@@ -22,7 +22,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// Adds a handler of random form, which the judge follows.
     pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<Arc<CheckedHandler>> {
         let name = format!("{} {name}", self.plural);
-        let run_time = pick(rng, [0, 3, 400, 3_000]);
+        let run_times = if self.server.is_crowded() { [0, 0, 3, 3] } else { [0, 3, 400, 3_000] };
+        let run_time = pick(rng, run_times);
         let buffers = [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(rng.usize(1..5))];
         let buffer = pick(rng, buffers);
         let builder = self.informer.handler().name(&*name).buffer(buffer);

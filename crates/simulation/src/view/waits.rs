@@ -6,7 +6,7 @@ use kinformer::kube_core::Resource;
 use tokio::time::Instant;
 
 use super::View;
-use crate::judge::check_reached;
+use crate::judge::check_namespace_reached;
 
 /// The time within which a write is stored. A watch that ends is opened again within half a second.
 const OWN_WRITE: Duration = Duration::from_secs(5);
@@ -23,7 +23,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
                 if self.server.was_incomplete(&self.plural) {
                     return Ok(());
                 }
-                self.server.history(&self.plural, |h| check_reached(h, key, version, objects.get(key)))
+                self.server.history(&self.plural, |history| {
+                    check_namespace_reached(history, place.0, version, &objects)
+                })
             }
             Err(error) if Instant::now() < deadline => {
                 Err(format!("waiting for {key} at {version}: {error}"))
