@@ -219,6 +219,12 @@ impl<K: Key> Controller<K> {
         &self.workers.queue
     }
 
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn observed(&self) -> std::sync::Weak<dyn crate::worker::Observed> {
+        let observed: Arc<dyn crate::worker::Observed> = self.workers.clone();
+        Arc::downgrade(&observed)
+    }
+
     /// Returns a handle that reads the metrics while the controller runs, and after it.
     pub fn monitor(&self) -> Monitor<K> {
         Monitor { workers: self.workers.clone() }

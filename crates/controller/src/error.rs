@@ -51,6 +51,15 @@ pub enum Error {
         /// The name.
         name: Arc<str>,
     },
+    /// Another controller with this name provides metrics.
+    #[cfg(feature = "prometheus")]
+    #[error(
+        "a controller with the name {name:?} is already registered for metrics; set another one with name()"
+    )]
+    DuplicateMetrics {
+        /// The name.
+        name: Arc<str>,
+    },
     /// Several controllers of a manager ended with an error.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),

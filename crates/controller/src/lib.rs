@@ -78,6 +78,8 @@ mod metrics;
 mod owner;
 mod panic;
 mod predicate;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod request;
 mod signal;
 mod trigger;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+#[cfg(feature = "prometheus")]
+use std::sync::Weak;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
 use kinformer_leader_election::LeaderElector;
@@ -14,6 +16,8 @@ use crate::controller::{Controller, Warm};
 use crate::error::Error;
 use crate::signal::Signals;
 use crate::worker::Key;
+#[cfg(feature = "prometheus")]
+use crate::worker::Observed;
 
 /// Runs controllers together: they start when the informers of all have synced, and end together.
 ///
@@ -71,6 +75,9 @@ impl Health {
 
 /// A controller that was not started.
 trait Cold: Send {
+    #[cfg(feature = "prometheus")]
+    fn observed(&self) -> (Arc<str>, Weak<dyn Observed>);
+
     fn warm_up(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn Ready>, Error>>;
 }
 
@@ -80,6 +87,11 @@ trait Ready: Send {
 }
 
 impl<K: Key> Cold for Controller<K> {
+    #[cfg(feature = "prometheus")]
+    fn observed(&self) -> (Arc<str>, Weak<dyn Observed>) {
+        (self.name().clone(), self.observed())
+    }
+
     fn warm_up(self: Box<Self>) -> BoxFuture<'static, Result<Box<dyn Ready>, Error>> {
         async move { Ok(Box::new((*self).warm_up().await?) as Box<dyn Ready>) }.boxed()
     }
@@ -114,6 +126,11 @@ impl Manager {
     /// Returns the health of the manager, which can be read while it runs.
     pub fn health(&self) -> Health {
         Health(self.state.subscribe())
+    }
+
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn observed(&self) -> Vec<(Arc<str>, Weak<dyn Observed>)> {
+        self.controllers.iter().map(|controller| controller.observed()).collect()
     }
 
     /// Runs the controllers until the token is cancelled, or until one of them ends with an error.

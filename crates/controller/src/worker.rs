@@ -45,6 +45,20 @@ impl<K> Workers<K> {
     }
 }
 
+/// A controller with keys of any type.
+#[cfg(feature = "prometheus")]
+pub(crate) trait Observed: Send + Sync {
+    /// Returns the metrics; `None` if the controller has ended.
+    fn current(&self) -> Option<ControllerMetrics>;
+}
+
+#[cfg(feature = "prometheus")]
+impl<K: Key> Observed for Workers<K> {
+    fn current(&self) -> Option<ControllerMetrics> {
+        (!self.queue.is_shut_down()).then(|| self.metrics())
+    }
+}
+
 type Ended = Result<Result<Result<Action, ReconcileError>, tokio::time::error::Elapsed>, Box<dyn Any + Send>>;
 
 impl<K: Key> Workers<K> {

@@ -37,15 +37,16 @@ pub struct QueueMetrics {
 }
 
 /// The number of durations up to each of some bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
-    counts: [u64; Histogram::BOUNDS.len()],
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Histogram<const N: usize = 12> {
+    bounds: &'static [Duration; N],
+    counts: [u64; N],
     count: u64,
     sum: Duration,
 }
 
 impl Histogram {
-    /// The upper bounds of the buckets: powers of ten from 10 ns to 1,000 s, as in controller-runtime.
+    /// The upper bounds of the buckets of a queue: powers of ten from 10 ns to 1,000 s, as in controller-runtime.
     pub const BOUNDS: [Duration; 12] = [
         Duration::from_nanos(10),
         Duration::from_nanos(100),
@@ -60,6 +61,19 @@ impl Histogram {
         Duration::from_secs(100),
         Duration::from_secs(1000),
     ];
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new(&Self::BOUNDS)
+    }
+}
+
+impl<const N: usize> Histogram<N> {
+    /// Creates a histogram without durations, for ascending bounds.
+    pub const fn new(bounds: &'static [Duration; N]) -> Self {
+        Self { bounds, counts: [0; N], count: 0, sum: Duration::ZERO }
+    }
 
     /// Returns the bounds, each with the number of durations that are not longer: the cumulative buckets of Prometheus,
     /// without the last one, which is [`Self::count`].
@@ -68,7 +82,7 @@ impl Histogram {
             *sum += count;
             Some(*sum)
         });
-        Self::BOUNDS.into_iter().zip(cumulative)
+        self.bounds.iter().copied().zip(cumulative)
     }
 
     /// Returns the number of durations.
@@ -81,8 +95,9 @@ impl Histogram {
         self.sum
     }
 
-    pub(crate) fn record(&mut self, duration: Duration) {
-        let bucket = Self::BOUNDS.iter().position(|bound| duration <= *bound);
+    /// Counts a duration.
+    pub fn record(&mut self, duration: Duration) {
+        let bucket = self.bounds.iter().position(|bound| duration <= *bound);
         if let Some(count) = bucket.and_then(|bucket| self.counts.get_mut(bucket)) {
             *count += 1;
         }

@@ -9,6 +9,8 @@
 
 mod apply;
 mod auto_traits;
+#[cfg(feature = "prometheus")]
+mod collector;
 mod common;
 mod conditions;
 mod finalizers;
