@@ -79,6 +79,19 @@ pub enum Error {
     /// `start` was called outside a tokio runtime.
     #[error("informers can only be started within a tokio runtime")]
     NoRuntime,
+    /// An object had not fulfilled a condition when its informer stopped or the deadline passed.
+    #[error(
+        "{resource} \"{key}\" had not fulfilled the condition when {}",
+        if *is_stopped { "the informer stopped" } else { "the deadline passed" }
+    )]
+    ConditionNotMet {
+        /// The resource.
+        resource: Arc<str>,
+        /// The key, as `namespace/name` or `name`.
+        key: String,
+        /// Whether the informer has stopped; otherwise the deadline has passed.
+        is_stopped: bool,
+    },
     /// A label selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),

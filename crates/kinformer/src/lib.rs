@@ -84,6 +84,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod async_handler;
+pub mod conditions;
 mod engine;
 mod entry;
 mod error;
@@ -107,6 +108,7 @@ mod selector;
 mod snapshot;
 mod sync;
 mod target;
+mod wait;
 
 pub use self::{
     error::Error,

@@ -29,3 +29,4 @@ mod selectors;
 mod selectors_of_a_server;
 mod starts;
 mod views;
+mod waits;
