@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
 use crate::error::Error;
+use crate::health::{ControllerState, Ending, Status};
 use crate::metrics::{ControllerMetrics, Counters};
 use crate::owner::OwnerKind;
 use crate::panic;
@@ -196,6 +197,7 @@ impl<K: Key> ControllerBuilder<K> {
         F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
     {
         let workers = Workers {
+            status: Status::new(self.name.clone()),
             name: self.name.clone(),
             queue: self.rate_limiter.take().map_or_else(WorkQueue::new, |build| build()),
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
@@ -214,6 +216,10 @@ impl<K: Key> Controller<K> {
         &self.workers.name
     }
 
+    pub(crate) fn status(&self) -> &Arc<Status> {
+        &self.workers.status
+    }
+
     /// The queue of the controller, to add keys by other means than triggers.
     pub fn queue(&self) -> &WorkQueue<K> {
         &self.workers.queue
@@ -225,7 +231,7 @@ impl<K: Key> Controller<K> {
         Arc::downgrade(&observed)
     }
 
-    /// Returns a handle that reads the metrics while the controller runs, and after it.
+    /// Returns a handle that reads the metrics and the state while the controller runs, and after it.
     pub fn monitor(&self) -> Monitor<K> {
         Monitor { workers: self.workers.clone() }
     }
@@ -252,13 +258,24 @@ impl<K: Key> Controller<K> {
 
     /// Adds the handlers, starts the informers and waits until the keys of the first lists are enqueued.
     pub(crate) async fn warm_up(self) -> Result<Warm<K>, Error> {
+        let status = self.status().clone();
+        self.attach_and_sync().await.inspect_err(|error| status.failed(error))
+    }
+
+    async fn attach_and_sync(self) -> Result<Warm<K>, Error> {
+        let ending = Ending(self.status().clone());
         let Self { factory, workers, triggers, owns_without_kind, settings } = self;
         if owns_without_kind {
             return Err(Error::NoReconciledKind { controller: workers.name.clone() });
         }
         let error = |source| Error::Informer { controller: workers.name.clone(), source };
-        let mut warm =
-            Warm { workers: workers.clone(), handlers: Vec::new(), streams: JoinSet::new(), settings };
+        let mut warm = Warm {
+            workers: workers.clone(),
+            handlers: Vec::new(),
+            streams: JoinSet::new(),
+            settings,
+            ending,
+        };
         let mut waits = Vec::new();
         for trigger in triggers {
             match trigger.source {
@@ -286,26 +303,31 @@ impl<K: Key> Controller<K> {
                 }
             }
         }
+        let missing = waits.iter().map(|(informer, ..)| informer.clone()).collect();
+        workers.status.set(ControllerState::Waiting { missing });
         factory.start().map_err(error)?;
         let deadline = Instant::now() + settings.sync_timeout;
         let synced = waits.into_iter().map(async |(informer, registration, wait_for_sync)| {
             let not_synced = |reason: String| Error::NotSynced {
                 controller: workers.name.clone(),
-                informer,
+                informer: informer.clone(),
                 timeout: settings.sync_timeout,
                 reason,
             };
             if let Err(error) = wait_for_sync(deadline).await {
                 return Err(not_synced(error.to_string()));
             }
-            registration.synced_until(deadline).await.map_err(|error| not_synced(error.to_string()))
+            registration.synced_until(deadline).await.map_err(|error| not_synced(error.to_string()))?;
+            workers.status.synced(&informer);
+            Ok(())
         });
         join_all(synced).await.into_iter().collect::<Result<(), Error>>()?;
+        workers.status.set(ControllerState::Synced);
         Ok(warm)
     }
 }
 
-/// Reads the metrics of a [`Controller`].
+/// Reads the metrics and the state of a [`Controller`].
 pub struct Monitor<K = ObjectKey> {
     workers: Arc<Workers<K>>,
 }
@@ -314,6 +336,11 @@ impl<K> Monitor<K> {
     /// Returns the current metrics.
     pub fn metrics(&self) -> ControllerMetrics {
         self.workers.metrics()
+    }
+
+    /// Returns the current state.
+    pub fn state(&self) -> ControllerState {
+        self.workers.status.get()
     }
 }
 
@@ -335,11 +362,13 @@ pub(crate) struct Warm<K> {
     handlers: Vec<Registration>,
     streams: JoinSet<()>,
     settings: Settings,
+    ending: Ending,
 }
 
 impl<K: Key> Warm<K> {
     /// Reconciles until the token is cancelled, then waits for the running reconciliations.
     pub(crate) async fn work(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.ending.0.set(ControllerState::Running);
         let mut tasks = JoinSet::new();
         for worker in 0..self.settings.workers {
             tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
@@ -354,7 +383,9 @@ impl<K: Key> Warm<K> {
             false => {
                 let keys = self.workers.keys_in_flight();
                 tasks.shutdown().await;
-                Err(Error::Stuck { controller: self.workers.name.clone(), grace, keys })
+                let error = Error::Stuck { controller: self.workers.name.clone(), grace, keys };
+                self.ending.0.failed(&error);
+                Err(error)
             }
         }
     }

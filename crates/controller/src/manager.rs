@@ -9,11 +9,13 @@ use std::sync::Weak;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
 use kinformer_leader_election::LeaderElector;
+use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, Warm};
 use crate::error::Error;
+use crate::health::{Health, State, Status};
 use crate::signal::Signals;
 use crate::worker::Key;
 #[cfg(feature = "prometheus")]
@@ -42,35 +44,7 @@ pub struct Manager {
     names: BTreeSet<Arc<str>>,
     controllers: Vec<Box<dyn Cold>>,
     state: watch::Sender<State>,
-}
-
-/// The state of a [`Manager`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// Not started, or the informers have not synced.
-    #[default]
-    Starting,
-    /// The controllers reconcile.
-    Running,
-    /// The controllers end, or have ended.
-    Stopped,
-}
-
-/// The health of a manager, for the endpoints of a program.
-#[derive(Clone, Debug)]
-pub struct Health(watch::Receiver<State>);
-
-impl Health {
-    /// Returns the state of the manager.
-    pub fn state(&self) -> State {
-        *self.0.borrow()
-    }
-
-    /// Whether the controllers reconcile: for a readiness probe.
-    pub fn is_ready(&self) -> bool {
-        self.state() == State::Running
-    }
+    health: Arc<Mutex<Vec<Arc<Status>>>>,
 }
 
 /// A controller that was not started.
@@ -119,13 +93,14 @@ impl Manager {
         if !self.names.insert(name.clone()) {
             return Err(Error::DuplicateName { name });
         }
+        self.health.lock().push(controller.status().clone());
         self.controllers.push(Box::new(controller));
         Ok(self)
     }
 
-    /// Returns the health of the manager, which can be read while it runs.
+    /// Returns the health of the manager and of its controllers, which can be read while they run, and later.
     pub fn health(&self) -> Health {
-        Health(self.state.subscribe())
+        Health { state: self.state.subscribe(), controllers: self.health.clone() }
     }
 
     #[cfg(feature = "prometheus")]

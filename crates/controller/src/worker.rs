@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
+use crate::health::Status;
 use crate::metrics::{ControllerMetrics, Counters, Outcome};
 use crate::panic;
 use crate::request::Request;
@@ -30,6 +31,7 @@ pub(crate) type Reconcile<K> =
 /// What the workers of a controller share.
 pub(crate) struct Workers<K> {
     pub(crate) name: Arc<str>,
+    pub(crate) status: Arc<Status>,
     pub(crate) queue: WorkQueue<K>,
     pub(crate) reconcile: Box<Reconcile<K>>,
     pub(crate) timeout: Option<Duration>,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use kinformer_apiserver::Fault;
+use kinformer_apiserver::{Fault, Verb};
 use kinformer_controller::kinformer_leader_election::{End, LeaderElector};
-use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, State};
+use kinformer_controller::{
+    Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State,
+};
 
 use crate::common::{Cluster, config_map, key, recorded, within};
 
@@ -216,5 +218,98 @@ async fn reconciles_as_leader() {
     cluster.server.delete("coordination.k8s.io/v1", "Lease", "default", "test").unwrap();
     let error = within(running).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::NotLeader(reason) if reason.end == End::Removed), "{error}");
+    cluster.end().await;
+}
+
+fn states(health: &Health) -> Vec<(String, ControllerState)> {
+    health.controllers().into_iter().map(|one| (one.name.to_string(), one.state)).collect()
+}
+
+async fn until(wanted: impl Fn() -> bool) {
+    within(async {
+        while !wanted() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// The health names the informers that have not synced, then the states up to the end.
+// contract: K-15a, K-15b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_of_each_controller() {
+    let cluster = Cluster::start().await;
+    let verbs = [Verb::List, Verb::Watch];
+    let faults =
+        verbs.map(|verb| cluster.server.faults().inject(Fault::stall().on(verb).resource("secrets")));
+    let (_calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let waits = Controller::of(&cluster.factory).reconciles::<ConfigMap>().owns::<Secret>().build(reconcile);
+    let (_calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let has_none = Controller::of(&cluster.factory).keyed("numbers").build(reconcile);
+    let monitor = waits.monitor();
+    let manager = Manager::new();
+    let health = manager.health();
+    let manager = manager.add(waits).unwrap().add(has_none).unwrap();
+    let of = |config_map: ControllerState, numbers: ControllerState| {
+        vec![("configmap".to_owned(), config_map), ("numbers".to_owned(), numbers)]
+    };
+    let waiting = |missing: &[&str]| ControllerState::Waiting {
+        missing: missing.iter().map(|name| (*name).into()).collect(),
+    };
+    assert_eq!(states(&health), of(waiting(&[]), waiting(&[])));
+    assert!(health.is_alive() && !health.has_synced());
+
+    let (sender, leads) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { leads.await.unwrap() }));
+    until(|| states(&health) == of(waiting(&["secrets"]), ControllerState::Synced)).await;
+    assert_eq!(monitor.state().to_string(), "waiting for secrets");
+    assert!(health.is_alive() && !health.has_synced());
+    for fault in faults {
+        cluster.server.faults().remove(fault);
+    }
+    cluster.server.drop_connections();
+    until(|| health.has_synced()).await;
+    assert_eq!(states(&health), of(ControllerState::Synced, ControllerState::Synced));
+    assert!(!health.is_ready(), "it waits for the leadership");
+    sender.send(()).unwrap();
+    until(|| states(&health) == of(ControllerState::Running, ControllerState::Running)).await;
+    assert!(health.has_synced() && health.is_ready());
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    let stopped = || ControllerState::Stopped { error: None };
+    assert_eq!(states(&health), of(stopped(), stopped()));
+    assert!(!health.is_alive() && !health.has_synced() && !health.is_ready());
+    cluster.end().await;
+}
+
+/// The health has the error of the controller that failed, at its start and at its end.
+// contract: K-15a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_has_the_error() {
+    let cluster = Cluster::start().await;
+    cluster.server.faults().inject(Fault::internal_error().resource("secrets").always());
+    let (_calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let fails = Controller::of(&cluster.factory).reconciles::<Secret>();
+    let fails = fails.sync_timeout(Duration::from_millis(100)).build(reconcile);
+    let (_calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let other = Controller::of(&cluster.factory).keyed("numbers").build(reconcile);
+    let manager = Manager::new().add(fails).unwrap().add(other).unwrap();
+    let health = manager.health();
+    let error = within(manager.run(CancellationToken::new())).await.unwrap_err();
+    let failed = ControllerState::Stopped { error: Some(error.to_string().into()) };
+    let stopped = ControllerState::Stopped { error: None };
+    assert_eq!(states(&health), [("secret".to_owned(), failed), ("numbers".to_owned(), stopped)]);
+
+    let builder = Controller::of(&cluster.factory).keyed::<u32>("stuck").grace(Duration::from_millis(1));
+    let controller = builder.build(|_| std::future::pending());
+    controller.queue().add(1);
+    let (monitor, shutdown) = (controller.monitor(), CancellationToken::new());
+    let running = tokio::spawn(controller.run(shutdown.clone()));
+    until(|| monitor.metrics().active == 1).await;
+    assert_eq!(monitor.state(), ControllerState::Running);
+    shutdown.cancel();
+    let error = within(running).await.unwrap().unwrap_err();
+    assert_eq!(monitor.state().to_string(), format!("stopped: {error}"));
     cluster.end().await;
 }
