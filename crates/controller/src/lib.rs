@@ -50,7 +50,7 @@
 //! # Writes
 //!
 //! [`set_controller_reference`] makes an object owned, [`condition`] edits the conditions of a status, [`finalizer`] runs a
-//! cleanup before an object is deleted, and [`apply`] writes by server-side apply.
+//! cleanup before an object is deleted, [`apply`] writes by server-side apply, and [`events`] reports what was done.
 //!
 //! # Errors of a reconciliation
 //!
@@ -72,6 +72,7 @@ pub mod apply;
 pub mod condition;
 mod controller;
 mod error;
+pub mod events;
 pub mod finalizer;
 mod health;
 mod manager;

@@ -20,6 +20,7 @@ assert_impl_all!(Error: Send, Sync, std::error::Error);
 assert_impl_all!(OwnerError: Send, Sync, std::error::Error);
 assert_impl_all!(WriteError: Send, Sync, std::error::Error);
 assert_impl_all!(condition::Status: Send, Sync, Copy, Eq, std::fmt::Debug);
+assert_impl_all!(events::EventRecorder: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(ControllerMetrics: Send, Sync, Clone);
 #[cfg(feature = "prometheus")]
 assert_impl_all!(prometheus::ControllerCollector: Send, Sync, Clone, std::fmt::Debug);

@@ -13,6 +13,7 @@ mod auto_traits;
 mod collector;
 mod common;
 mod conditions;
+mod events;
 mod finalizers;
 mod managers;
 mod outcomes;

@@ -1,0 +1,184 @@
+//! The recorder of events.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kinformer_controller::events::{EventRecorder, EventType};
+use kube_client::Client;
+use kube_client::client::Body;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+/// Answers requests with the given status codes, 0 for no answer, then with success.
+struct Server {
+    client: Client,
+    requests: mpsc::Receiver<(Method, String, Value)>,
+}
+
+impl Server {
+    fn new(codes: &[u16]) -> Self {
+        let codes = Arc::new(Mutex::new(codes.iter().rev().copied().collect::<Vec<_>>()));
+        let (sender, requests) = mpsc::channel(10_000);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (codes, sender) = (codes.clone(), sender.clone());
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let sent: Value = serde_json::from_slice(&body).unwrap();
+                sender.try_send((head.method, head.uri.path().to_owned(), sent.clone())).unwrap();
+                let code = codes.lock().pop().unwrap_or(200);
+                let body = match code {
+                    200 => json!({"metadata": {}, "eventTime": null}),
+                    0 => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                    code => json!({"status": "Failure", "code": code, "message": "", "reason": ""}),
+                };
+                let response = Response::builder().status(code);
+                Ok::<_, io::Error>(response.body(Body::from(body.to_string().into_bytes())).unwrap())
+            }
+        });
+        Self { client: Client::new(service, "default"), requests }
+    }
+
+    /// The method, the path and the body of the next request.
+    async fn next(&mut self) -> (Method, String, Value) {
+        self.requests.recv().await.unwrap()
+    }
+
+    /// No request follows without the passage of time.
+    async fn is_quiet(&mut self) -> bool {
+        sleep(Duration::from_millis(1)).await;
+        self.requests.try_recv().is_err()
+    }
+}
+
+fn object(namespace: Option<&str>) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Foo".to_owned()),
+        name: Some("a".to_owned()),
+        namespace: namespace.map(str::to_owned),
+        uid: Some("1".to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+fn report(recorder: &EventRecorder, object: &ObjectReference) {
+    recorder.event(object, EventType::Warning, "Failed", "Reconcile", "it failed");
+}
+
+/// The first event is created, the second one makes it a series, later ones are counted; the series is refreshed and
+/// finished.
+// contract: K-16a, K-16b
+#[tokio::test(start_paused = true)]
+async fn equal_events_are_a_series() {
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    let foo = object(Some("apps"));
+    report(&recorder, &foo);
+    let (method, path, event) = server.next().await;
+    assert_eq!((method, &*path), (Method::POST, "/apis/events.k8s.io/v1/namespaces/apps/events"));
+    let name = event["metadata"]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("a."), "{name}");
+    assert_eq!(event["regarding"], json!({"kind": "Foo", "name": "a", "namespace": "apps", "uid": "1"}));
+    assert_eq!([&event["reportingController"], &event["reportingInstance"]], ["example.com/test", "test-1"]);
+    assert_eq!([&event["type"], &event["reason"], &event["action"]], ["Warning", "Failed", "Reconcile"]);
+    assert_eq!([&event["note"], &event["metadata"]["namespace"]], ["it failed", "apps"]);
+    assert!(event["eventTime"].is_string() && event.get("series").is_none(), "{event}");
+
+    report(&recorder, &foo);
+    let patched = (Method::PATCH, format!("/apis/events.k8s.io/v1/namespaces/apps/events/{name}"));
+    let (method, path, patch) = server.next().await;
+    assert_eq!((method, path), patched);
+    assert_eq!(patch["series"]["count"], 2);
+    assert!(patch["series"]["lastObservedTime"].is_string(), "{patch}");
+    assert_eq!(patch.as_object().unwrap().len(), 1, "{patch}");
+    // Ten events at intervals shorter than 6 minutes, until the series is refreshed.
+    for _ in 0..10 {
+        report(&recorder, &foo);
+        assert!(server.is_quiet().await);
+        sleep(Duration::from_secs(170)).await;
+    }
+    for _ in 0..2 {
+        // First the refresh after 30 minutes, then the end.
+        let (method, path, patch) = server.next().await;
+        assert_eq!(((method, path), &patch["series"]["count"]), (patched.clone(), &json!(12)));
+    }
+    assert!(server.is_quiet().await);
+    sleep(Duration::from_secs(3600)).await;
+    assert!(server.is_quiet().await, "it is finished");
+    report(&recorder, &foo);
+    assert_eq!(server.next().await.0, Method::POST, "a new event");
+}
+
+/// Another object, version, type, reason or action is another event. A cluster-scoped object's is in `default`.
+// contract: K-16a, K-16c
+#[tokio::test(start_paused = true)]
+async fn different_events_are_no_series() {
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    let node = object(None);
+    let changed = ObjectReference { resource_version: Some("2".to_owned()), ..node.clone() };
+    let long = "é".repeat(600); // 1,200 bytes
+    recorder.event(&node, EventType::Normal, "Failed", "Reconcile", &long);
+    recorder.event(&changed, EventType::Normal, "Failed", "Reconcile", "");
+    recorder.event(&node, EventType::Warning, "Failed", "Reconcile", "");
+    recorder.event(&node, EventType::Normal, "Done", "Reconcile", "");
+    recorder.event(&node, EventType::Normal, "Failed", "Delete", "");
+    let (.., first) = server.next().await;
+    assert_eq!(first["note"].as_str().unwrap().len(), 1024);
+    for _ in 0..4 {
+        let (method, path, _) = server.next().await;
+        assert_eq!((method, &*path), (Method::POST, "/apis/events.k8s.io/v1/namespaces/default/events"));
+    }
+    assert!(server.is_quiet().await);
+}
+
+/// A refused event is not repeated, one without an answer of the API server is, and one that has expired is created again.
+// contract: K-16d
+#[tokio::test(start_paused = true)]
+async fn failed_writes() {
+    let mut server = Server::new(&[403, 0, 0, 200, 404, 200]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    let foo = object(None);
+    recorder.event(&foo, EventType::Normal, "Refused", "Reconcile", "");
+    server.next().await;
+    sleep(Duration::from_secs(60)).await;
+    assert!(server.is_quiet().await);
+    report(&recorder, &foo);
+    let first = server.next().await;
+    assert_eq!([server.next().await, server.next().await], [first.clone(), first.clone()]);
+    assert!(server.is_quiet().await);
+    report(&recorder, &foo);
+    assert_eq!(server.next().await.0, Method::PATCH);
+    let (method, _, again) = server.next().await;
+    assert_eq!(
+        (method, &again["metadata"], &again["series"]["count"]),
+        (Method::POST, &first.2["metadata"], &json!(2))
+    );
+    assert!(server.is_quiet().await);
+}
+
+/// Events above the bound are dropped and counted. The task ends with the recorder.
+// contract: K-16e
+#[tokio::test(start_paused = true)]
+async fn events_above_the_bound_are_dropped() {
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    // Without an await the task does not run.
+    (0..1003).for_each(|_| report(&recorder, &object(None)));
+    assert_eq!(recorder.dropped(), 3);
+    assert_eq!(server.next().await.0, Method::POST);
+    assert_eq!(server.next().await.0, Method::PATCH);
+    assert!(server.is_quiet().await);
+    drop(recorder.clone());
+    report(&recorder, &ObjectReference { name: Some("b".to_owned()), ..object(None) });
+    assert_eq!(server.next().await.0, Method::POST);
+    report(&recorder, &ObjectReference { name: Some("c".to_owned()), ..object(None) });
+    drop(recorder);
+    assert!(server.is_quiet().await);
+}
