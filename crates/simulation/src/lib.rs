@@ -42,6 +42,8 @@
 mod api_server;
 mod crowd;
 mod ending;
+mod factory;
+mod guests;
 mod judge;
 mod metadata;
 mod random;

@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use kinformer::{PackedRef, Snapshot};
+use kinformer::{IndexValues, PackedObject, PackedRef, Snapshot};
 
 use crate::judge::difference;
 use crate::record::Objects;
-use crate::state::{state_of, text_of};
+use crate::state::{State, state_of, text_of};
 
 /// The name of the index that each informer has, by the value of an object.
 pub(crate) const BY_VALUE: &str = "value";
+
+/// The name of the index by the end of the value. Its function panics for some objects, which have no value in it (S-07).
+pub(crate) const BY_END: &str = "end";
+
+/// The value at which the function of [`BY_END`] panics.
+const PANICS_AT: &str = "3";
 
 /// The last snapshot of an informer.
 #[derive(Debug)]
@@ -36,7 +42,8 @@ impl<K> Snapshots<K> {
             return difference("the store", objects, "the store at the same revision", earlier);
         }
         check_keys(&snapshot, objects)?;
-        check_index(&snapshot, objects)?;
+        check_index(&snapshot, objects, BY_VALUE, |state| Some(value_of(state)))?;
+        check_index(&snapshot, objects, BY_END, |state| Some(end_of(state)).filter(|end| *end != PANICS_AT))?;
         if let Some((before, earlier)) = &self.last {
             // A snapshot does not change.
             difference("an old snapshot", &objects_of(before), "itself", earlier)?;
@@ -69,24 +76,49 @@ fn check_keys<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String
     unknown.map_or(Ok(()), |(key, _)| Err(format!("{key} is in the list and is not found by its key")))
 }
 
-fn check_index<K>(snapshot: &Snapshot<K>, objects: &Objects) -> Result<(), String> {
+fn value_of(state: &State) -> &str {
+    text_of(state, ["data", "value"]).unwrap_or_default()
+}
+
+fn end_of(state: &State) -> &str {
+    let value = value_of(state);
+    value.char_indices().next_back().and_then(|(start, _)| value.get(start..)).unwrap_or_default()
+}
+
+/// The function of [`BY_END`].
+pub(crate) fn index_by_end(object: &PackedObject, values: &mut IndexValues) {
+    let state = state_of(object);
+    let end = end_of(&state);
+    values.push(end);
+    if end == PANICS_AT {
+        std::panic::resume_unwind(Box::new("a panic of an index function"));
+    }
+}
+
+fn check_index<K>(
+    snapshot: &Snapshot<K>,
+    objects: &Objects,
+    name: &str,
+    indexed: fn(&State) -> Option<&str>,
+) -> Result<(), String> {
     let mut expected: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (key, state) in objects {
-        let value = text_of(state, ["data", "value"]).unwrap_or_default();
-        expected.entry(value).or_default().push(key);
+        if let Some(value) = indexed(state) {
+            expected.entry(value).or_default().push(key);
+        }
     }
     let text = |error: kinformer::Error| error.to_string();
-    let mut values = snapshot.index_values(BY_VALUE).map_err(text)?;
+    let mut values = snapshot.index_values(name).map_err(text)?;
     values.sort_unstable();
     if !values.iter().map(AsRef::as_ref).eq(expected.keys().copied()) {
-        return Err(format!("the index has the values {values:?}, but the objects have {expected:?}"));
+        return Err(format!("the index {name} has the values {values:?}, but the objects have {expected:?}"));
     }
     for (value, keys) in expected {
-        let found = snapshot.by_index(BY_VALUE, value).map_err(text)?;
+        let found = snapshot.by_index(name, value).map_err(text)?;
         let mut found: Vec<String> = found.iter().map(|object| object.key().to_string()).collect();
         found.sort_unstable();
-        if found != keys || snapshot.index_len(BY_VALUE, value).map_err(text)? != keys.len() {
-            return Err(format!("the index has {found:?} for {value}, but the objects are {keys:?}"));
+        if found != keys || snapshot.index_len(name, value).map_err(text)? != keys.len() {
+            return Err(format!("the index {name} has {found:?} for {value}, but the objects are {keys:?}"));
         }
     }
     Ok(())
@@ -129,7 +161,6 @@ mod tests {
 
     use super::*;
     use crate::server::{Cluster, Key, Options, Server};
-    use crate::state::State;
 
     fn put(cluster: &Cluster, name: &str, value: &str) {
         cluster.put(Key::new("configmaps", "x", name), json!({"data": {"value": value}}));
@@ -144,6 +175,11 @@ mod tests {
         let factory = SharedInformerFactory::builder(client).build();
         let informer = factory.informer::<ConfigMap>();
         informer.index_by_field(BY_VALUE, &["data", "value"]).unwrap();
+        let by_end = |object: PackedRef<'_, ConfigMap>, values: &mut _| {
+            index_by_end(object.object(), values);
+            Ok(())
+        };
+        informer.index(BY_END, by_end).unwrap();
         factory.start().unwrap();
         informer.wait_for_sync().await.unwrap();
         (cluster, factory, informer)
@@ -180,13 +216,19 @@ mod tests {
         let (_cluster, _factory, informer) = synced().await;
         let snapshot = informer.snapshot().unwrap();
         let objects = objects_of(&snapshot);
-        assert_eq!((check_keys(&snapshot, &objects), check_index(&snapshot, &objects)), (Ok(()), Ok(())));
+        let by_value: fn(&State) -> Option<&str> = |state| Some(value_of(state));
+        assert_eq!(
+            (check_keys(&snapshot, &objects), check_index(&snapshot, &objects, BY_VALUE, by_value)),
+            (Ok(()), Ok(()))
+        );
         assert!(check_keys(&snapshot, &without(&objects, "x/a")).unwrap_err().contains("2 objects"));
         let other = with_value(&objects, "x/a", "3");
         assert!(check_keys(&snapshot, &other).unwrap_err().contains("is not found by its key"));
-        assert!(check_index(&snapshot, &other).unwrap_err().contains("has the values"));
+        assert!(check_index(&snapshot, &other, BY_VALUE, by_value).unwrap_err().contains("has the values"));
         let other = with_value(&with_value(&objects, "x/a", "2"), "x/b", "1");
-        assert!(check_index(&snapshot, &other).unwrap_err().contains("for 1"));
+        assert!(check_index(&snapshot, &other, BY_VALUE, by_value).unwrap_err().contains("for 1"));
+        let by_end: fn(&State) -> Option<&str> = |state| Some(end_of(state));
+        assert_eq!(check_index(&snapshot, &objects, BY_END, by_end), Ok(()));
     }
 
     /// Snapshots whose differences are not those of their objects, or that go back, are errors.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::kube_core::Resource;
-use kinformer::{Bound, QueueKind, SharedInformerFactory, WatchListMode};
 use kinformer_processor::stepping::Stepping;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
@@ -14,8 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::api_server::ApiServer;
 use crate::crowd::crowd;
 use crate::ending;
+use crate::factory::factory;
+use crate::guests::Guests;
 use crate::metadata::MetadataView;
-use crate::random::pick;
+use crate::random::{pause, pick};
 use crate::restores::restores;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
@@ -35,19 +36,25 @@ pub fn run(seed: u64) -> Trace {
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
     let runtime = runtime.expect("a runtime");
     let _stepping = Stepping::from_seed(seed);
-    let recorder = runtime.block_on(async {
-        let recorder = Recorder::new();
-        if timeout(LONGEST, live(seed, &recorder)).await.is_err() {
+    let (server, recorder) = runtime.block_on(async {
+        let (mut rng, recorder) = (Rng::with_seed(seed), Recorder::new());
+        let server = ApiServer::new(&mut rng, &recorder);
+        let is_dropped = rng.u8(..20) == 0;
+        let longest = if is_dropped { Duration::from_millis(rng.u64(..60_000)) } else { LONGEST };
+        let has_ended = timeout(longest, live(rng, server.clone(), &recorder)).await.is_ok();
+        if !has_ended && !is_dropped {
             recorder.violation("the run has not ended");
         }
-        recorder
+        (server, recorder)
     });
+    drop(runtime);
+    if server.open_bodies() > 0 {
+        recorder.violation(format_args!("{} responses are open after the runtime", server.open_bodies()));
+    }
     recorder.trace()
 }
 
-async fn live(seed: u64, recorder: &Recorder) {
-    let mut rng = Rng::with_seed(seed);
-    let server = ApiServer::new(&mut rng, recorder);
+async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
     let tasks = Handle::current().metrics().num_alive_tasks();
     let (factory, queue) = factory(&mut rng, &server, recorder);
     let maps = View::of(factory.informer::<ConfigMap>(), queue, &server, recorder);
@@ -63,11 +70,13 @@ async fn live(seed: u64, recorder: &Recorder) {
     actors.spawn(writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
     actors.spawn(crowd(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
-    let views = (maps.clone(), secrets.clone(), pods.clone());
+    let guests = Guests::default();
+    actors.spawn(guests.clone().run(rng.fork(), server.clone(), recorder.clone()));
+    let views = (maps.clone(), secrets.clone(), pods.clone(), guests.clone());
     let have_reached = move |version| {
-        let (maps, secrets, pods) = &views;
+        let (maps, secrets, pods, guests) = &views;
         let has_pods = pods.as_ref().is_none_or(|pods| pods.has_reached(version));
-        maps.has_reached(version) && secrets.has_reached(version) && has_pods
+        maps.has_reached(version) && secrets.has_reached(version) && has_pods && guests.has_reached(version)
     };
     actors.spawn(restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
     actors.spawn(visitor(rng.fork(), maps.clone()));
@@ -98,6 +107,9 @@ async fn live(seed: u64, recorder: &Recorder) {
     {
         recorder.violation(format_args!("not in sync in time: {problem}"));
     }
+    if let Err(problem) = guests.check_end(deadline).await {
+        recorder.violation(format_args!("not in sync in time: guest: {problem}"));
+    }
     recorder.note("world", "in sync");
     for waited in [maps.check_wait(CONVERGES).await, secrets.check_wait(CONVERGES).await] {
         if let Err(problem) = waited {
@@ -108,7 +120,8 @@ async fn live(seed: u64, recorder: &Recorder) {
         recorder.violation(problem);
     }
     let waits = [maps.wait_forever(), secrets.wait_forever()];
-    let reflectors = maps.parts() + secrets.parts() + pods.as_ref().map_or(0, MetadataView::parts);
+    let reflectors =
+        maps.parts() + secrets.parts() + pods.as_ref().map_or(0, MetadataView::parts) + guests.parts();
     if server.open_bodies() > reflectors {
         // Lists, and questions for the newest version, end within a second.
         sleep(Duration::from_secs(1)).await;
@@ -116,6 +129,7 @@ async fn live(seed: u64, recorder: &Recorder) {
     if server.open_bodies() > reflectors {
         recorder.violation(format_args!("{} responses for {reflectors} reflectors", server.open_bodies()));
     }
+    guests.leave();
     if let Err(error) = factory.shutdown().await {
         recorder.violation(error);
     }
@@ -135,31 +149,6 @@ async fn live(seed: u64, recorder: &Recorder) {
     if server.open_bodies() > 0 {
         recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
     }
-}
-
-fn factory(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> (SharedInformerFactory, QueueKind) {
-    let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
-    let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
-    let page = std::num::NonZeroU32::new(page);
-    let watch = Duration::from_secs(rng.u64(5..200));
-    let builder = SharedInformerFactory::builder(server.client()).reflector(move |options| {
-        let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);
-        match page {
-            Some(page) => options.page_size(page),
-            None => options,
-        }
-    });
-    let queue = pick(rng, [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo]);
-    recorder.note("world", format_args!("queue {queue:?}, watch-lists {watch_list:?}"));
-    let resync = if rng.bool() { Duration::ZERO } else { Duration::from_secs(rng.u64(5..60)) };
-    let bound = pick(rng, [Bound::default(), Bound::default(), Bound::Deltas(rng.clone().usize(1..6))]);
-    let builder = builder.queue_with(move |mut parts| {
-        parts.bound = bound;
-        queue.build(parts)
-    });
-    let builder = builder.default_resync(resync);
-    let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
-    (factory, queue)
 }
 
 /// Writes objects.
@@ -249,9 +238,4 @@ fn add_handlers<K: Resource<DynamicType = ()> + 'static>(rng: &mut Rng, view: &V
         let added = view.add(rng, name);
         view.keep(added);
     }
-}
-
-async fn pause(rng: &mut Rng) {
-    let most = pick(rng, [0, 2, 100, 5_000]);
-    sleep(Duration::from_millis(rng.u64(..=most))).await;
 }

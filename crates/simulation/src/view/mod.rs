@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kinformer::kube_core::Resource;
-use kinformer::{Informer, QueueKind};
+use kinformer::{IndexValues, Informer, PackedRef, QueueKind};
 use parking_lot::Mutex;
 
 use crate::api_server::ApiServer;
 use crate::judge::StoreView;
 use crate::record::Objects;
-use crate::snapshots::{BY_VALUE, Snapshots};
+use crate::snapshots::{BY_END, BY_VALUE, Snapshots, index_by_end};
 use crate::state::state_of;
 use crate::trace::Recorder;
 use handler::CheckedHandler;
@@ -65,6 +65,13 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         if let Err(error) = informer.index_by_field(BY_VALUE, &["data", "value"]) {
             recorder.violation(error);
         }
+        let by_end = |object: PackedRef<'_, K>, values: &mut IndexValues| {
+            index_by_end(object.object(), values);
+            Ok(())
+        };
+        if let Err(error) = informer.index(BY_END, by_end) {
+            recorder.violation(error);
+        }
         Self {
             informer: Arc::new(informer),
             plural: K::plural(&()).into(),
@@ -92,6 +99,16 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             // A restored backup sets the version back, and perhaps no object of this resource.
             Some((change.key.path(), change.version.min(history.newest_version())))
         })
+    }
+
+    /// The informer.
+    pub(crate) fn informer(&self) -> &Informer<K> {
+        &self.informer
+    }
+
+    /// The informer has ended: no handler receives anything more.
+    pub(crate) fn has_ended(&self) {
+        self.all_handlers.lock().iter().for_each(|handler| handler.known.lock().removed());
     }
 
     /// The number of parts. Each has a reflector.

@@ -1,0 +1,40 @@
+//! Factories with random options.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use kinformer::{Bound, QueueKind, SharedInformerFactory, WatchListMode};
+
+use crate::api_server::ApiServer;
+use crate::random::pick;
+use crate::trace::Recorder;
+
+/// Creates a factory with random options.
+pub(crate) fn factory(
+    rng: &mut Rng,
+    server: &ApiServer,
+    recorder: &Recorder,
+) -> (SharedInformerFactory, QueueKind) {
+    let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
+    let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
+    let page = std::num::NonZeroU32::new(page);
+    let watch = Duration::from_secs(rng.u64(5..200));
+    let builder = SharedInformerFactory::builder(server.client()).reflector(move |options| {
+        let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);
+        match page {
+            Some(page) => options.page_size(page),
+            None => options,
+        }
+    });
+    let queue = pick(rng, [QueueKind::RealFifo, QueueKind::RealFifoByObject, QueueKind::DeltaFifo]);
+    recorder.note("world", format_args!("queue {queue:?}, watch-lists {watch_list:?}"));
+    let resync = if rng.bool() { Duration::ZERO } else { Duration::from_secs(rng.u64(5..60)) };
+    let bound = pick(rng, [Bound::default(), Bound::default(), Bound::Deltas(rng.clone().usize(1..6))]);
+    let builder = builder.queue_with(move |mut parts| {
+        parts.bound = bound;
+        queue.build(parts)
+    });
+    let builder = builder.default_resync(resync);
+    let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
+    (factory, queue)
+}
