@@ -30,12 +30,19 @@ impl Encoding {
             Self::Protobuf => {
                 let mut message = Vec::new();
                 bytes(&mut message, 1, &list_metadata(&list["metadata"]));
-                for item in list["items"].as_array().into_iter().flatten() {
+                for item in items(list) {
                     bytes(&mut message, 2, &object(item));
                 }
                 envelope(list, &message)
             }
         }
+    }
+
+    /// The number of bytes of the last item of a list in protobuf, which end the list.
+    pub(crate) fn last_item(self, list: &Value) -> Option<usize> {
+        let mut field = Vec::new();
+        bytes(&mut field, 2, &object(items(list).last()?));
+        (self == Self::Protobuf).then_some(field.len())
     }
 
     /// Appends an event of a watch: a line, or a frame after its length.
@@ -69,6 +76,10 @@ impl Encoding {
             Self::Protobuf => frame(out, event.get(4..event.len() / 2).unwrap_or_default()),
         }
     }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list["items"].as_array().map_or(&[], Vec::as_slice)
 }
 
 fn frame(out: &mut Vec<u8>, content: &[u8]) {

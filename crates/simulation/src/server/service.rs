@@ -220,7 +220,14 @@ impl Server {
             Ok(list)
         })?;
         let encoding = query.encoding(self.shared.options.protobuf);
-        sender.ready.extend_from_slice(&encoding.list(&body));
+        let encoded = encoding.list(&body);
+        // Between two items a list in protobuf looks complete, unlike one in JSON.
+        if let (Some((stop, _)), Some(last)) = (&mut sender.stop, encoding.last_item(&body))
+            && stop.is_multiple_of(2)
+        {
+            *stop = encoded.len() - last;
+        }
+        sender.ready.extend_from_slice(&encoded);
         Ok(encoding)
     }
 
