@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::ObjectKey;
+use kinformer::{FieldPath, ObjectKey};
 use kinformer_controller::{Action, CancellationToken, Controller, ReconcileError, Request};
 use kube_client::{Api, Client};
 use kube_core::params::{Patch, PatchParams};
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::{WatchStreamExt, controller, reflector, watcher};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::controller::Reconciled;
@@ -56,6 +57,14 @@ fn is_ready(pod: &Pod) -> bool {
     ready.is_some_and(|condition| condition.status == "True")
 }
 
+/// What a reconciliation reads of a condition.
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
 async fn write_status(client: Client, namespace: &str, name: &str, ready: usize) -> Result<(), Failure> {
     let status = Patch::Merge(json!({"status": {"readyReplicas": ready}}));
     Api::<Foo>::namespaced(client, namespace).patch_status(name, &PatchParams::default(), &status).await?;
@@ -90,10 +99,15 @@ pub(crate) async fn kinformer(kubeconfig: &Path, owners: usize) -> Result<(), Fa
             let Ok(owner) = foos.get(&request.key) else { return Ok(Action::none()) };
             let owner = owner.decode_arc()?;
             let (namespace, name) = (request.key.namespace().unwrap_or_default(), request.key.name());
+            let conditions = FieldPath::new(&["status", "conditions"]);
             let mut ready = 0;
             for number in 0..owner.spec.replicas {
                 let Ok(pod) = pods.get((namespace, &*pod_name(name, number))) else { continue };
-                ready += usize::from(is_ready(&*pod.decode()?));
+                // Read in place: the pod is not decoded.
+                let conditions: Option<Vec<Condition>> = pod.field(&conditions)?;
+                let ready_condition =
+                    conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
+                ready += usize::from(ready_condition.is_some_and(|condition| condition.status == "True"));
             }
             if owner.status.as_ref().map(|status| status.ready_replicas) == Some(ready) {
                 progress.complete(&request.key.to_string(), ready);

@@ -7,14 +7,17 @@ use e2e::{ControlPlane, Options};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
 use kinformer::{Lister, ObjectKey};
+use kinformer_controller::events::{EventRecorder, EventType};
 use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, apply, finalizer,
     set_controller_reference,
 };
 use kinformer_leader_election::{End, LeaderElector, NotLeader};
-use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
+use kube_core::Resource as _;
 use serde_json::json;
 
 use crate::mode::factory;
@@ -153,6 +156,37 @@ fn elector(client: &Client, identity: &str) -> LeaderElector {
 
 /// Two electors: after a release, after the end of a process, and after the Lease was deleted. The server accepts the time
 /// limits of writes.
+/// kube-apiserver accepts events, and the count of a series.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_recorded() {
+    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let map = serde_json::from_value(json!({"metadata": {"name": "map"}})).unwrap();
+    let map = maps.create(&PostParams::default(), &map).await.unwrap();
+    let recorder = EventRecorder::new(client.clone(), "example.com/controller", "controller-0");
+    for _ in 0..2 {
+        let object = map.object_ref(&());
+        recorder.event(&object, EventType::Warning, "Invalid", "Reconcile", "replicas is not a number");
+    }
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    eventually("a series of two events", async || {
+        let found = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let of_map =
+            |event: &&Event| event.regarding.as_ref().is_some_and(|object| object.uid == map.metadata.uid);
+        let found: Vec<_> = found.iter().filter(of_map).collect();
+        match found.as_slice() {
+            [event] if event.series.as_ref().is_some_and(|series| series.count == 2) => {
+                assert_eq!(event.note.as_deref(), Some("replicas is not a number"));
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    control_plane.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn leaders_are_elected_by_a_lease() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
