@@ -17,6 +17,9 @@ pub const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
 pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
+/// The variable with the path of the sample controller, `crates/controller/examples/sample_controller.rs`.
+pub const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
+
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
 }
@@ -75,5 +78,15 @@ pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) 
 pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
     let mut command = Command::new(path(SCHEDULER_CACHE)?);
     command.arg(kubeconfig).arg("--until-bound").arg(until_bound.to_string());
+    Ok(command)
+}
+
+/// Returns the command for the sample controller, which runs until it receives a signal.
+///
+/// # Errors
+/// The path is not set.
+pub fn sample_controller(kubeconfig: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(SAMPLE_CONTROLLER)?);
+    command.arg(kubeconfig);
     Ok(command)
 }

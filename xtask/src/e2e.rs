@@ -51,6 +51,9 @@ const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable that passes the path of the scheduler cache example to the suite.
 const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
+/// The variable that passes the path of the sample controller to the suite.
+const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
+
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
 const OF_MODES: [&str; 7] = [
     "access::",
@@ -206,7 +209,8 @@ impl Programs {
             (CONTROL_PLANE.variable, CONTROL_PLANE.built()?),
             (CLIENT_GO.variable, CLIENT_GO.built()?),
             (KINFORMER, kinformer()?),
-            (SCHEDULER_CACHE, scheduler_cache()?),
+            (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
+            (SAMPLE_CONTROLLER, example("kinformer-controller", "sample_controller")?),
         ]))
     }
 
@@ -251,8 +255,9 @@ fn kinformer() -> Result<PathBuf, String> {
     built_here(&["--package", "kinformer-cli"], "debug/kinformer")
 }
 
-fn scheduler_cache() -> Result<PathBuf, String> {
-    built_here(&["--package", "kinformer", "--example", "scheduler_cache"], "debug/examples/scheduler_cache")
+/// Builds an example.
+fn example(package: &str, name: &str) -> Result<PathBuf, String> {
+    built_here(&["--package", package, "--example", name], &format!("debug/examples/{name}"))
 }
 
 /// Builds with cargo, and returns the path of the result.

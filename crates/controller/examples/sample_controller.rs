@@ -2,13 +2,15 @@
 //! created again when it is deleted, and corrected when it is changed; the status of the Foo shows its available replicas.
 //!
 //! `cargo run -p kinformer-controller --example sample_controller` runs it on an API server in this process, changes
-//! objects, and ends by itself.
+//! objects, and ends by itself. With the path of a kubeconfig it runs on that cluster, where the kind must be defined, until
+//! it receives Ctrl-C.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::disallowed_names, reason = "the kind of the sample is Foo")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,7 +21,8 @@ use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, set_controller_reference,
 };
 use kube_client::api::{Patch, PatchParams, PostParams};
-use kube_client::{Api, Client};
+use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use kube_client::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -127,26 +130,45 @@ fn deployment(foo: &Foo) -> Result<Deployment, ReconcileError> {
     Ok(deployment)
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let server = ApiServer::builder().start().await?; // a cluster in this process
-    server.create(definition())?;
-    let client = kinformer::client(server.config()?)?; // for a real cluster: kube_client::Config::infer().await?
-    let factory = SharedInformerFactory::new(client.clone());
-
-    let reconciler = std::sync::Arc::new(Reconciler {
+fn manager(factory: &SharedInformerFactory) -> Result<Manager, Box<dyn Error>> {
+    let reconciler = Arc::new(Reconciler {
         foos: factory.informer::<Foo>().lister(),
         deployments: factory.informer::<Deployment>().lister(),
-        client: client.clone(),
+        client: factory.client().clone(),
     });
     let controller =
-        Controller::of(&factory).reconciles::<Foo>().owns::<Deployment>().workers(2).build(move |request| {
+        Controller::of(factory).reconciles::<Foo>().owns::<Deployment>().workers(2).build(move |request| {
             let reconciler = reconciler.clone();
             async move { reconciler.reconcile(request).await }
         });
-    // A program would run `Manager::run_until_signal`.
+    Ok(Manager::new().add(controller)?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    match std::env::args().nth(1) {
+        Some(kubeconfig) => run(&kubeconfig).await,
+        None => demo().await,
+    }
+}
+
+/// Runs on a cluster until the process receives a signal.
+async fn run(kubeconfig: &str) -> Result<(), Box<dyn Error>> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let factory = SharedInformerFactory::new(kinformer::client(config)?);
+    manager(&factory)?.run_until_signal().await?;
+    factory.shutdown().await?;
+    Ok(())
+}
+
+async fn demo() -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::builder().start().await?; // a cluster in this process
+    server.create(definition())?;
+    let client = kinformer::client(server.config()?)?;
+    let factory = SharedInformerFactory::new(client.clone());
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(Manager::new().add(controller)?.run(shutdown.clone()));
+    let running = tokio::spawn(manager(&factory)?.run(shutdown.clone()));
 
     change_objects(&server, &client).await?;
     shutdown.cancel();
@@ -202,7 +224,11 @@ async fn wait(server: &ApiServer, replicas: i32) -> Result<(), Box<dyn Error>> {
 fn definition() -> serde_json::Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "foos.samplecontroller.k8s.io"},
+        "metadata": {
+            "name": "foos.samplecontroller.k8s.io",
+            // Groups below k8s.io require it.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
+        },
         "spec": {
             "group": "samplecontroller.k8s.io", "scope": "Namespaced",
             "names": {"kind": "Foo", "plural": "foos", "singular": "foo"},
