@@ -119,13 +119,29 @@ fn log_lines_are_listed() {
     assert!(missing.is_empty() && surplus.is_empty(), "missing: {missing:#?}, surplus: {surplus:#?}");
 }
 
+/// The names of metrics in a source. Those in examples have other characters too.
+fn metrics<'a>(source: &'a str, prefixes: &'a [&str]) -> impl Iterator<Item = &'a str> {
+    source.split('"').filter(|text| {
+        prefixes.iter().any(|prefix| text.starts_with(prefix))
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    })
+}
+
 #[test]
 fn metrics_are_listed() {
     let source = include_str!("../../crates/shared-informer/src/prometheus.rs");
-    // The names in the examples are longer.
-    let names = source.split('"').filter(|text| {
-        text.starts_with("informer_") && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-    });
     let listed: BTreeSet<_> = rows("Metrics").into_iter().map(|row| row[0].clone()).collect();
-    assert_eq!(listed, names.map(str::to_owned).collect());
+    assert_eq!(listed, metrics(source, &["informer_"]).map(str::to_owned).collect());
+}
+
+#[test]
+fn controller_metrics_are_listed() {
+    let source = include_str!("../../crates/controller/src/prometheus.rs");
+    let listed = rows("Controller metrics").into_iter().map(|row| match row[1].as_str() {
+        // The text format adds it.
+        "counter" => row[0].strip_suffix("_total").unwrap().to_owned(),
+        _ => row[0].clone(),
+    });
+    let names = metrics(source, &["controller_runtime_", "workqueue_"]);
+    assert_eq!(listed.collect::<BTreeSet<_>>(), names.map(str::to_owned).collect());
 }

@@ -1,4 +1,5 @@
-//! The packages of the published crates: their contents, and programs that are built only from them and run.
+//! The packages of the published crates: their contents, and programs that are built only from them and run:
+//! those of the READMEs, and the template of a controller.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +10,7 @@ use cargo_metadata::Package;
 use crate::files::{self, run, write};
 
 mod program;
+mod template;
 
 use program::{Program, cargo_in};
 
@@ -167,7 +169,8 @@ fn build(packages: &[Package], folder: &Path) -> Result<(), String> {
     let readme = files::read("README.md")?;
     let program = Program::of(&readme).ok_or("README.md: no program with its dependencies")?;
     program.create("readme", folder)?;
-    program.build_and_run("readme", folder)
+    program.build_and_run("readme", folder)?;
+    template::check(folder)
 }
 
 #[cfg(test)]
