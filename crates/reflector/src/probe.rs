@@ -29,6 +29,8 @@ pub(crate) struct Probing {
     wanted: bool,
     /// The earliest time of the next probe after an answer or error.
     not_before: Option<Instant>,
+    /// The earliest time that the source has asked for, which a list does not change.
+    retry_at: Option<Instant>,
     /// The time of the last list, event or bookmark. The start of a watch does not count: it may be one of many short
     /// watches.
     silent_since: Instant,
@@ -52,6 +54,7 @@ impl Probing {
             unavailable: false,
             wanted: false,
             not_before: None,
+            retry_at: None,
             silent_since: Instant::now(),
             silence: silence(),
         }
@@ -86,7 +89,7 @@ impl Probing {
             return None;
         }
         let due = if self.wanted { self.silent_since } else { self.silent_since + self.silence };
-        Some(self.not_before.map_or(due, |not_before| not_before.max(due)))
+        Some([self.not_before, self.retry_at].into_iter().flatten().fold(due, Instant::max))
     }
 
     pub(crate) fn admission(&self) -> Probe {
@@ -113,7 +116,11 @@ impl Probing {
         match newest {
             Ok(Some(_)) => self.wanted = false,
             Ok(None) => self.unavailable = true,
-            Err(error) => pause = retry_after(error).max(self.silence / 3),
+            Err(error) => {
+                let delay = retry_after(error);
+                self.retry_at = Instant::now().checked_add(delay);
+                pause = delay.max(self.silence / 3);
+            }
         }
         self.not_before = Instant::now().checked_add(pause);
     }

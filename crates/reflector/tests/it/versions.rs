@@ -407,6 +407,30 @@ async fn refused_probe_delays_no_watch() {
     run.stop().await;
 }
 
+/// A list between two questions does not shorten the time that the source has asked for.
+// contract: R-20f
+#[tokio::test(start_paused = true)]
+async fn list_keeps_the_retry_after_of_a_probe() {
+    let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    let run = start_with(
+        listed()
+            .watch(WatchScript::new().bookmark(8).error(broken()))
+            .watch(WatchScript::new().after(SECOND).bookmark(9).error(expired()))
+            .list(list(13, &[("b", 12)]))
+            .watch(WatchScript::new().after(SECOND).bookmark(14).error(broken()))
+            .watch(hang())
+            .newest_version(Err(too_many))
+            .newest_version(newest(14)),
+        steady(),
+    );
+    run.finished().await;
+    pass(&run, 80 * SECOND).await;
+    let probed = probed(&run);
+    assert_eq!(probed.len(), 2, "{:?}", run.source.texts());
+    assert!(probed[1] - probed[0] >= 77 * SECOND, "{probed:?}");
+    run.stop().await;
+}
+
 // contract: R-18c
 #[tokio::test(start_paused = true)]
 async fn hanging_probe_does_not_stop_the_watch() {
