@@ -16,9 +16,12 @@ pub const CONTROLLER_RUNTIME: &str = "KINFORMER_CONTROLLER_RUNTIME";
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
 pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
-
 /// The variable with the path of the sample controller, `crates/controller/examples/sample_controller.rs`.
 pub const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
+/// The variable with the path of the controller by hand, `crates/controller/examples/workqueue_controller.rs`.
+pub const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
+/// The variable with the path of the processes that elect a leader, `crates/leader-election/examples/leader_election.rs`.
+pub const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
 
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
@@ -81,12 +84,12 @@ pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command,
     Ok(command)
 }
 
-/// Returns the command for the sample controller, which runs until it receives a signal.
+/// Returns the command for an example that has a kubeconfig as its argument.
 ///
 /// # Errors
 /// The path is not set.
-pub fn sample_controller(kubeconfig: &Path) -> Result<Command, Error> {
-    let mut command = Command::new(path(SAMPLE_CONTROLLER)?);
+pub fn example(variable: &'static str, kubeconfig: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(variable)?);
     command.arg(kubeconfig);
     Ok(command)
 }

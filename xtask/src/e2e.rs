@@ -53,6 +53,8 @@ const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 
 /// The variable that passes the path of the sample controller to the suite.
 const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
+const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
+const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
 
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
 const OF_MODES: [&str; 7] = [
@@ -211,6 +213,8 @@ impl Programs {
             (KINFORMER, kinformer()?),
             (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
             (SAMPLE_CONTROLLER, example("kinformer-controller", "sample_controller")?),
+            (WORKQUEUE_CONTROLLER, example("kinformer-controller", "workqueue_controller")?),
+            (LEADER_ELECTION, example("kinformer-leader-election", "leader_election")?),
         ]))
     }
 

@@ -1,15 +1,19 @@
 //! A controller by hand: an informer enqueues keys, and workers reconcile them from the informer's store, with retries.
-//! The program ends by itself.
 //!
-//! `cargo run -p kinformer-controller --example workqueue_controller`
+//! `cargo run -p kinformer-controller --example workqueue_controller` runs it on an API server in this process, changes
+//! pods and ends by itself. `-- KUBECONFIG` runs it on a cluster until Ctrl-C.
 //!
 //! Follows client-go's example `workqueue`.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
+
+use std::pin::pin;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Added, Event, Lister, ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use kinformer_workqueue::{Add, Item, LOW_PRIORITY, WorkQueue};
+use kube_client::Client;
+use kube_client::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -21,49 +25,91 @@ const MAX_RETRIES: u32 = 5;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let server = ApiServer::builder().start().await?;
+    match std::env::args().nth(1) {
+        Some(kubeconfig) => run(&kubeconfig).await,
+        None => demo().await,
+    }
+}
+
+/// Runs on a cluster until Ctrl-C.
+async fn run(kubeconfig: &str) -> Result<(), BoxError> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut controller = Controller::start(kinformer::client(config)?).await?;
+    let mut stop = pin!(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            signal = &mut stop => break signal?,
+            Some((key, outcome)) = controller.reconciled.recv() => println!("{key} {outcome}"),
+        }
+    }
+    controller.shut_down().await
+}
+
+async fn demo() -> Result<(), BoxError> {
+    let server = ApiServer::builder().start().await?; // a cluster in this process
     server.create(pod("web-0", "busybox:1"))?;
     server.create(pod("web-1", ""))?; // without an image, its reconciliation fails
+    let mut controller = Controller::start(kinformer::client(server.config()?)?).await?;
+    let reconciled = &mut controller.reconciled;
 
-    let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
-    let pods = factory.informer::<Pod>();
-    let queue = WorkQueue::new();
-    pods.for_each({
-        let queue = queue.clone();
-        move |event| {
-            let Ok(key) = ObjectKey::try_from(event.key()) else { return }; // a stored object has a valid key
-            // Live changes are reconciled before the initial list.
-            let priority = match event {
-                Event::Added(Added { in_initial_list: true, .. }) => LOW_PRIORITY,
-                _ => 0,
-            };
-            queue.add_with(key, Add::new().priority(priority));
-        }
-    })?;
-    factory.start()?;
-    factory.wait_for_cache_sync().await.into_result()?;
-
-    let (done, mut reconciled) = mpsc::channel(16);
-    let mut workers = JoinSet::new();
-    for _ in 0..WORKERS {
-        workers.spawn(work(queue.clone(), pods.lister(), done.clone()));
-    }
-
-    wait_for(&mut reconciled, "default/web-0", "runs busybox:1").await?;
-    wait_for(&mut reconciled, "default/web-1", "failed: no image").await?; // it is retried with backoff
+    wait_for(reconciled, "default/web-0", "runs busybox:1").await?;
+    wait_for(reconciled, "default/web-1", "failed: no image").await?; // it is retried with backoff
     server.update(pod("web-1", "busybox:2"))?;
-    wait_for(&mut reconciled, "default/web-1", "runs busybox:2").await?;
+    wait_for(reconciled, "default/web-1", "runs busybox:2").await?;
     server.delete("v1", "Pod", "default", "web-0")?;
-    wait_for(&mut reconciled, "default/web-0", "is gone").await?;
-
-    queue.shut_down_with_drain().await;
-    while let Some(ended) = workers.join_next().await {
-        ended?;
-    }
-    println!("{} keys were added, {} retries", queue.metrics().adds, queue.metrics().retries);
-    factory.shutdown().await?;
+    wait_for(reconciled, "default/web-0", "is gone").await?;
+    controller.shut_down().await?;
     server.shutdown().await;
     Ok(())
+}
+
+struct Controller {
+    factory: SharedInformerFactory,
+    queue: WorkQueue<ObjectKey>,
+    workers: JoinSet<()>,
+    /// The outcomes of reconciliations, as keys and texts.
+    reconciled: mpsc::Receiver<(String, String)>,
+}
+
+impl Controller {
+    async fn start(client: Client) -> Result<Self, BoxError> {
+        let factory = SharedInformerFactory::new(client);
+        let pods = factory.informer::<Pod>();
+        let queue = WorkQueue::new();
+        pods.for_each({
+            let queue = queue.clone();
+            move |event| {
+                let Ok(key) = ObjectKey::try_from(event.key()) else { return }; // a stored object has a valid key
+                // Live changes are reconciled before the initial list.
+                let priority = match event {
+                    Event::Added(Added { in_initial_list: true, .. }) => LOW_PRIORITY,
+                    _ => 0,
+                };
+                queue.add_with(key, Add::new().priority(priority));
+            }
+        })?;
+        factory.start()?;
+        factory.wait_for_cache_sync().await.into_result()?;
+
+        let (done, reconciled) = mpsc::channel(16);
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(work(queue.clone(), pods.lister(), done.clone()));
+        }
+        Ok(Self { factory, queue, workers, reconciled })
+    }
+
+    /// Ends after all queued keys are reconciled.
+    async fn shut_down(mut self) -> Result<(), BoxError> {
+        self.queue.shut_down_with_drain().await;
+        while let Some(ended) = self.workers.join_next().await {
+            ended?;
+        }
+        println!("{} keys were added, {} retries", self.queue.metrics().adds, self.queue.metrics().retries);
+        self.factory.shutdown().await?;
+        Ok(())
+    }
 }
 
 /// A worker: takes one key after the other, until the queue is shut down.

@@ -16,11 +16,10 @@ use kube_client::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::ChildStdout;
 use tokio::time::Instant;
 
 use crate::mode::{Informer, Kind, KubeEvent, assert_negotiated_encodings, factory, informer};
+use crate::output::Output;
 
 const NODES: usize = 20;
 const MANY: usize = 200;
@@ -83,11 +82,11 @@ async fn scheduler_cache_example_matches_the_bindings() {
     let kubeconfig = control_plane.kubeconfig_through(proxy.port()).unwrap();
     let mut example = programs::scheduler_cache(&kubeconfig, MANY).unwrap();
     let mut example = example.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
-    let mut lines = BufReader::new(example.stdout.take().unwrap()).lines();
+    let mut output = Output::of(&mut example);
 
     scale(&client, FEW).await;
     bound(&client, FEW).await;
-    wait_for_line(&mut lines, |line| line == format!("{FEW} pods are bound")).await;
+    output.line(|line| line == format!("{FEW} pods are bound")).await;
     proxy.refuse().await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let at_once = DeleteParams::default().grace_period(0);
@@ -99,7 +98,7 @@ async fn scheduler_cache_example_matches_the_bindings() {
     // Disconnect during these events.
     proxy.disconnect_after(30_000);
 
-    let last = wait_for_line(&mut lines, |line| line.starts_with('{')).await;
+    let last = output.line(|line| line.starts_with('{')).await;
     let last: Value = serde_json::from_str(&last).unwrap();
     assert!(example.wait().await.unwrap().success());
     assert!(last["audits"].as_u64() > Some(1), "{last}");
@@ -116,19 +115,6 @@ async fn scheduler_cache_example_matches_the_bindings() {
         assert_eq!(info["allocatableMilliCpu"], 8000, "on {node}");
     }
     control_plane.stop().await;
-}
-
-/// Waits for a line of the example.
-async fn wait_for_line(lines: &mut Lines<BufReader<ChildStdout>>, wanted: impl Fn(&str) -> bool) -> String {
-    let mut before = Vec::new();
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        match tokio::time::timeout_at(deadline, lines.next_line()).await {
-            Ok(Ok(Some(line))) if wanted(&line) => return line,
-            Ok(Ok(Some(line))) => before.push(line),
-            end => panic!("{end:?} after {before:#?}"),
-        }
-    }
 }
 
 /// Waits until there are this many pods and all are bound, and returns their keys by node.

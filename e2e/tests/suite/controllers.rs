@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::{ControlPlane, Options, programs};
+use e2e::{ControlPlane, Options};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer::{Lister, ObjectKey};
 use kinformer_controller::events::{EventRecorder, EventType};
 use kinformer_controller::{
@@ -18,8 +17,7 @@ use kinformer_controller::{
 use kinformer_leader_election::{End, LeaderElector, NotLeader};
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_client::{Api, Client};
-use kube_core::discovery::ApiResource;
-use kube_core::{DynamicObject, GroupVersionKind, Resource as _};
+use kube_core::Resource as _;
 use serde_json::json;
 
 use crate::mode::factory;
@@ -70,7 +68,7 @@ async fn deploy(client: &Client, config_map: Arc<ConfigMap>) -> Result<Action, R
     Ok(Action::none())
 }
 
-async fn has_replicas(client: &Client, name: &str, replicas: Option<i32>) {
+pub(crate) async fn has_replicas(client: &Client, name: &str, replicas: Option<i32>) {
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     eventually("replicas of the deployment", async || {
         let found = deployments.get_opt(name).await.map_err(|error| error.to_string())?;
@@ -156,63 +154,6 @@ fn elector(client: &Client, identity: &str) -> LeaderElector {
         .unwrap()
 }
 
-/// Two electors: after a release, after the end of a process, and after the Lease was deleted. The server accepts the time
-/// limits of writes.
-/// The example program keeps the Deployment of a Foo through a kill of kube-apiserver, and ends by a signal.
-#[tokio::test(flavor = "multi_thread")]
-async fn sample_controller_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
-    let client = control_plane.client().await.unwrap();
-    let definition = serde_json::from_value(json!({
-        "metadata": {
-            "name": "foos.samplecontroller.k8s.io",
-            // Groups below k8s.io require it.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
-        },
-        "spec": {
-            "group": "samplecontroller.k8s.io", "scope": "Namespaced",
-            "names": {"kind": "Foo", "plural": "foos"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    }))
-    .unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions.create(&PostParams::default(), &definition).await.unwrap();
-    let mut program = programs::sample_controller(&control_plane.kubeconfig()).unwrap();
-    let mut program = program.kill_on_drop(true).spawn().unwrap();
-
-    let kind = GroupVersionKind::gvk("samplecontroller.k8s.io", "v1alpha1", "Foo");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "foos");
-    let foos: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
-    let foo =
-        DynamicObject::new("foo", &resource).data(json!({"spec": {"deploymentName": "web", "replicas": 2}}));
-    eventually("the kind is served", async || {
-        foos.create(&PostParams::default(), &foo).await.map_err(|error| error.to_string())
-    })
-    .await;
-    has_replicas(&client, "web", Some(2)).await;
-    control_plane.kill_apiserver().await;
-    control_plane.restart_apiserver().await.unwrap();
-    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
-    let deleted = eventually("a deletion after the restart", async || {
-        let deleted = deployments.get("web").await.map_err(|error| error.to_string())?;
-        let delete = deployments.delete("web", &DeleteParams::default()).await;
-        delete.map(|_| deleted.metadata.uid).map_err(|error| error.to_string())
-    })
-    .await;
-    eventually("the deployment is created again", async || {
-        let found = deployments.get("web").await.map_err(|error| error.to_string())?;
-        if found.metadata.uid == deleted { Err("it is the old one".to_owned()) } else { Ok(()) }
-    })
-    .await;
-    let id = nix::unistd::Pid::from_raw(program.id().unwrap().try_into().unwrap());
-    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(60), program.wait()).await.unwrap().unwrap();
-    assert!(ended.success(), "{ended}");
-    control_plane.stop().await;
-}
-
 /// kube-apiserver accepts events, and the count of a series.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_recorded() {
@@ -244,6 +185,8 @@ async fn events_are_recorded() {
     control_plane.stop().await;
 }
 
+/// Two electors: after a release, after the end of a process, and after the Lease was deleted. The server accepts the time
+/// limits of writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn leaders_are_elected_by_a_lease() {
     let control_plane = ControlPlane::start(Options::new()).await.unwrap();
