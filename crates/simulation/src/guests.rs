@@ -151,6 +151,8 @@ impl Guest {
                     .violation("the removal of a handler was polled, but the handler is not removed");
             }
         }
+        // The informer publishes what it held back for this handler when its task runs next.
+        sleep(Duration::from_millis(1)).await;
     }
 
     /// Runs the informer, and drops the run: no handler receives anything after that (F-19c).

@@ -27,6 +27,9 @@ const CONVERGES: Duration = Duration::from_secs(900);
 /// The longest simulated time of a run.
 const LONGEST: Duration = Duration::from_secs(7_200);
 
+/// Longer than each call of a handler.
+const LONGEST_CALL: Duration = Duration::from_secs(4);
+
 /// Runs the world of a seed, and returns what happened.
 ///
 /// # Panics
@@ -140,9 +143,15 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
     }
     waits.iter().for_each(tokio::task::JoinHandle::abort);
     drop((factory, maps, secrets, pods));
-    // Tasks of the client end when they are next polled.
-    sleep(Duration::from_secs(1)).await;
-    let left = Handle::current().metrics().num_alive_tasks() - tasks;
+    // Tasks of the client end when they are next polled, and handlers of a guest after the call in progress.
+    let left = || Handle::current().metrics().num_alive_tasks() - tasks;
+    for _ in 0..LONGEST_CALL.as_secs() {
+        sleep(Duration::from_secs(1)).await;
+        if left() == 0 {
+            break;
+        }
+    }
+    let left = left();
     if left > 0 {
         recorder.violation(format_args!("{left} tasks are left"));
     }
