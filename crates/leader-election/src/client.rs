@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Method, Request, Response, Uri};
+use jiff::SignedDuration;
 use kube_client::Client;
 use kube_client::client::Body;
 use tower::{BoxError, Service};
@@ -79,19 +80,30 @@ fn is_write(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Asks the server to give up a request after the remaining time, unless the request has a timeout.
+/// Asks the server to give up a request after the remaining time, unless the request asks for less.
 fn set_timeout(uri: &mut Uri, remaining: Duration) {
+    let mut limit = remaining;
     let query = uri.query().unwrap_or_default();
-    if query.split('&').any(|pair| pair.starts_with("timeout=")) {
-        return;
-    }
-    let separator = if query.is_empty() { "" } else { "&" };
-    let path = format!("{}?{query}{separator}timeout={}ms", uri.path(), remaining.as_millis().max(1));
+    let others = query.split('&').filter(|pair| match form_urlencoded::parse(pair.as_bytes()).next() {
+        Some((name, value)) if name == "timeout" => {
+            limit = limit.min(duration(&value).unwrap_or(remaining));
+            false
+        }
+        pair => pair.is_some(),
+    });
+    let others: Vec<&str> = others.collect();
+    let timeout = format!("timeout={}ms", limit.as_millis().max(1));
+    let query = others.into_iter().chain([&*timeout]).collect::<Vec<_>>().join("&");
     let mut parts = uri.clone().into_parts();
-    if let Ok(path) = path.parse() {
+    if let Ok(path) = format!("{}?{query}", uri.path()).parse() {
         parts.path_and_query = Some(path);
         if let Ok(changed) = Uri::from_parts(parts) {
             *uri = changed;
         }
     }
+}
+
+/// Parses a duration like `1m30s`. `None` if it is invalid, or if only Go can read it.
+fn duration(text: &str) -> Option<Duration> {
+    text.parse::<SignedDuration>().ok()?.try_into().ok()
 }

@@ -116,7 +116,9 @@ impl LeaderElectorBuilder {
         if lease_duration <= renew_deadline {
             return error("the lease duration must be longer than the renew deadline");
         }
-        if retry_period.is_zero() || renew_deadline <= retry_period.mul_f64(JITTER) {
+        // First without the factor, which a very long period would overflow.
+        let is_long = renew_deadline <= retry_period || renew_deadline <= retry_period.mul_f64(JITTER);
+        if retry_period.is_zero() || is_long {
             return error("the renew deadline must be longer than 1.2 retry periods, which must not be zero");
         }
         Ok(LeaderElector {

@@ -18,6 +18,12 @@ pub enum Error {
         /// The error of the request.
         source: kube_client::Error,
     },
+    /// The Lease was changed between a read and the write that followed, by another process or by a change of its metadata.
+    #[error("lease {lease} was changed while it was renewed; the next attempt reads it again")]
+    Changed {
+        /// Namespace and name of the Lease.
+        lease: Arc<str>,
+    },
     /// The Lease was not released in time. It expires by itself.
     #[error("lease {lease} was not released within the time limit; it expires by itself")]
     ReleaseTimedOut {

@@ -98,7 +98,8 @@ impl Leadership {
     }
 
     /// Ends the leadership and frees the Lease, so that another candidate can become the leader at once. Waits for the
-    /// writes of [wrapped clients](Self::client) that are in flight; end all other work before.
+    /// writes of [wrapped clients](Self::client) that are in flight, at most until the Lease has expired; end all other work
+    /// before.
     ///
     /// Returns whether the Lease was still held.
     ///
@@ -111,7 +112,12 @@ impl Leadership {
         let lease = self.term.lease.clone();
         self.term.end(End::Released);
         self.term.writes.close();
-        self.term.writes.wait().await;
+        tokio::select! {
+            biased;
+            () = self.term.writes.wait() => {}
+            // A write whose future is not polled does not end, but it is refused from then on.
+            () = self.term.over() => {}
+        }
         self.stop.cancel();
         // A task that has panicked or was aborted has no holder to release.
         let Some(Ok(mut holder)) = wait(self.renewals.take()).await else { return Ok(false) };

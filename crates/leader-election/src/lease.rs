@@ -106,7 +106,8 @@ impl LeaseHolder {
     /// held from then on.
     ///
     /// # Errors
-    /// A request failed. Whether the Lease is held is as before; a write may have taken effect all the same.
+    /// A request failed, or the Lease was changed between two of them. Whether the Lease is held is as before; a write may
+    /// have taken effect all the same.
     pub async fn try_hold(&mut self) -> Result<Attempt, Error> {
         if let Some(lease) = self.written.clone()
             && let Some(hold) = self.renew(lease).await?
@@ -117,8 +118,8 @@ impl LeaseHolder {
         match found {
             Some(lease) if self.is_own(&lease) => match self.renew(lease).await? {
                 Some(hold) => Ok(Attempt::Held(hold)),
-                // It has just been written by somebody. The next attempt reads it.
-                None => Ok(Attempt::NotHeld { holder: None }),
+                // The next attempt finds out by whom.
+                None => Err(Error::Changed { lease: self.path() }),
             },
             found if self.written.is_some() => {
                 self.forget();
@@ -272,8 +273,12 @@ impl LeaseHolder {
         }
     }
 
+    fn path(&self) -> Arc<str> {
+        format!("{}/{}", self.namespace, self.name).into()
+    }
+
     fn error(&self, source: kube_client::Error) -> Error {
-        Error::Request { lease: format!("{}/{}", self.namespace, self.name).into(), source }
+        Error::Request { lease: self.path(), source }
     }
 }
 

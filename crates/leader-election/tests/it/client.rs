@@ -135,7 +135,53 @@ async fn release_waits_for_writes() {
     assert_eq!(server.spec()["holderIdentity"], "");
 }
 
-/// The time limit of a request is in its query, unless it has one.
+/// A release does not wait for ever for a write that nothing polls.
+// contract: N-05b
+#[tokio::test(start_paused = true)]
+async fn release_with_a_write_that_is_not_polled() {
+    let server = Server::default();
+    let (leadership, client) = leader(&server, &TestClock::new()).await;
+    server.answer([Response { before: 3 * S, ..Response::default() }]);
+    let mut writing = Box::pin(write(&client, "one"));
+    tokio::select! {
+        _ = &mut writing => panic!("it has ended"),
+        () = after(S) => {}
+    }
+    let began = Instant::now();
+    assert!(leadership.release().await.unwrap());
+    assert!(began.elapsed() <= LEASE_DURATION);
+    assert_eq!(server.spec()["holderIdentity"], "");
+    not_leader(writing.await);
+}
+
+/// A time limit of the request that is longer than the lease is replaced, in all notations.
+// contract: N-06b
+#[tokio::test(start_paused = true)]
+async fn longer_time_limits_are_replaced() {
+    for query in [
+        "timeout=1000000ms",
+        "a=b&timeout=1h",
+        "%74imeout=50%73",
+        "timeout=1.5h0.5m",
+        "timeout=2s&timeout=1h",
+    ] {
+        let server = Server::default();
+        let (leadership, client) = leader(&server, &TestClock::new()).await;
+        server.always(Response { before: 100 * S, ..Response::default() });
+        let uri = format!("/api/v1/namespaces/default/configmaps?{query}");
+        let body = serde_json::to_vec(&config_map("one", "a")).unwrap();
+        let request = http::Request::post(uri).body(body).unwrap();
+        client.request_text(request).await.unwrap_err();
+        server.always(Response::default());
+        drop(leadership);
+        let next = candidate(&server.client(), "b").build().unwrap().acquire().await;
+        after(1000 * S).await;
+        assert_eq!(server.writers(), [""; 0], "{query}: a write took effect after its leadership");
+        drop(next);
+    }
+}
+
+/// The time limit of a request is in its query, unless it has a shorter one.
 // contract: N-06b
 #[tokio::test(start_paused = true)]
 async fn requests_have_a_time_limit() {

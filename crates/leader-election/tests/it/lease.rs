@@ -151,6 +151,27 @@ async fn changes_of_the_metadata_are_kept() {
     assert_eq!(server.spec()["preferredHolder"], "z");
 }
 
+/// The metadata may change again between a read and the write that follows.
+// contract: N-03c
+#[tokio::test(start_paused = true)]
+async fn changes_of_the_metadata_during_a_renewal() {
+    let server = Server::default();
+    let mut a = holder(&server.client(), "a");
+    a.try_hold().await.unwrap();
+    let change = || server.edit_lease(|lease| lease["metadata"]["annotations"] = json!({"x": "y"}));
+    change();
+    let late = Response { before: S, ..Response::default() };
+    server.answer([Response::default(), Response::default(), late]); // write, read, write
+    let renewal = async { a.try_hold().await.unwrap_err() };
+    let (error, ()) = futures::join!(renewal, async {
+        after(S / 2).await;
+        change();
+    });
+    let text = "lease default/test was changed while it was renewed; the next attempt reads it again";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(transitions(a.try_hold().await.unwrap()), 0);
+}
+
 /// A write whose response is lost, but which took effect, is recognised by the next attempt.
 // contract: N-02d
 #[tokio::test(start_paused = true)]

@@ -29,6 +29,7 @@ async fn invalid_options() {
     let retries = "the renew deadline must be longer than 1.2 retry periods, which must not be zero";
     assert_eq!(error(test().retry_period(9 * S)), retries);
     assert_eq!(error(test().retry_period(Duration::ZERO)), retries);
+    assert_eq!(error(test().retry_period(Duration::MAX)), retries);
     test().retry_period(8 * S).build().unwrap();
     let duration = "the lease duration must be at least 1 s and at most 2^30 s";
     assert_eq!(error(test().lease_duration(S / 2).renew_deadline(S / 4).retry_period(S / 10)), duration);
