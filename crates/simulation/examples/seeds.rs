@@ -1,5 +1,6 @@
 //! Runs seeds and prints their violations; `cargo xtask simulate` starts it on each core. `seeds FIRST COUNT` runs seeds,
-//! `seeds FIRST COUNT first` ends at the first violation, and `seeds SEED` prints the trace of one seed.
+//! `seeds FIRST COUNT first` ends at the first violation, `seeds SEED` prints the trace of one seed, and `seeds SEED shrink`
+//! that of a shorter run of a seed that fails.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::disallowed_methods, reason = "the watchdog of a run waits for real time")]
 
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kinformer_simulation::run;
+use kinformer_simulation::{run, shrink};
 
 /// How long a seed may take. A healthy one takes some milliseconds.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let until_first = arguments.iter().any(|argument| argument == "first");
     thread::spawn(end_if_stuck);
     let (first, count) = match *numbers {
+        [seed] if arguments.iter().any(|argument| argument == "shrink") => return shrunk(seed),
         [seed] => {
             RUNNING.store(seed, Ordering::Relaxed);
             let trace = run(seed);
@@ -42,6 +44,20 @@ fn main() -> ExitCode {
     }
     println!("{failed} of {count} seeds failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints a shorter run of a seed that fails.
+fn shrunk(seed: u64) -> ExitCode {
+    match shrink(seed) {
+        Some((limits, trace)) => {
+            print!("seed {seed} fails with {limits}:\n{trace}");
+            ExitCode::FAILURE
+        }
+        None => {
+            println!("seed {seed} does not fail");
+            ExitCode::SUCCESS
+        }
+    }
 }
 
 /// Runs a seed, and prints its violations.

@@ -7,6 +7,7 @@
 //! ```text
 //! cargo xtask simulate --seeds 10000   # runs seeds on all cores, prints violations
 //! cargo xtask simulate --trace 42      # prints the trace of a seed
+//! cargo xtask simulate --shrink 42     # prints a shorter trace of a seed that fails, with fewer actors
 //! cargo xtask simulate --mutants       # runs each mutant of the folder mutants until a seed finds it
 //! ```
 //!
@@ -45,18 +46,22 @@ mod ending;
 mod factory;
 mod guests;
 mod judge;
+mod limits;
 mod metadata;
 mod random;
 mod record;
 mod request_rate;
 mod restores;
 pub mod server;
+mod shrink;
 mod snapshots;
 mod state;
 mod trace;
 mod view;
 mod world;
 
+pub use limits::Limits;
+pub use shrink::shrink;
 pub use state::State;
 pub use trace::{Line, Trace};
 pub use world::run;

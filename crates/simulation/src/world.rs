@@ -15,6 +15,7 @@ use crate::crowd::crowd;
 use crate::ending;
 use crate::factory::factory;
 use crate::guests::Guests;
+use crate::limits::Limits;
 use crate::metadata::MetadataView;
 use crate::random::{pause, pick};
 use crate::restores::restores;
@@ -35,6 +36,11 @@ const LONGEST_CALL: Duration = Duration::from_secs(4);
 /// # Panics
 /// Panics if the runtime cannot be created.
 pub fn run(seed: u64) -> Trace {
+    run_with(seed, &Limits::default())
+}
+
+/// As [`run`], with actors that end early.
+pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
     let runtime = runtime.expect("a runtime");
@@ -44,7 +50,7 @@ pub fn run(seed: u64) -> Trace {
         let server = ApiServer::new(&mut rng, &recorder);
         let is_dropped = rng.u8(..20) == 0;
         let longest = if is_dropped { Duration::from_millis(rng.u64(..60_000)) } else { LONGEST };
-        let has_ended = timeout(longest, live(rng, server.clone(), &recorder)).await.is_ok();
+        let has_ended = timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok();
         if !has_ended && !is_dropped {
             recorder.violation("the run has not ended");
         }
@@ -57,7 +63,19 @@ pub fn run(seed: u64) -> Trace {
     recorder.trace()
 }
 
-async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
+/// The actors of a world.
+struct Actors<'a> {
+    tasks: JoinSet<()>,
+    limits: &'a Limits,
+}
+
+impl Actors<'_> {
+    fn spawn(&mut self, name: &'static str, actor: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.limits.clone().run(name, actor));
+    }
+}
+
+async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
     let (factory, queue) = factory(&mut rng, &server, recorder);
     let maps = View::of(factory.informer::<ConfigMap>(), queue, &server, recorder);
@@ -66,32 +84,32 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
     add_handlers(&mut rng, &secrets);
 
     let pods = (rng.u8(..3) == 0).then(|| MetadataView::new(&factory, &server, recorder));
-    let mut actors = JoinSet::new();
+    let mut actors = Actors { tasks: JoinSet::new(), limits };
     if let Some(pods) = pods.clone() {
-        actors.spawn(pods.switch(rng.fork(), factory.clone()));
+        actors.spawn("switch", pods.switch(rng.fork(), factory.clone()));
     }
-    actors.spawn(writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
-    actors.spawn(crowd(rng.fork(), server.clone(), recorder.clone()));
-    actors.spawn(faults(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
+    actors.spawn("crowd", crowd(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("faults", faults(rng.fork(), server.clone(), recorder.clone()));
     let guests = Guests::default();
-    actors.spawn(guests.clone().run(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("guests", guests.clone().run(rng.fork(), server.clone(), recorder.clone()));
     let views = (maps.clone(), secrets.clone(), pods.clone(), guests.clone());
     let have_reached = move |version| {
         let (maps, secrets, pods, guests) = &views;
         let has_pods = pods.as_ref().is_none_or(|pods| pods.has_reached(version));
         maps.has_reached(version) && secrets.has_reached(version) && has_pods && guests.has_reached(version)
     };
-    actors.spawn(restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
-    actors.spawn(visitor(rng.fork(), maps.clone()));
-    actors.spawn(waiter(rng.fork(), maps.clone()));
-    actors.spawn(waiter(rng.fork(), secrets.clone()));
-    actors.spawn(reader(rng.fork(), maps.clone()));
-    actors.spawn(reader(rng.fork(), secrets.clone()));
+    actors.spawn("restores", restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
+    actors.spawn("visitor", visitor(rng.fork(), maps.clone()));
+    actors.spawn("waiter", waiter(rng.fork(), maps.clone()));
+    actors.spawn("waiter", waiter(rng.fork(), secrets.clone()));
+    actors.spawn("reader", reader(rng.fork(), maps.clone()));
+    actors.spawn("reader", reader(rng.fork(), secrets.clone()));
     sleep(Duration::from_millis(rng.u64(..500))).await;
     if let Err(error) = factory.start() {
         recorder.violation(error);
     }
-    while let Some(ended) = actors.join_next().await {
+    while let Some(ended) = actors.tasks.join_next().await {
         if let Err(error) = ended {
             recorder.violation(format_args!("an actor failed: {error}"));
         }

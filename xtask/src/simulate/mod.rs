@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Print everything that happens in one seed
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed", "resume", "mutants"])]
     trace: Option<u64>,
+    /// Print a seed that fails with as few actors and events as possible
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed", "resume", "mutants", "trace"])]
+    shrink: Option<u64>,
     /// Continue the interrupted run of the same program that began at the same seed
     #[arg(long, conflicts_with = "mutants")]
     resume: bool,
@@ -45,9 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         return mutants::run(args.first_seed, args.seeds, args.only.as_deref());
     }
     let runner = Runner::build(&files::root(), &files::root().join("target"))?;
-    match args.trace {
-        Some(seed) => files::run(runner.command().arg(seed.to_string()).stdin(Stdio::null())),
-        None => run_seeds(&runner, args.first_seed, args.seeds, args.resume),
+    match (args.trace, args.shrink) {
+        (Some(seed), _) => files::run(runner.command().arg(seed.to_string()).stdin(Stdio::null())),
+        (_, Some(seed)) => print_shrunk(&runner, seed),
+        _ => run_seeds(&runner, args.first_seed, args.seeds, args.resume),
     }
 }
 
@@ -68,10 +72,19 @@ fn run_seeds(runner: &Runner, first: u64, seeds: u64, resume: bool) -> Result<()
     // A run whose state cannot be written is not resumable, but its result is as good.
     let outcome = runner.run(start..end, FAILURES, |passed| _ = state.write(passed));
     let result = report(&outcome);
-    if result.is_ok() {
-        state.remove();
+    match (&result, outcome.failed.first()) {
+        (Ok(()), _) => state.remove(),
+        // The result has the problem, whatever becomes of the shorter run.
+        (Err(_), Some(&seed)) => _ = print_shrunk(runner, seed),
+        (Err(_), None) => {}
     }
     result
+}
+
+fn print_shrunk(runner: &Runner, seed: u64) -> Result<(), String> {
+    // Each of its runs may panic, also in the simulated user code, where that is expected.
+    let mut command = runner.command();
+    files::run(command.args([&seed.to_string(), "shrink"]).stdin(Stdio::null()).stderr(Stdio::null()))
 }
 
 /// The file with the seed at which an interrupted run continues, if the program is the same.
