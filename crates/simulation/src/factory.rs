@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use kinformer::{Bound, QueueKind, SharedInformerFactory, WatchListMode};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::{Bound, BoxError, Packed, QueueKind, SharedInformerFactory, WatchListMode};
 
 use crate::api_server::ApiServer;
 use crate::random::pick;
+use crate::state::{PANICS, state_of, text_of};
 use crate::trace::Recorder;
 
 /// Creates a factory with random options.
@@ -35,6 +37,18 @@ pub(crate) fn factory(
         queue.build(parts)
     });
     let builder = builder.default_resync(resync);
+    let builder = match server.has_panicking_transform() {
+        true => builder.transform_packed::<ConfigMap>(transform).transform_packed::<Secret>(transform),
+        false => builder,
+    };
     let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
     (factory, queue)
+}
+
+/// Panics for some states, without a message on stderr.
+fn transform<K>(object: Packed<K>) -> Result<Packed<K>, BoxError> {
+    match text_of(&state_of(object.object()), ["data", "value"]) {
+        Some(PANICS) => std::panic::resume_unwind(Box::new("a panic of a transform")),
+        _ => Ok(object),
+    }
 }

@@ -6,6 +6,9 @@ use k8s_openapi::serde::{Deserialize, Deserializer};
 use kinformer::PackedObject;
 use serde_json::Value;
 
+/// The value for which the transform of an informer panics.
+pub(crate) const PANICS: &str = "panics";
+
 /// A state of an object as the history has it: without `kind` and `apiVersion`. Clones share it.
 pub type State = Arc<Value>;
 

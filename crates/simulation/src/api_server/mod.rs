@@ -19,6 +19,7 @@ use crate::random::pick;
 use crate::record::{Objects, Record};
 use crate::request_rate::{Kind, RequestRate};
 use crate::server::{Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors};
+use crate::state::PANICS;
 use crate::trace::Recorder;
 
 /// One in so many worlds is crowded, which takes a hundred times as long as another one.
@@ -36,6 +37,8 @@ pub(crate) struct ApiServer {
     is_damaged: bool,
     /// Whether there are more than 1,024 objects for some time.
     is_crowded: bool,
+    /// Whether informers have a transform that panics for some states.
+    has_panicking_transform: bool,
     latency: Arc<Mutex<Rng>>,
     recorder: Recorder,
     calm: Arc<AtomicBool>,
@@ -69,6 +72,7 @@ impl ApiServer {
             stale: (rng.u8(..5) == 0 && count == 1).then(|| Server::new(&cluster, rng.u64(..), options)),
             is_damaged: rng.u8(..4) == 0,
             is_crowded: rng.u8(..CROWDED) == 0,
+            has_panicking_transform: rng.clone().u8(..3) == 0,
             cluster,
             servers,
             latency: Arc::new(Mutex::new(rng.fork())),
@@ -142,9 +146,13 @@ impl ApiServer {
         self.cluster.put(model_key(plural, key), json!({"data": {"value": value}}))
     }
 
-    /// Creates or replaces an object by one that does not decode. Returns its version.
+    /// Creates or replaces an object by one that does not decode, or whose transform panics. Returns its version.
     pub(crate) fn put_undecodable(&self, plural: &str, key: &str) -> u64 {
-        self.cluster.put(model_key(plural, key), json!({"metadata": {"labels": 7}}))
+        let content = match self.has_panicking_transform && self.newest().is_multiple_of(2) {
+            true => json!({"data": {"value": PANICS}}),
+            false => json!({"metadata": {"labels": 7}}),
+        };
+        self.cluster.put(model_key(plural, key), content)
     }
 
     /// Changes the content of all objects without changing their versions, and ends all watches, so that all objects are
@@ -215,6 +223,11 @@ impl ApiServer {
     /// Whether there are more than 1,024 objects for some time.
     pub(crate) fn is_crowded(&self) -> bool {
         self.is_crowded
+    }
+
+    /// Whether informers have a transform that panics for the value [`PANICS`].
+    pub(crate) fn has_panicking_transform(&self) -> bool {
+        self.has_panicking_transform
     }
 
     /// Returns whether all faults have ended.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::record::{Objects, Record};
-use crate::state::{State, field, text_of};
+use crate::state::{PANICS, State, field, text_of};
 
 pub(crate) use handler::{HandlerView, Received, Rules};
 pub(crate) use store::StoreView;
@@ -21,9 +21,11 @@ pub(crate) fn version_of(object: &Value) -> u64 {
     version.and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-/// Returns whether a state does not decode: its labels are damaged. Its key and version are readable.
+/// Returns whether a state does not decode because its labels are damaged, or its transform panics. Its key and version are
+/// readable.
 pub(crate) fn is_undecodable(state: &State) -> bool {
     field(state, ["metadata", "labels"]).is_some_and(Value::is_number)
+        || text_of(state, ["data", "value"]) == Some(PANICS)
 }
 
 /// The filter of handlers: whether the value of an object is even.
