@@ -362,7 +362,11 @@ impl<K> State<K> {
 
     /// Returns the time at which this waiter must check again: that of the first delay, unless another waiter does.
     pub(crate) fn set_alarm(&mut self, waiter: u64) -> Option<Instant> {
-        let (at, _) = *self.delays.first_key_value()?.0;
+        let Some((&(at, _), _)) = self.delays.first_key_value() else {
+            // An alarm whose key was removed must not hide the next delay.
+            self.alarm.take_if(|alarm| alarm.waiter == waiter);
+            return None;
+        };
         if self.alarm.as_ref().is_some_and(|alarm| alarm.waiter != waiter && alarm.at <= at) {
             return None;
         }

@@ -193,3 +193,20 @@ fn waiting_without_delays_needs_no_runtime() {
     queue.add("a");
     assert!(poll(next.as_mut()).is_ready());
 }
+
+/// A waiter whose alarm rang for a key that was removed meanwhile waits for later delays too.
+// contract: W-08e
+#[tokio::test(start_paused = true)]
+async fn alarm_of_a_removed_key_does_not_hide_the_next_delay() {
+    let queue = WorkQueue::new();
+    queue.add_after(1, 10 * SECOND);
+    let next = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.next().await.map(|item| *item.key()) }
+    });
+    tokio::time::sleep(SECOND).await;
+    queue.retain(|_| false);
+    tokio::time::sleep(20 * SECOND).await;
+    queue.add_after(2, 5 * SECOND);
+    assert_eq!(tokio::time::timeout(6 * SECOND, next).await.unwrap().unwrap(), Some(2));
+}
