@@ -12,18 +12,18 @@ use kinformer_workqueue::{RateLimiter, WorkQueue};
 use kube_core::Resource;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
 use crate::error::Error;
-use crate::health::{ControllerState, Ending, Status};
+use crate::health::{ControllerState, Status};
 use crate::metrics::{ControllerMetrics, Counters};
 use crate::owner::OwnerKind;
 use crate::panic;
 use crate::request::Request;
 use crate::trigger::{Attached, InformerTrigger, Source, Trigger};
-use crate::worker::{Key, Workers};
+use crate::worker::{Ending, Key, Workers};
 
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
 ///
@@ -31,6 +31,7 @@ use crate::worker::{Key, Workers};
 pub struct Controller<K = ObjectKey> {
     factory: SharedInformerFactory,
     workers: Arc<Workers<K>>,
+    ending: Ending<K>,
     triggers: Vec<Trigger<K>>,
     owns_without_kind: bool,
     settings: Settings,
@@ -157,7 +158,7 @@ impl<K: Key> ControllerBuilder<K> {
         self
     }
 
-    /// Sets how many keys are reconciled at the same time. The default is 1, as in controller-runtime.
+    /// Sets how many keys are reconciled at the same time. The default is 1, as in controller-runtime; 0 counts as 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.settings.workers = workers.max(1);
         self
@@ -184,7 +185,7 @@ impl<K: Key> ControllerBuilder<K> {
     }
 
     /// Sets how long a shutdown waits for running reconciliations. Then their futures are dropped. The default is 30 s, as in
-    /// controller-runtime.
+    /// controller-runtime. A future that blocks its thread cannot be dropped: a second later, the run ends without it.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
@@ -206,7 +207,9 @@ impl<K: Key> ControllerBuilder<K> {
             in_flight: Mutex::new(vec![None; self.settings.workers]),
         };
         let Self { factory, triggers, owns_without_kind, settings, .. } = self;
-        Controller { factory, workers: Arc::new(workers), triggers, owns_without_kind, settings }
+        let workers = Arc::new(workers);
+        let ending = Ending(workers.clone());
+        Controller { factory, workers, ending, triggers, owns_without_kind, settings }
     }
 }
 
@@ -246,13 +249,9 @@ impl<K: Key> Controller<K> {
     /// [`Error::Informer`] if an informer has stopped, [`Error::NotSynced`] after the sync timeout, [`Error::Stuck`] if
     /// reconciliations had not ended after the grace period.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let queue = self.workers.queue.clone();
         match shutdown.run_until_cancelled(self.warm_up()).await {
             Some(warm) => warm?.work(shutdown).await,
-            None => {
-                queue.shut_down();
-                Ok(())
-            }
+            None => Ok(()),
         }
     }
 
@@ -263,8 +262,7 @@ impl<K: Key> Controller<K> {
     }
 
     async fn attach_and_sync(self) -> Result<Warm<K>, Error> {
-        let ending = Ending(self.status().clone());
-        let Self { factory, workers, triggers, owns_without_kind, settings } = self;
+        let Self { factory, workers, ending, triggers, owns_without_kind, settings } = self;
         if owns_without_kind {
             return Err(Error::NoReconciledKind { controller: workers.name.clone() });
         }
@@ -274,7 +272,7 @@ impl<K: Key> Controller<K> {
             handlers: Vec::new(),
             streams: JoinSet::new(),
             settings,
-            ending,
+            _ending: ending,
         };
         let mut waits = Vec::new();
         for trigger in triggers {
@@ -285,6 +283,8 @@ impl<K: Key> Controller<K> {
                     let add = async move {
                         while let Some(key) = keys.next().await {
                             queue.add(key);
+                            // So that a stream that is always ready does not keep its thread, and can be ended.
+                            tokio::task::consume_budget().await;
                         }
                     };
                     warm.streams.spawn(AssertUnwindSafe(add).catch_unwind().map(move |ended| {
@@ -306,7 +306,7 @@ impl<K: Key> Controller<K> {
         let missing = waits.iter().map(|(informer, ..)| informer.clone()).collect();
         workers.status.set(ControllerState::Waiting { missing });
         factory.start().map_err(error)?;
-        let deadline = Instant::now() + settings.sync_timeout;
+        let deadline = after(settings.sync_timeout);
         let synced = waits.into_iter().map(async |(informer, registration, wait_for_sync)| {
             let not_synced = |reason: String| Error::NotSynced {
                 controller: workers.name.clone(),
@@ -362,13 +362,22 @@ pub(crate) struct Warm<K> {
     handlers: Vec<Registration>,
     streams: JoinSet<()>,
     settings: Settings,
-    ending: Ending,
+    _ending: Ending<K>,
+}
+
+/// How long the end of a run waits until the reconciliations are dropped that are left after the grace period.
+const ABORT: Duration = Duration::from_secs(1);
+
+/// The end of a timeout. One that is too long for the clock is as good as never.
+fn after(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(60 * 60 * 24 * 365 * 30))
 }
 
 impl<K: Key> Warm<K> {
     /// Reconciles until the token is cancelled, then waits for the running reconciliations.
     pub(crate) async fn work(mut self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.ending.0.set(ControllerState::Running);
+        self.workers.status.set(ControllerState::Running);
         let mut tasks = JoinSet::new();
         for worker in 0..self.settings.workers {
             tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
@@ -376,15 +385,16 @@ impl<K: Key> Warm<K> {
         shutdown.cancelled().await;
         self.stop();
         let grace = self.settings.grace;
-        let deadline = Instant::now() + grace;
+        let deadline = after(grace);
         while let Ok(Some(_)) = timeout_at(deadline, tasks.join_next()).await {}
-        match tasks.is_empty() {
-            true => Ok(()),
+        let keys = self.workers.keys_in_flight();
+        // Does not return while a reconciliation blocks its thread.
+        _ = timeout(ABORT, tasks.shutdown()).await;
+        match keys.is_empty() {
+            true => Ok(()), // with a short grace period, idle workers may not have ended yet
             false => {
-                let keys = self.workers.keys_in_flight();
-                tasks.shutdown().await;
                 let error = Error::Stuck { controller: self.workers.name.clone(), grace, keys };
-                self.ending.0.failed(&error);
+                self.workers.status.failed(&error);
                 Err(error)
             }
         }
@@ -406,7 +416,6 @@ impl<K> Drop for Warm<K> {
         for handler in &self.handlers {
             drop(handler.remove());
         }
-        self.workers.queue.shut_down();
     }
 }
 

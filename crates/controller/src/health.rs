@@ -32,7 +32,7 @@ pub enum ControllerState {
     Synced,
     /// The controller reconciles, or waits for the last reconciliations of its shutdown.
     Running,
-    /// The controller has ended.
+    /// The controller has ended, or was dropped before it began.
     Stopped {
         /// Its error. The error of one controller ends all of a manager, the others without an error of their own.
         error: Option<Arc<str>>,
@@ -144,19 +144,15 @@ impl Status {
         }
     }
 
-    pub(crate) fn failed(&self, error: &impl fmt::Display) {
-        self.set(ControllerState::Stopped { error: Some(error.to_string().into()) });
-    }
-}
-
-/// Sets the state of a controller that ends, also if its future is dropped.
-pub(crate) struct Ending(pub(crate) Arc<Status>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+    /// The controller has ended, if not with an error before.
+    pub(crate) fn ended(&self) {
+        let mut state = self.state.lock();
         if !matches!(*state, ControllerState::Stopped { .. }) {
             *state = ControllerState::Stopped { error: None };
         }
+    }
+
+    pub(crate) fn failed(&self, error: &impl fmt::Display) {
+        self.set(ControllerState::Stopped { error: Some(error.to_string().into()) });
     }
 }

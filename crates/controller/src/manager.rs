@@ -43,7 +43,7 @@ use crate::worker::Observed;
 pub struct Manager {
     names: BTreeSet<Arc<str>>,
     controllers: Vec<Box<dyn Cold>>,
-    state: watch::Sender<State>,
+    state: Stopping,
     health: Arc<Mutex<Vec<Arc<Status>>>>,
 }
 
@@ -100,7 +100,7 @@ impl Manager {
 
     /// Returns the health of the manager and of its controllers, which can be read while they run, and later.
     pub fn health(&self) -> Health {
-        Health { state: self.state.subscribe(), controllers: self.health.clone() }
+        Health { state: self.state.0.subscribe(), controllers: self.health.clone() }
     }
 
     #[cfg(feature = "prometheus")]
@@ -132,7 +132,6 @@ impl Manager {
         start: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let Self { controllers, state, .. } = self;
-        let state = Stopping(state);
         // Ends the other controllers if one of them fails.
         let stop = shutdown.child_token();
         let warm_up = async {
@@ -239,7 +238,8 @@ impl Manager {
     }
 }
 
-/// Publishes the end of the manager, also if its future is dropped.
+/// Publishes the end of the manager, also if it or its future is dropped.
+#[derive(Default)]
 struct Stopping(watch::Sender<State>);
 
 impl Drop for Stopping {
@@ -252,7 +252,7 @@ impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Manager")
             .field("controllers", &self.names)
-            .field("state", &*self.state.borrow())
+            .field("state", &*self.state.0.borrow())
             .finish()
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,16 @@ impl<K> Workers<K> {
     pub(crate) fn metrics(&self) -> ControllerMetrics {
         let workers = self.in_flight.lock().len();
         self.counters.read(workers, self.queue.metrics())
+    }
+}
+
+/// Ends a controller when it is dropped, also one that was never polled: its queue accepts no key any more.
+pub(crate) struct Ending<K>(pub(crate) Arc<Workers<K>>);
+
+impl<K> Drop for Ending<K> {
+    fn drop(&mut self) {
+        self.0.queue.shut_down();
+        self.0.status.ended();
     }
 }
 
@@ -130,7 +140,8 @@ impl<K: Key> Workers<K> {
     /// The keys that are being reconciled, in their `Debug` form.
     pub(crate) fn keys_in_flight(&self) -> Vec<String> {
         let keys: Vec<_> = self.in_flight.lock().iter().flatten().cloned().collect();
-        keys.iter().map(|key| format!("{key:?}")).collect()
+        let text = |key: &Arc<K>| catch_unwind(AssertUnwindSafe(|| format!("{key:?}")));
+        keys.iter().map(|key| text(key).unwrap_or_else(panic::message)).collect()
     }
 }
 
@@ -144,8 +155,8 @@ struct Active<'a, K> {
 
 impl<'a, K: Key> Active<'a, K> {
     fn new(workers: &'a Workers<K>, worker: usize, key: &K) -> Self {
+        let key = Arc::new(key.clone()); // user code, which may panic
         workers.counters.began();
-        let key = Arc::new(key.clone());
         if let Some(place) = workers.in_flight.lock().get_mut(worker) {
             *place = Some(key);
         }

@@ -258,7 +258,7 @@ async fn panicking_key_is_retried() {
         _ = sender.try_send(request.0);
         async { Ok(Action::none()) }
     });
-    let queue = controller.queue().clone();
+    let (queue, monitor) = (controller.queue().clone(), controller.monitor());
     queue.add(Fragile(0, clones));
     queue.add(Fragile(1, clones));
     let running = Running::of(controller);
@@ -266,5 +266,6 @@ async fn panicking_key_is_retried() {
     keys.sort();
     assert_eq!(keys, [Some(0), Some(1)]);
     running.end().await.unwrap();
+    assert_eq!(monitor.metrics().active, 0);
     cluster.end().await;
 }

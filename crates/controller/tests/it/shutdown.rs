@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_controller::{Action, CancellationToken, Controller, Error};
+use kinformer_controller::{Action, CancellationToken, Controller, ControllerState, Error, Manager};
 
 use crate::common::{Cluster, Running, config_map, gated, key, recorded, within};
 
@@ -106,5 +106,91 @@ async fn shutdown_before_the_first_lists() {
     let running = Running::of(controller);
     running.end().await.unwrap();
     assert!(queue.is_shut_down());
+    cluster.end().await;
+}
+
+/// A controller that is dropped, or whose run is never polled, has ended: its queue takes no key, and its state says so.
+// contract: K-07c, K-15c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controller_that_never_began_has_ended() {
+    let cluster = Cluster::start().await;
+    let controller = || {
+        let (_calls, reconcile) = recorded(|_| Ok(Action::none()));
+        Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile)
+    };
+    let stopped = ControllerState::Stopped { error: None };
+    let shutdown = CancellationToken::new();
+    let unpolled = controller();
+    let (queue, monitor) = (unpolled.queue().clone(), unpolled.monitor());
+    assert_eq!(monitor.state().to_string(), "not started");
+    drop(unpolled.run(shutdown.clone()));
+    assert_eq!((monitor.state(), queue.add(key("a"))), (stopped.clone(), false));
+
+    shutdown.cancel();
+    let first = controller();
+    let (queue, monitor) = (first.queue().clone(), first.monitor());
+    within(first.run(shutdown.clone())).await.unwrap();
+    assert_eq!((monitor.state(), queue.add(key("a"))), (stopped.clone(), false));
+
+    let in_manager = controller();
+    let (queue, monitor) = (in_manager.queue().clone(), in_manager.monitor());
+    let manager = Manager::new().add(in_manager).unwrap();
+    let health = manager.health();
+    within(manager.run(shutdown.clone())).await.unwrap();
+    assert_eq!((monitor.state(), queue.add(key("a"))), (stopped.clone(), false));
+    assert!(!health.is_alive());
+
+    let manager = Manager::new().add(controller()).unwrap();
+    let health = manager.health();
+    drop(manager.run(shutdown));
+    assert_eq!((health.is_alive(), &health.controllers()[0].state), (false, &stopped));
+    cluster.end().await;
+}
+
+/// Without a grace period, idle workers are no error. The longest timeouts are no limit.
+// contract: K-07b, K-07e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shortest_and_longest_timeouts() {
+    let cluster = Cluster::start().await;
+    for grace in [Duration::ZERO, Duration::MAX] {
+        let (mut calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+        let builder = Controller::of(&cluster.factory).keyed("numbers").workers(4);
+        let builder = builder.grace(grace).sync_timeout(Duration::MAX).timeout(Duration::MAX);
+        let controller = builder.build(reconcile);
+        let (queue, monitor) = (controller.queue().clone(), controller.monitor());
+        let running = Running::of(controller);
+        queue.add(1);
+        calls.next().await;
+        within(async {
+            while monitor.metrics().active > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        running.end().await.unwrap();
+    }
+    cluster.end().await;
+}
+
+/// A reconciliation that blocks its thread does not keep the run from its end.
+// contract: K-07b, K-07e
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn blocking_reconciliation_is_left_behind() {
+    let cluster = Cluster::start().await;
+    let (sender, mut began) = tokio::sync::mpsc::channel(1);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = parking_lot::Mutex::new(released);
+    let builder = Controller::of(&cluster.factory).keyed::<u32>("numbers").grace(Duration::ZERO);
+    let controller = builder.build(move |_| {
+        _ = sender.try_send(());
+        _ = released.lock().recv();
+        std::future::ready(Ok(Action::none()))
+    });
+    controller.queue().add(7);
+    let running = Running::of(controller);
+    within(began.recv()).await.unwrap();
+    let error = running.end().await.unwrap_err();
+    assert!(matches!(&error, Error::Stuck { keys, .. } if keys == &["7"]), "{error}");
+    release.send(()).unwrap();
     cluster.end().await;
 }

@@ -214,3 +214,18 @@ async fn panicking_stream_ends() {
     running.end().await.unwrap();
     cluster.end().await;
 }
+
+/// A stream that is always ready neither keeps the only thread nor survives the controller.
+// contract: K-02f, K-07d
+#[tokio::test]
+async fn stream_that_is_always_ready() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let keys = futures::stream::repeat(1);
+    let controller =
+        Controller::of(&cluster.factory).keyed("numbers").trigger(Trigger::stream(keys)).build(reconcile);
+    let running = Running::of(controller);
+    assert_eq!(calls.next().await.key, 1);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
