@@ -102,9 +102,15 @@ impl ControllerCollector {
             is_kept
         });
         // Without the lock, and controllers that end meanwhile are dropped here.
-        let metrics = controllers.into_iter().map(|(name, controller)| Some((name, controller.current()?)));
+        let metrics =
+            controllers.into_iter().map(|(name, controller)| Some((escaped(&name), controller.current()?)));
         metrics.flatten().collect()
     }
+}
+
+/// The value of a label. prometheus-client writes it as it is, and a scraper refuses a page with a quote in a value.
+fn escaped(name: &str) -> Arc<str> {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
 }
 
 /// A metric: its name, its help text, and its value in the metrics of a controller.

@@ -179,3 +179,23 @@ async fn page_of_a_manager() {
     assert_eq!(names(&page), Vec::<String>::new(), "it was dropped");
     cluster.end().await;
 }
+
+/// A name with quotes, backslashes and line ends is escaped. The series of a controller that was dropped are gone.
+// contract: K-14a, K-14b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn odd_names_are_escaped() {
+    let cluster = Cluster::start().await;
+    let page = Page::new();
+    let controller =
+        || Controller::of(&cluster.factory).keyed::<u32>("a\"b\\c\nd").build(async |_| Ok(Action::none()));
+    let first = controller();
+    let _monitor = first.monitor();
+    page.collector.add(&first).unwrap();
+    let series = page.series();
+    let escaped = r#"controller_runtime_active_workers{controller="a\"b\\c\nd"}"#;
+    assert_eq!(series.get(escaped), Some(&0.0), "{series:?}");
+    drop(first);
+    assert!(page.series().is_empty());
+    page.collector.add(&controller()).unwrap();
+    cluster.end().await;
+}
