@@ -7,7 +7,7 @@ pub use kinformer_core::{
 };
 pub use kinformer_processor::{EventStream, HandlerBuilder, InlineHandlerBuilder};
 pub use kinformer_reflector::{
-    EventType, Exchange, List, ListOptions, ListerWatcher, ProbeBudget, VersionMatch, WatchEvent,
+    EventType, Exchange, List, ListOptions, ListerWatcher, Pager, ProbeBudget, VersionMatch, WatchEvent,
     WatchListSupport, WatchOptions, WatchStream,
 };
 pub use kinformer_shared_informer::{BoxFuture, Popped, QueueError};

@@ -107,6 +107,15 @@ pub enum SourceError {
         /// The beginning of the body.
         start: String,
     },
+    /// The continue token of a list has expired after earlier pages were delivered by a [`Pager`](crate::Pager). Only a
+    /// new list helps, which may contain the objects of these pages again, and other ones.
+    #[error("the list expired before its page {page}: {source}")]
+    PageExpired {
+        /// The number of the page that was requested, from 1.
+        page: u32,
+        /// The error of the request.
+        source: Box<SourceError>,
+    },
     /// The pages of one list have different versions, also when it was requested in one piece.
     #[error("page {page} of the list is at version {version}, but the first page is at {first}")]
     PagesDiffer {
@@ -326,6 +335,7 @@ impl SourceError {
             Self::WrongList { .. } => "wrong_list",
             Self::MissingVersion { .. } => "missing_version",
             Self::ContentType { .. } => "content_type",
+            Self::PageExpired { .. } => "page_expired",
             Self::PagesDiffer { .. } => "pages_differ",
             Self::EndlessList { .. } => "endless_list",
             Self::VeryShortWatch { .. } => "very_short_watch",
@@ -345,11 +355,11 @@ impl SourceError {
         self.status()?.retry_after
     }
 
-    /// Returns whether the requested version has expired (410), which only a list repairs.
+    /// Returns whether the requested version or page has expired (410), which only a list repairs.
     ///
     /// Follows client-go 0.37 (`isExpiredError`).
     pub fn is_expired(&self) -> bool {
-        self.has(410, &["Expired", "Gone"])
+        self.has(410, &["Expired", "Gone"]) || matches!(self, Self::PageExpired { .. })
     }
 
     /// Returns whether the server has not reached the requested version yet. It may never reach it.

@@ -117,6 +117,7 @@ mod lister_watcher;
 mod machine;
 mod options;
 mod pager;
+mod pages;
 mod probe;
 mod probe_budget;
 mod reflector;
@@ -139,6 +140,7 @@ pub use lister_watcher::{
     Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
+pub use pager::Pager;
 pub use probe_budget::ProbeBudget;
 pub use reflector::Reflector;
 pub use request_limit::RequestLimit;

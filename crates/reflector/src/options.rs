@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::pager::PAGE_TIMEOUT;
 use crate::{Backoff, RequestLimit, SourceError};
 
 /// The settings of a [`Reflector`](crate::Reflector). The defaults suit a real cluster.
@@ -117,7 +118,7 @@ impl Default for ReflectorOptions {
             backoff: Backoff::default(),
             min_watch_timeout: MIN_WATCH_TIMEOUT,
             stall_margin: Duration::from_secs(30),
-            list_timeout: Duration::from_secs(600),
+            list_timeout: PAGE_TIMEOUT,
             internal_error_window: Duration::from_secs(60),
             error_hook: None,
             consistency_check: ConsistencyCheck::Off,

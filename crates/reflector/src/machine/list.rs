@@ -10,7 +10,7 @@ use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::probe::went_back;
 use crate::state::count;
 use crate::unidentified::take_unidentified;
-use crate::{ListOptions, Recovery, ReflectorState, SourceError, StopReason};
+use crate::{List, ListOptions, Recovery, ReflectorState, SourceError, StopReason};
 
 /// The reason of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +91,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             None => None,
         };
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
-        let pager = self.pager();
         let requested = version.clone();
-        let list =
-            self.or_cancel(pager.list(ListOptions { limit, ..ListOptions::at_version(version) })).await?;
+        let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }).await?;
         Ok(list.and_then(|list| {
             if let Some(error) = went_back(&requested, &list.resource_version) {
                 return Err(error);
@@ -103,9 +101,27 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }))
     }
 
-    pub(super) fn pager(&self) -> Pager<'_, T> {
-        let Self { source, shared, options, exchange, .. } = self;
-        Pager { source: &**source, shared, options, exchange }
+    /// Requests all pages of a list and counts them.
+    pub(super) async fn all_pages(
+        &self,
+        first: ListOptions<T>,
+    ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
+        count(&self.shared.counters.lists);
+        let version = first.resource_version.clone();
+        let received = |page: &List<T>, pages| {
+            count(&self.shared.counters.pages);
+            if page.continue_token.is_some() {
+                let resource_version = version.clone();
+                self.shared.set_state(ReflectorState::Listing { resource_version, pages });
+            }
+        };
+        let pager = Pager {
+            source: self.source.clone(),
+            first: first.with_exchange(self.exchange.clone()),
+            page_timeout: self.options.list_timeout,
+            prefetch: 0,
+        };
+        self.or_cancel(pager.list_with(received)).await
     }
 
     /// Checks that a list has a version if an earlier one had.

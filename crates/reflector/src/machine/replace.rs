@@ -64,8 +64,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             version_match: Some(VersionMatch::Exact),
             ..ListOptions::at_version(version.clone())
         };
-        let pager = self.pager();
-        let difference = match self.or_cancel(pager.list(exact)).await? {
+        let difference = match self.all_pages(exact).await? {
             Ok(second) => consistency::compare(list, &second),
             // The version may have expired. The check is then impossible, which is reported.
             Err(error) => Err(error),

@@ -3,7 +3,7 @@
 use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
-    ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Reflector, ReflectorHandle,
+    ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Pager, Reflector, ReflectorHandle,
     ReflectorMetrics, ReflectorOptions, ReflectorState, SourceError, StatusCause, StopReason, WatchEvent,
     WatchListSupport, WatchOptions, WatchStream,
 };
@@ -15,6 +15,7 @@ assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(List<Item>: Send, Sync);
 assert_impl_all!(ListOptions<Item>: Send, Sync, Clone);
 assert_impl_all!(Exchange<Item>: Send, Sync, Clone);
+assert_impl_all!(Pager<Item>: Send, Sync, Clone);
 assert_impl_all!(Reflector<Item, RecordingSink<Item>>: Send, Sync);
 assert_impl_all!(ReflectorHandle: Send, Sync, Clone);
 assert_impl_all!(ReflectorOptions: Send, Sync, Clone);

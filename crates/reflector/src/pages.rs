@@ -1,0 +1,115 @@
+//! Requests the pages of a list one after the other.
+
+use std::collections::HashSet;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use kinformer_core::internal::contain;
+use kinformer_core::{Object, ResourceVersion};
+use tokio::time::{Instant, timeout};
+
+use crate::contained::contained;
+use crate::{List, ListOptions, ListerWatcher, SourceError};
+
+/// A list of more pages counts as endless: with the default page size these are 5 million objects.
+const MAX_PAGES: u32 = 10_000;
+/// A list that takes longer counts as endless. An API server drops the state of a continue token after minutes.
+const MAX_TIME: Duration = Duration::from_secs(3600);
+
+/// The pages of one list. Checks that they form one list and that it ends.
+pub(crate) struct Pages<T: Object> {
+    source: Arc<dyn ListerWatcher<T>>,
+    /// The time in which the source must answer each request.
+    timeout: Duration,
+    /// The next request; `None` after the last page or an error.
+    next: Option<ListOptions<T>>,
+    started: Instant,
+    /// The number of received pages.
+    received: u32,
+    /// The version of the first page.
+    version: Option<ResourceVersion>,
+    seen: Seen,
+}
+
+impl<T: Object> Pages<T> {
+    pub(crate) fn new(source: Arc<dyn ListerWatcher<T>>, first: ListOptions<T>, timeout: Duration) -> Self {
+        let (started, seen) = (Instant::now(), Seen::default());
+        Self { source, timeout, next: Some(first), started, received: 0, version: None, seen }
+    }
+
+    /// Returns the number of received pages.
+    pub(crate) fn received(&self) -> u32 {
+        self.received
+    }
+
+    /// Requests the next page. Returns `None` after the last one and after an error.
+    pub(crate) async fn next(&mut self) -> Option<Result<List<T>, SourceError>> {
+        let options = self.next.take()?;
+        Some(self.read(options).await)
+    }
+
+    async fn read(&mut self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
+        if self.received >= MAX_PAGES {
+            return Err(self.endless("there are too many pages"));
+        }
+        if self.received > 0 && self.started.elapsed() >= MAX_TIME {
+            return Err(self.endless("it takes too long"));
+        }
+        let (limit, exchange) = (options.limit, options.exchange.clone());
+        let page =
+            self.request(options).await.map_err(|error| match self.received > 0 && error.is_expired() {
+                true => SourceError::PageExpired { page: self.received + 1, source: Box::new(error) },
+                false => error,
+            })?;
+        self.received = self.received.saturating_add(1);
+        if !self.seen.is_new(&page) {
+            return Err(self.endless("a page repeats"));
+        }
+        let first = self.version.get_or_insert_with(|| page.resource_version.clone());
+        if page.resource_version != *first {
+            let (version, first) = (page.resource_version, first.clone());
+            return Err(SourceError::PagesDiffer { page: self.received, version, first });
+        }
+        self.next = page.continue_token.clone().map(|token| {
+            let next = ListOptions { limit, continue_token: Some(token), ..ListOptions::default() };
+            next.with_exchange(exchange)
+        });
+        Ok(page)
+    }
+
+    async fn request(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
+        let (after, exchange) = (self.timeout, options.exchange.clone());
+        let request = contained("list", async { self.source.list(options).await });
+        let mut page = timeout(after, request).await.unwrap_or(Err(SourceError::Timeout { after }))?;
+        exchange.apply_all(&mut page.objects);
+        // On the wire, an empty token means that there is no next page.
+        page.continue_token = page.continue_token.filter(|token| !token.is_empty());
+        Ok(page)
+    }
+
+    fn endless(&self, problem: &'static str) -> SourceError {
+        SourceError::EndlessList { problem, pages: self.received, after: self.started.elapsed() }
+    }
+}
+
+/// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of
+/// tokens does not matter.
+#[derive(Default)]
+struct Seen {
+    seed: RandomState,
+    tokens: HashSet<u64>,
+    first_keys: HashSet<u64>,
+}
+
+impl Seen {
+    fn is_new<T: Object>(&mut self, page: &List<T>) -> bool {
+        let token = page.continue_token.as_ref().map(|token| self.seed.hash_one(token));
+        // A panic of the accessor is reported when the object is stored.
+        let first = page.objects.first();
+        let first = first.and_then(|object| contain(|| self.seed.hash_one(object.key())).ok());
+        token.is_none_or(|token| self.tokens.insert(token))
+            & first.is_none_or(|key| self.first_keys.insert(key))
+    }
+}
