@@ -7,8 +7,8 @@ pub use kinformer_core::{
 };
 pub use kinformer_processor::{EventStream, HandlerBuilder, InlineHandlerBuilder};
 pub use kinformer_reflector::{
-    EventType, Exchange, List, ListOptions, ListerWatcher, Pager, ProbeBudget, VersionMatch, WatchEvent,
-    WatchListSupport, WatchOptions, WatchStream,
+    EventType, Exchange, List, ListOptions, ListerWatcher, Pager, ProbeBudget, RetryWatcher, VersionMatch,
+    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use kinformer_shared_informer::{BoxFuture, Popped, QueueError};
 pub use kinformer_store::{Cursor, Difference, Page, Reader, Snapshot};

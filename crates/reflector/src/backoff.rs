@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use kinformer_core::internal::contain;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -71,6 +72,9 @@ impl Backoff {
     }
 }
 
+/// Longer than any wait, and short enough to be added to any instant.
+pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
 const RESET_AFTER: Duration = Duration::from_secs(120);
 const FALLBACK: Duration = Duration::from_secs(1);
 
@@ -96,7 +100,12 @@ pub(crate) struct RunningBackoff {
 }
 
 impl RunningBackoff {
-    pub(crate) fn next_delay(&mut self, now: Instant) -> Duration {
+    /// Returns the next delay, or a second if the iterator panics, which may be a user's.
+    pub(crate) fn next_delay(&mut self) -> Duration {
+        contain(|| self.advance(Instant::now())).unwrap_or(FALLBACK)
+    }
+
+    fn advance(&mut self, now: Instant) -> Duration {
         if self.free_since.is_some_and(|end| now.saturating_duration_since(end) >= self.config.reset_after) {
             *self.delays.get_mut() = (self.config.delays)();
         }

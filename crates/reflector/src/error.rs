@@ -156,6 +156,19 @@ pub enum SourceError {
         /// The lower version.
         found: ResourceVersion,
     },
+    /// A [`RetryWatcher`](crate::RetryWatcher) was to start at no version or at `0`. A watch from there starts with the
+    /// current state in no particular order, so it cannot be continued.
+    #[error("a watch cannot be continued from the version {version:?}: it starts with the current state")]
+    NoWatchVersion {
+        /// The version.
+        version: ResourceVersion,
+    },
+    /// An event has no version, so the next watch of a [`RetryWatcher`](crate::RetryWatcher) could not continue after it.
+    #[error("an event after version {last} has no resource version: the watch cannot be continued")]
+    EventWithoutVersion {
+        /// The last version before the event.
+        last: ResourceVersion,
+    },
     /// A watch was silent for longer than its requested duration, so its connection is dead.
     #[error("the watch was silent for {silent:?}, longer than its requested duration; abandoning it")]
     WatchStalled {
@@ -340,6 +353,8 @@ impl SourceError {
             Self::EndlessList { .. } => "endless_list",
             Self::VeryShortWatch { .. } => "very_short_watch",
             Self::VersionsWentBack { .. } => "versions_went_back",
+            Self::NoWatchVersion { .. } => "no_watch_version",
+            Self::EventWithoutVersion { .. } => "event_without_version",
             Self::WatchStalled { .. } => "watch_stalled",
             Self::WatchListIncomplete { .. } => "watch_list_incomplete",
             Self::WatchListStalled { .. } => "watch_list_stalled",
@@ -382,6 +397,11 @@ impl SourceError {
         self.is_expired()
             || self.is_too_large_resource_version()
             || matches!(self, Self::VersionsWentBack { .. })
+    }
+
+    /// Returns whether the resource is not found (404).
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.has(404, &["NotFound"])
     }
 
     /// Returns whether the server limits requests (429).

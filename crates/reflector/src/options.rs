@@ -43,7 +43,10 @@ pub(crate) type TakeDueResyncs = dyn Fn() -> bool + Send + Sync;
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
 /// Shorter watches would load the server without a benefit.
-const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+pub(crate) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The time for which a watch may be silent after its end is due.
+pub(crate) const STALL_MARGIN: Duration = Duration::from_secs(30);
 
 /// Whether the reflector requests the initial list as a watch (`sendInitialEvents`), which costs the server far less
 /// memory.
@@ -117,7 +120,7 @@ impl Default for ReflectorOptions {
             watch_list_deadline: Duration::from_secs(120),
             backoff: Backoff::default(),
             min_watch_timeout: MIN_WATCH_TIMEOUT,
-            stall_margin: Duration::from_secs(30),
+            stall_margin: STALL_MARGIN,
             list_timeout: PAGE_TIMEOUT,
             internal_error_window: Duration::from_secs(60),
             error_hook: None,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backoff::lengthened;
+
 /// The limit on the lists and watches that one reflector starts, however they end.
 ///
 /// A server that ends every watch at once without an error, or fails every list with an error that leads to another
@@ -39,6 +41,12 @@ pub(crate) struct RequestWindow {
 impl RequestWindow {
     pub(crate) fn new(limit: RequestLimit) -> Self {
         Self { limit, starts: VecDeque::new() }
+    }
+
+    /// Returns the random delay of the next request; `None` if it may start now.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        let wait = self.free_at()?.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())?;
+        Some(lengthened(wait, wait / 4))
     }
 
     /// Returns the time from which another request may start; `None` for now.

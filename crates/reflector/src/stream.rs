@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use futures::stream::CatchUnwind;
 use futures::{FutureExt, StreamExt};
-use tokio::time::{Instant, Sleep};
+use kinformer_core::Object;
+use tokio::time::{Instant, Sleep, timeout_at};
 use tokio_util::sync::WaitForCancellationFuture;
 
-use crate::contained::panicked;
+use crate::backoff::FOREVER;
+use crate::contained::{contained, panicked};
 use crate::probe::{Probe, ProbeEvent};
-use crate::{SourceError, StopReason, WatchEvent, WatchStream};
+use crate::{ListerWatcher, SourceError, StopReason, WatchEvent, WatchOptions, WatchStream};
 
 /// An open watch.
 pub(crate) struct OpenWatch<T> {
@@ -26,6 +28,37 @@ pub(crate) struct OpenWatch<T> {
     pub(crate) silence_limit: Duration,
 }
 
+impl<T: Object> OpenWatch<T> {
+    /// Requests a watch.
+    ///
+    /// # Errors
+    /// The error of the source, or [`SourceError::WatchStalled`] without an answer by the deadline or in the time in
+    /// which an open watch may be silent.
+    pub(crate) async fn open(
+        source: &dyn ListerWatcher<T>,
+        options: WatchOptions,
+        stall_margin: Duration,
+        deadline: Instant,
+    ) -> Result<Self, SourceError> {
+        let started = Instant::now();
+        let timeout = options.timeout;
+        let silence_limit = timeout.saturating_add(stall_margin).min(FOREVER);
+        let request = contained("watch", async { source.watch(options).await });
+        // A server may withhold even the head of its answer until the first event.
+        let answer = timeout_at(deadline.min(started + silence_limit), request).await;
+        let stream =
+            answer.unwrap_or_else(|_| Err(SourceError::WatchStalled { silent: started.elapsed() }))?;
+        Ok(Self { stream: GuardedStream::new(stream), started, timeout, silence_limit })
+    }
+}
+
+/// Returns a random duration for a watch, so that a thousand watches that started together do not end together.
+///
+/// Follows client-go 0.37 (`minWatchTimeout`, `maxWatchTimeout`).
+pub(crate) fn watch_timeout(min: Duration) -> Duration {
+    min.min(FOREVER).mul_f64(1.0 + fastrand::f64())
+}
+
 /// A stream that converts panics to errors.
 pub(crate) struct GuardedStream<T>(CatchUnwind<AssertUnwindSafe<WatchStream<T>>>);
 
@@ -35,7 +68,7 @@ impl<T> GuardedStream<T> {
         Self(AssertUnwindSafe(stream).catch_unwind())
     }
 
-    async fn next(&mut self) -> Option<Result<WatchEvent<T>, SourceError>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<WatchEvent<T>, SourceError>> {
         self.0.next().await.map(|item| item.unwrap_or_else(|panic| Err(panicked("watch", panic))))
     }
 }

@@ -1,10 +1,10 @@
 //! Unidentified events, which may concern any object, and unidentified objects of a list, whose keys are unknown.
 
-use kinformer_core::Object;
 use kinformer_core::internal::try_accessors;
+use kinformer_core::{Object, ResourceVersion};
 
 use crate::pager::FullList;
-use crate::{DecodeError, SourceError};
+use crate::{DecodeError, SourceError, WatchEvent};
 
 /// The number of unidentified objects that an error describes.
 const DESCRIBED: usize = 10;
@@ -13,6 +13,20 @@ const DESCRIBED: usize = 10;
 pub(crate) fn unidentified_event(event: &DecodeError) -> Option<SourceError> {
     let is_unidentified = event.key.is_none() || event.event_type.is_none();
     is_unidentified.then(|| SourceError::UnidentifiedEvent { source: Box::new(event.clone()) })
+}
+
+/// Returns the version of an event; unset without one. Calls the accessor of the object, which may panic.
+pub(crate) fn version_of<T: Object>(event: &WatchEvent<T>) -> ResourceVersion {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            object.resource_version()
+        }
+        WatchEvent::Bookmark { version, .. } => version.clone(),
+        // An unidentified event proves nothing about versions.
+        WatchEvent::Undecodable(error) if unidentified_event(error).is_some() => ResourceVersion::UNSET,
+        WatchEvent::Undecodable(error) => error.resource_version.clone(),
+        WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
+    }
 }
 
 /// Removes the unidentified objects from a list. Returns their number and the first of them.

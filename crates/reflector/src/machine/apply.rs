@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::machine::sink::SinkOutcome;
 use crate::probe::went_back;
 use crate::state::count;
-use crate::unidentified::unidentified_event;
+use crate::unidentified::{unidentified_event, version_of};
 use crate::{DecodeError, EventType, SourceError, StopReason, WatchEvent};
 
 /// The request and the progress of a watch.
@@ -115,18 +115,5 @@ fn may_be_initial<T>(event: &WatchEvent<T>) -> bool {
         WatchEvent::Added(_) => true,
         WatchEvent::Undecodable(error) => error.event_type.is_none_or(|event| event == EventType::Added),
         _ => false,
-    }
-}
-
-fn version_of<T: Object>(event: &WatchEvent<T>) -> ResourceVersion {
-    match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
-            object.resource_version()
-        }
-        WatchEvent::Bookmark { version, .. } => version.clone(),
-        // An unidentified event proves nothing about versions.
-        WatchEvent::Undecodable(error) if unidentified_event(error).is_some() => ResourceVersion::UNSET,
-        WatchEvent::Undecodable(error) => error.resource_version.clone(),
-        WatchEvent::Unexpected { resource_version, .. } => resource_version.clone(),
     }
 }

@@ -27,9 +27,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use crate::backoff::RunningBackoff;
+use crate::backoff::{FOREVER, RunningBackoff};
 use crate::probe::Probing;
 use crate::request_limit::RequestWindow;
+use crate::short_watches::ShortWatches;
 use crate::state::Shared;
 use crate::stream::OpenWatch;
 use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
@@ -37,8 +38,6 @@ use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
 /// The number of watches without progress or failed watch-lists in a row after which the reflector lists. Errors that
 /// prove that no request was processed (connection refused, 429) do not count: they are retried forever.
 const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
-/// Longer than any wait, and short enough to be added to any instant.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(crate) struct Machine<T: Object, S> {
     source: Arc<dyn ListerWatcher<T>>,
@@ -76,8 +75,7 @@ pub(crate) struct Machine<T: Object, S> {
     synced: bool,
     requests: RequestWindow,
     probing: Probing,
-    /// The number of consecutive watches that ended at once without an error.
-    very_short: u32,
+    short_watches: ShortWatches,
     /// Whether the next watch continues an earlier one.
     is_restart: bool,
     /// The version after which the last watch received an unidentified event.
@@ -119,7 +117,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             exchange,
             requests: RequestWindow::new(options.request_limit),
             probing: Probing::new(budget),
-            very_short: 0,
+            short_watches: ShortWatches::default(),
             backoff: options.backoff.start(),
             incomplete_list_backoff: options.backoff.start(),
             options,

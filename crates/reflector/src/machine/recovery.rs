@@ -5,17 +5,12 @@ use std::time::Duration;
 use kinformer_core::{Error, Object, Sink};
 use tokio::time::Instant;
 
-use crate::backoff::lengthened;
 use crate::machine::apply::Progress;
 use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::short_watches::is_alive_after;
 use crate::state::count;
 use crate::{NextRequest, Recovery, SourceError, StopReason};
 
-/// A watch that ends sooner and delivered nothing new counts as very short.
-const VERY_SHORT: Duration = Duration::from_secs(1);
-/// The longest delay before a watch is reopened that ended without an error. The delay is random, so that the clients
-/// of a restarted server do not all return together.
-const REOPEN_WITHIN: Duration = Duration::from_millis(500);
 /// The tolerance for the end of a watch: the source measures its duration in whole seconds and from another moment.
 const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
 /// The time without an internal error after which a new series of internal errors starts.
@@ -46,25 +41,29 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     ) -> Result<Step<T>, StopReason> {
         let delivered = progress.moved || (progress.events > 0 && self.version.is_unset());
         // A failed watch does not count as alive for its duration: a connection may take long to fail.
-        let alive = delivered || (matches!(end, WatchEnd::Closed) && lasted >= VERY_SHORT);
+        let alive = delivered || (matches!(end, WatchEnd::Closed) && is_alive_after(lasted));
         if alive {
             self.reset_failures();
         }
-        let very_short = matches!(end, WatchEnd::Closed) && lasted < VERY_SHORT;
-        self.very_short = if very_short { self.very_short.saturating_add(1) } else { 0 };
+        let reopen_after = if matches!(end, WatchEnd::Closed) {
+            self.short_watches.closed(lasted, delivered)
+        } else {
+            self.short_watches.failed();
+            None
+        };
         let in_time = matches!(end, WatchEnd::Closed) && lasted + TIMEOUT_GRAIN >= progress.timeout;
         if !in_time && matches!(end, WatchEnd::Closed | WatchEnd::Failed(_)) {
             self.probing.want();
         }
         Ok(match end {
-            WatchEnd::Closed if alive && self.very_short < MAX_TRIES_WITHOUT_PROGRESS => {
-                Step::BackOff { delay: lengthened(Duration::ZERO, REOPEN_WITHIN), next: NextRequest::Watch }
-            }
-            WatchEnd::Closed => {
-                count(&self.shared.counters.very_short_watches);
-                let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
-                self.fail(SourceError::VeryShortWatch { lasted, events: progress.events }, recovery)
-            }
+            WatchEnd::Closed => match reopen_after {
+                Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },
+                None => {
+                    count(&self.shared.counters.very_short_watches);
+                    let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
+                    self.fail(SourceError::VeryShortWatch { lasted, events: progress.events }, recovery)
+                }
+            },
             WatchEnd::NoRoom(source) => {
                 self.wait_for_room().await?;
                 self.fail(SourceError::Sink { operation: "watch", source }, Recovery::Rewatch)
@@ -101,9 +100,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             SourceError::ContentType { .. } => return Recovery::Relist,
             _ => {}
         }
-        let status = error.status();
-        let not_found = status.is_some_and(|status| status.code == 404 || status.reason == "NotFound");
-        if error.is_store_read_error() || not_found {
+        if error.is_store_read_error() || error.is_not_found() {
             return Recovery::Relist;
         }
         if error.is_connection_refused() || error.is_too_many_requests() {

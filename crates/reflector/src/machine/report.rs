@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{Object, Sink};
-use tokio::time::Instant;
 
-use crate::backoff::{RunningBackoff, after};
+use crate::backoff::after;
 use crate::machine::{Machine, Step};
 use crate::spans;
 use crate::state::count;
@@ -16,11 +15,6 @@ use crate::{Failure, NextRequest, Recovery, SourceError};
 
 /// From this many failures in a row, every failure is logged as a warning.
 const WARN_FROM: u32 = 3;
-
-fn next_delay(backoff: &mut RunningBackoff) -> Duration {
-    // The delays may come from a user's iterator.
-    contain(|| backoff.next_delay(Instant::now())).unwrap_or(Duration::from_secs(1))
-}
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Counts and reports a failure. Returns the step that waits before the next request.
@@ -34,12 +28,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn next_delay_after(&mut self, error: &SourceError) -> Duration {
-        after(error, next_delay(&mut self.backoff))
+        after(error, self.backoff.next_delay())
     }
 
     /// Returns the delay before an incomplete list is repeated, after that list or after this error of a repetition.
     pub(super) fn next_repeat_delay(&mut self, error: Option<&SourceError>) -> Duration {
-        let delay = next_delay(&mut self.incomplete_list_backoff);
+        let delay = self.incomplete_list_backoff.next_delay();
         error.map_or(delay, |error| after(error, delay))
     }
 

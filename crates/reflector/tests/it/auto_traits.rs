@@ -4,8 +4,8 @@ use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
     ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Pager, Reflector, ReflectorHandle,
-    ReflectorMetrics, ReflectorOptions, ReflectorState, SourceError, StatusCause, StopReason, WatchEvent,
-    WatchListSupport, WatchOptions, WatchStream,
+    ReflectorMetrics, ReflectorOptions, ReflectorState, RetryWatcher, SourceError, StatusCause, StopReason,
+    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
 
@@ -22,6 +22,7 @@ assert_impl_all!(ReflectorOptions: Send, Sync, Clone);
 assert_impl_all!(ReflectorState: Send, Sync, Clone);
 assert_impl_all!(ReflectorMetrics: Send, Sync, Copy);
 assert_impl_all!(ApiStatus: Send, Sync, Clone, std::error::Error);
+assert_impl_all!(RetryWatcher<Item>: Send, Sync);
 assert_impl_all!(StatusCause: Send, Sync, Clone);
 assert_impl_all!(StopReason: Send, Sync, Copy);
 assert_impl_all!(WatchEvent<Item>: Send, Sync, Clone);

@@ -14,6 +14,7 @@ mod lists;
 mod pager;
 mod random;
 mod requests;
+mod retry_watcher;
 mod running;
 mod seams;
 mod unidentified;
