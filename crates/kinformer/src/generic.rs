@@ -11,4 +11,4 @@ pub use kinformer_reflector::{
     WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use kinformer_shared_informer::{BoxFuture, Popped, QueueError};
-pub use kinformer_store::{Cursor, Difference, Page, Reader, Snapshot};
+pub use kinformer_store::{Cursor, Difference, Lazy, Page, Reader, Snapshot};

@@ -7,22 +7,39 @@
 pub(crate) use std::sync::atomic::{self, AtomicUsize};
 
 #[cfg(not(loom))]
-pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
+pub(crate) use std::thread;
+
+#[cfg(not(loom))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{self, AtomicUsize};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::MutexGuard;
+pub(crate) use loom::sync::{Condvar, MutexGuard};
 
 #[cfg(loom)]
-pub(crate) use self::model::{Mutex, RwLock};
+pub(crate) use loom::thread;
+
+#[cfg(loom)]
+pub(crate) use self::model::{Mutex, RwLock, wait};
+
+/// Releases the lock until the condition is notified. May wake spuriously.
+#[cfg(not(loom))]
+pub(crate) fn wait<'a, V>(condition: &Condvar, mut guard: MutexGuard<'a, V>) -> MutexGuard<'a, V> {
+    condition.wait(&mut guard);
+    guard
+}
 
 #[cfg(loom)]
 mod model {
     use std::sync::PoisonError;
 
-    use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    use loom::sync::{Condvar, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+    pub(crate) fn wait<'a, V>(condition: &Condvar, guard: MutexGuard<'a, V>) -> MutexGuard<'a, V> {
+        condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
 
     pub(crate) struct Mutex<V>(loom::sync::Mutex<V>);
 

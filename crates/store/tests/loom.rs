@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use kinformer_core::{Delta, KeyRef, Object, PartId, Replacement, ResourceVersion};
-use kinformer_store::{Error, IndexFunction, Indexer};
+use kinformer_store::{Error, IndexFunction, Indexer, Lazy};
 use loom::future::block_on;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread::{self, JoinHandle};
 
 struct Item {
@@ -187,5 +188,53 @@ fn stop_ends_every_wait() {
         store.stop();
         let ended = waiter.join().unwrap();
         assert!(matches!(ended, Err(Error::Stopped { .. })));
+    });
+}
+
+/// A get after a notification sees what was written before it, whichever computations are in progress. The counter has no
+/// ordering of its own.
+// contract: S-29b
+#[test]
+fn lazy_value_is_never_older_than_the_notification() {
+    loom::model(|| {
+        let reality = Arc::new(AtomicU64::new(0));
+        let read = reality.clone();
+        let lazy = Arc::new(Lazy::<u64>::new(move || Ok(read.load(Ordering::Relaxed))));
+        let other = thread::spawn({
+            let (reality, lazy) = (reality.clone(), lazy.clone());
+            move || {
+                reality.store(1, Ordering::Relaxed);
+                lazy.notify();
+                let Ok(value) = lazy.get();
+                assert_eq!(*value, 1);
+            }
+        });
+        let Ok(before) = lazy.get();
+        assert!(*before <= 1);
+        other.join().unwrap();
+        let Ok(after) = lazy.get();
+        assert_eq!(*after, 1);
+    });
+}
+
+/// Every waiting get is woken, also after an error; the model checker reports a wait without an end.
+// contract: S-29a, S-29c
+#[test]
+fn lazy_value_is_computed_once_after_an_error() {
+    loom::model(|| {
+        let computed = Arc::new(AtomicU64::new(0));
+        let counter = computed.clone();
+        let compute = move || match counter.fetch_add(1, Ordering::Relaxed) {
+            0 => Err("not yet"),
+            _ => Ok(()),
+        };
+        let lazy = Arc::new(Lazy::new(compute));
+        let get = |lazy: Arc<Lazy<(), &'static str>>| move || lazy.get().is_ok();
+        let others = [thread::spawn(get(lazy.clone())), thread::spawn(get(lazy.clone()))];
+        let mut ok = u32::from(lazy.get().is_ok());
+        for other in others {
+            ok += u32::from(other.join().unwrap());
+        }
+        assert_eq!((ok, computed.load(Ordering::Relaxed)), (2, 2));
     });
 }

@@ -2,8 +2,8 @@
 
 use kinformer_core::{Change, Delta, Deltas, KeyRef, Object, PartId};
 use kinformer_store::{
-    Applied, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Page,
-    Reader, Snapshot, Store,
+    Applied, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Lazy,
+    Page, Reader, Snapshot, Store,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -21,6 +21,7 @@ assert_impl_all!(Reader<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Snapshot<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(IndexFunction<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(Indexers<Anything>: Send, Sync, Clone, std::fmt::Debug, Default);
+assert_impl_all!(Lazy<Anything>: Send, Sync, std::fmt::Debug);
 assert_impl_all!(IndexValues: Send, Sync, Clone, std::fmt::Debug, Default);
 assert_impl_all!(Delta<Anything>: Send, Sync, Clone);
 assert_impl_all!(Deltas<Anything>: Send, Sync, Clone);

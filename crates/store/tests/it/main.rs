@@ -13,6 +13,7 @@ mod bad_input;
 mod common;
 mod contract;
 mod expiring;
+mod lazy;
 mod model;
 mod mutation_cache;
 mod parts;
