@@ -1,11 +1,17 @@
 //! The clock that leases are measured by.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A clock that leases are measured by. It needs to count the time during which the computer is suspended.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the time since a fixed moment. It must never go back, and no correction of the wall clock may change it.
     fn now(&self) -> Duration;
+
+    /// Returns the wall clock, which is written into the Lease for people, and read nowhere. The default is the system's.
+    #[expect(clippy::disallowed_methods, reason = "tokio has no wall clock")]
+    fn wall_clock(&self) -> SystemTime {
+        SystemTime::now()
+    }
 }
 
 /// The system's clock since boot, which counts the time during which the computer is suspended.

@@ -214,13 +214,13 @@ impl LeaseHolder {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(self.identity.to_string());
         spec.lease_duration_seconds = Some(whole_seconds(self.duration));
-        spec.renew_time = Some(now());
+        spec.renew_time = Some(self.wall_clock());
         self.write(lease, false).await
     }
 
     /// The state after an acquisition.
     fn taken(&self, transitions: i32, before: LeaseSpec) -> LeaseSpec {
-        let now = now();
+        let now = self.wall_clock();
         LeaseSpec {
             holder_identity: Some(self.identity.to_string()),
             lease_duration_seconds: Some(whole_seconds(self.duration)),
@@ -260,7 +260,7 @@ impl LeaseHolder {
 
     /// Writes the state of a Lease that is free. Returns `false` if the Lease has another version, or does not exist.
     async fn write_released(&self, mut lease: Lease) -> Result<bool, Error> {
-        let now = now();
+        let now = self.wall_clock();
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
@@ -275,6 +275,12 @@ impl LeaseHolder {
 
     fn path(&self) -> Arc<str> {
         format!("{}/{}", self.namespace, self.name).into()
+    }
+
+    /// The wall clock, as precise as a Lease has it. It is written for people only.
+    fn wall_clock(&self) -> MicroTime {
+        let now = Timestamp::try_from(self.clock.wall_clock()).unwrap_or_default();
+        MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
     }
 
     fn error(&self, source: kube_client::Error) -> Error {
@@ -299,12 +305,6 @@ pub(crate) fn check(namespace: &str, name: &str, identity: &str, duration: Durat
 /// The Lease has another version than the written state, exists already, or does not exist.
 fn is_outdated(error: &kube_client::Error) -> bool {
     matches!(error, kube_client::Error::Api(status) if status.code == 409 || status.code == 404)
-}
-
-/// The wall clock, as precise as a Lease has it. It is written for people only.
-fn now() -> MicroTime {
-    let now = Timestamp::now();
-    MicroTime(Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now))
 }
 
 fn holder(lease: &Lease) -> Option<Arc<str>> {

@@ -2,7 +2,8 @@
 //!
 //! [`run`] creates a world from a seed: a model of kube-apiserver ([`server`]), a [`SharedInformerFactory`] whose client
 //! is a `tower::Service` of that server, handlers of all forms, and actors that write objects, break connections, and add and
-//! remove handlers. Everything that happens is a line of its [`Trace`]. Violations are lines of the actor `judge`.
+//! remove handlers. Some seeds have controllers instead of handlers, or processes that elect a leader. Everything that happens
+//! is a line of its [`Trace`]. Violations are lines of the actor `judge`.
 //!
 //! ```text
 //! cargo xtask simulate --seeds 10000   # runs seeds on all cores, prints violations
@@ -41,7 +42,10 @@
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
 mod api_server;
+mod clock;
+mod controllers;
 mod crowd;
+mod election;
 mod ending;
 mod factory;
 mod guests;

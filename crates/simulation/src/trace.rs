@@ -63,18 +63,24 @@ impl fmt::Display for Trace {
 #[derive(Clone)]
 pub(crate) struct Recorder {
     lines: Arc<Mutex<Vec<Line>>>,
-    began: Instant,
+    time: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
 impl Recorder {
     /// Begins a trace at the current simulated time.
     pub(crate) fn new() -> Self {
-        Self { lines: Arc::default(), began: Instant::now() }
+        let began = Instant::now();
+        Self::with_time(move || began.elapsed())
+    }
+
+    /// Begins a trace with another source of the simulated time.
+    pub(crate) fn with_time(time: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self { lines: Arc::default(), time: Arc::new(time) }
     }
 
     /// Records an event.
     pub(crate) fn note(&self, actor: &str, event: impl fmt::Display) {
-        let line = Line { time: self.began.elapsed(), actor: actor.to_owned(), event: event.to_string() };
+        let line = Line { time: (self.time)(), actor: actor.to_owned(), event: event.to_string() };
         self.lines.lock().push(line);
     }
 

@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
+use crate::controllers;
 use crate::crowd::crowd;
+use crate::election;
 use crate::ending;
 use crate::factory::factory;
 use crate::guests::Guests;
@@ -41,16 +43,23 @@ pub fn run(seed: u64) -> Trace {
 
 /// As [`run`], with actors that end early.
 pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
+    if seed % 10 == 7 {
+        return election::run(seed);
+    }
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
     let runtime = runtime.expect("a runtime");
     let _stepping = Stepping::from_seed(seed);
+    let has_controllers = seed % 5 == 4;
     let (server, recorder) = runtime.block_on(async {
         let (mut rng, recorder) = (Rng::with_seed(seed), Recorder::new());
         let server = ApiServer::new(&mut rng, &recorder);
-        let is_dropped = rng.u8(..20) == 0;
+        let is_dropped = rng.u8(..20) == 0 && !has_controllers;
         let longest = if is_dropped { Duration::from_millis(rng.u64(..60_000)) } else { LONGEST };
-        let has_ended = timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok();
+        let has_ended = match has_controllers {
+            true => timeout(longest, controllers::live(rng, server.clone(), &recorder)).await.is_ok(),
+            false => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
+        };
         if !has_ended && !is_dropped {
             recorder.violation("the run has not ended");
         }
@@ -90,7 +99,7 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Lim
     }
     actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
     actors.spawn("crowd", crowd(rng.fork(), server.clone(), recorder.clone()));
-    actors.spawn("faults", faults(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("faults", server.clone().fail(rng.fork()));
     let guests = Guests::default();
     actors.spawn("guests", guests.clone().run(rng.fork(), server.clone(), recorder.clone()));
     let views = (maps.clone(), secrets.clone(), pods.clone(), guests.clone());
@@ -211,15 +220,6 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder, has_pods: b
             let version = server.put(plural, &key, &number.to_string());
             recorder.note("writer", format_args!("writes {plural} {key} at {version}"));
         }
-    }
-}
-
-/// Injects faults.
-async fn faults(mut rng: Rng, server: ApiServer, recorder: Recorder) {
-    let most = pick(&mut rng, [300, 3_000, 20_000]);
-    for _ in 0..rng.usize(..16) {
-        sleep(Duration::from_millis(rng.u64(..most))).await;
-        recorder.note("faults", server.inject(&mut rng));
     }
 }
 

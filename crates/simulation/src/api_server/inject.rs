@@ -3,12 +3,22 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use tokio::time::sleep;
 
 use super::ApiServer;
 use crate::random::pick;
 use crate::server::{Damage, Fault, Lag, Route, Server, Stop, Verb};
 
 impl ApiServer {
+    /// Injects faults for some time.
+    pub(crate) async fn fail(self, mut rng: Rng) {
+        let most = pick(&mut rng, [300, 3_000, 20_000]);
+        for _ in 0..rng.usize(..16) {
+            sleep(Duration::from_millis(rng.u64(..most))).await;
+            self.recorder.note("faults", self.inject(&mut rng));
+        }
+    }
+
     /// Injects a random fault. Returns its description.
     pub(crate) fn inject(&self, rng: &mut Rng) -> String {
         let number = rng.usize(..self.servers.len());

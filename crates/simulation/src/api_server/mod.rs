@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures::future::Either;
 use http::{Request, header};
 use kube_client::Client;
 use kube_client::client::Body;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::Service as _;
 
 use crate::random::pick;
 use crate::record::{Objects, Record};
 use crate::request_rate::{Kind, RequestRate};
-use crate::server::{Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors};
+use crate::server::{
+    Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors, is_of_object,
+};
 use crate::state::PANICS;
 use crate::trace::Recorder;
 
@@ -96,6 +99,14 @@ impl ApiServer {
         let (rate, recorder) = (Arc::new(Mutex::new(RequestRate::default())), self.recorder.clone());
         let stale = self.stale.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
+            let time = Duration::from_micros(latency.lock().u64(..20_000));
+            let mut balancer = balancer.clone();
+            if is_of_object(&request) {
+                return Either::Left(async move {
+                    sleep(time).await;
+                    balancer.call(request).await
+                });
+            }
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
             let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
             let is_metadata = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
@@ -109,10 +120,9 @@ impl ApiServer {
                 recorder.violation(problem);
             }
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
-            let (stale, mut balancer) = (stale.clone().filter(|_| is_list), balancer.clone());
+            let stale = stale.clone().filter(|_| is_list);
             let (path, rate) = (path.to_owned(), rate.clone());
-            let time = Duration::from_micros(latency.lock().u64(..20_000));
-            async move {
+            Either::Right(async move {
                 sleep(time).await;
                 let answer = match stale {
                     Some(mut stale) => stale.call(request).await?,
@@ -126,7 +136,7 @@ impl ApiServer {
                     rate.lock().retry_after(kind, &path, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
-            }
+            })
         });
         Client::new(service, "default")
     }
@@ -144,6 +154,11 @@ impl ApiServer {
     /// Creates or replaces an object. Returns its version.
     pub(crate) fn put(&self, plural: &str, key: &str, value: &str) -> u64 {
         self.cluster.put(model_key(plural, key), json!({"data": {"value": value}}))
+    }
+
+    /// Creates or replaces an object with this content. Returns its version.
+    pub(crate) fn put_content(&self, plural: &str, key: &str, content: Value) -> u64 {
+        self.cluster.put(model_key(plural, key), content)
     }
 
     /// Creates or replaces an object by one that does not decode, or whose transform panics. Returns its version.

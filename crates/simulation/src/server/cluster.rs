@@ -80,7 +80,7 @@ impl Cluster {
         read(&self.history.lock())
     }
 
-    fn write<R>(&self, write: impl FnOnce(&mut History) -> R) -> R {
+    pub(crate) fn write<R>(&self, write: impl FnOnce(&mut History) -> R) -> R {
         let written = write(&mut self.history.lock());
         self.notify();
         written

@@ -12,6 +12,8 @@ pub enum Verb {
     List,
     /// A watch or a watch-list.
     Watch,
+    /// A request for one object: a read or a write.
+    Object,
 }
 
 /// A fault of one response.

@@ -7,8 +7,9 @@
 //! current-thread runtime, equal seeds and equal requests lead to equal bytes in equal chunks.
 //!
 //! Follows kube-apiserver 1.37 (`CacheDelegator`, `Cacher`) in which requests the watch cache answers, which wait for it,
-//! and which events a watch does not send. Left out: field selectors, label selectors other than `key=value`,
-//! requests for single objects, and writes over HTTP.
+//! and which events a watch does not send. Single objects are read and written in the history, with the preconditions of
+//! their versions and UIDs; patches are JSON merge patches. Left out: field selectors, label selectors other than
+//! `key=value`, finalizers, generations, and writes of several objects.
 
 mod balancer;
 mod body;
@@ -19,6 +20,7 @@ mod encoding;
 mod faults;
 mod history;
 mod list;
+mod object;
 mod request;
 mod service;
 mod state;
@@ -31,5 +33,6 @@ pub use cache::Lag;
 pub use cluster::Cluster;
 pub use faults::{Damage, Fault, Stop, Verb};
 pub use history::{Change, History, Key};
+pub(crate) use request::is_of_object;
 pub use service::Server;
 pub use state::{Options, WatchErrors};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use http::{Request, header};
+use http::{Method, Request, header};
 use kube_client::client::Body;
 use serde_json::{Value, json};
 
@@ -13,10 +13,11 @@ use super::status::Status;
 use crate::state::field;
 
 /// The served resources: group and version, plural, kind.
-const RESOURCES: [(&str, &str, &str); 4] = [
+const RESOURCES: [(&str, &str, &str); 5] = [
     ("v1", "configmaps", "ConfigMap"),
     ("v1", "secrets", "Secret"),
     ("v1", "pods", "Pod"),
+    ("coordination.k8s.io/v1", "leases", "Lease"),
     ("simulation.example/v1", "widgets", "Widget"),
 ];
 
@@ -34,9 +35,15 @@ pub(crate) struct Query {
     params: BTreeMap<String, String>,
 }
 
+/// Whether a request is for one object: a write, or a path with the name of an object.
+pub(crate) fn is_of_object(request: &Request<Body>) -> bool {
+    request.method() != Method::GET || Query::split(request.uri().path()).1.is_some()
+}
+
 impl Query {
     pub(crate) fn of(request: &Request<Body>) -> Result<Self, Status> {
-        let segments: Vec<&str> = request.uri().path().split('/').skip(1).collect();
+        let (path, _) = Self::split(request.uri().path());
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
         let (api_version, rest) = match segments.as_slice() {
             ["api", version, rest @ ..] => ((*version).to_owned(), rest),
             ["apis", group, version, rest @ ..] => (format!("{group}/{version}"), rest),
@@ -65,6 +72,22 @@ impl Query {
         let metadata_only = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
         let protobuf = accept.is_some_and(|accept| accept.contains("protobuf"));
         Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, protobuf, params })
+    }
+
+    /// Splits a path into that of the resource in a namespace and the name of an object.
+    pub(crate) fn split(path: &str) -> (&str, Option<&str>) {
+        let after = path.find("/namespaces/").map_or(0, |start| start + "/namespaces/".len());
+        let mut slashes = path.match_indices('/').map(|(index, _)| index).filter(|index| *index >= after);
+        match (after, slashes.nth(1).and_then(|end| path.split_at_checked(end))) {
+            (1.., Some((resource, name))) => (resource, Some(name.trim_start_matches('/'))),
+            _ => (path, None),
+        }
+    }
+
+    /// Returns the key of an object in the namespace of the query.
+    pub(crate) fn key(&self, name: &str) -> Result<Key, Status> {
+        let namespace = self.namespace.as_deref().ok_or_else(|| Status::of_code(404))?;
+        Ok(Key::new(self.plural, namespace, name))
     }
 
     /// The encoding of objects by a server with or without protobuf.

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use fastrand::Rng;
 use futures::future::BoxFuture;
 use http::{Request, Response, header};
 use kube_client::client::Body;
 use parking_lot::RwLock;
+use serde_json::Value;
 use tower::Service;
 
 use super::body::{AnswerBody, Sender};
@@ -19,7 +21,7 @@ use super::cluster::Cluster;
 use super::encoding::Encoding;
 use super::faults::{Fault, Verb};
 use super::list::{Source, list};
-use super::request::Query;
+use super::request::{Query, is_of_object};
 use super::state::{Connection, Options, Shared, WatchErrors};
 use super::status::Status;
 use super::watch::{Refusal, Watch};
@@ -32,7 +34,7 @@ type Observer = dyn Fn(&str) + Send + Sync;
 /// `configmaps`, `secrets` and `pods`, and of `widgets` in the group `simulation.example/v1`.
 #[derive(Clone)]
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     observer: Arc<RwLock<Option<Arc<Observer>>>>,
 }
 
@@ -121,7 +123,7 @@ impl Server {
         Arc::strong_count(&self.shared.body) - 1
     }
 
-    fn note(&self, number: u64, text: &str) {
+    pub(super) fn note(&self, number: u64, text: &str) {
         let observer = self.observer.read().clone();
         if let Some(observer) = observer {
             observer(&format!("request {number}: {text}"));
@@ -141,15 +143,7 @@ impl Server {
             self.note(number, &format!("{fault:?}"));
         }
         let connection = self.shared.connection();
-        let mut sender = Sender {
-            shared: self.shared.clone(),
-            connection,
-            rng,
-            ready: BytesMut::new(),
-            watch: None,
-            stop: None,
-            body: self.shared.body.clone(),
-        };
+        let mut sender = self.sender(connection, rng);
         let mut retry_after = None;
         let faulty = match fault {
             Some(Fault::Refused) => return Err(io::ErrorKind::ConnectionRefused.into()),
@@ -176,7 +170,7 @@ impl Server {
         let filled = match (faulty, query) {
             (Some(status), _) | (None, Err(status)) => Err(status),
             (None, Ok(query)) => match verb {
-                Verb::List => self.list(&query, fault, &mut sender).await,
+                Verb::List | Verb::Object => self.list(&query, fault, &mut sender).await,
                 Verb::Watch => self.watch(query, connection, fault, &mut sender).await,
             },
         };
@@ -188,12 +182,29 @@ impl Server {
             }
         };
         self.note(number, &format!("status {code}, {encoding:?}"));
-        let media_type = encoding.media_type(verb == Verb::Watch);
-        let mut response = Response::builder().status(code).header(header::CONTENT_TYPE, media_type);
-        if let Some(seconds) = retry_after {
-            response = response.header(header::RETRY_AFTER, seconds);
-        }
-        response.body(sender.into_body()).map_err(io::Error::other)
+        respond(code, encoding.media_type(verb == Verb::Watch), retry_after, sender)
+    }
+
+    /// Answers a request for one object.
+    pub(super) fn answer(
+        &self,
+        number: u64,
+        result: Result<Value, Status>,
+        retry_after: Option<u32>,
+        mut sender: Sender,
+    ) -> io::Result<Response<AnswerBody>> {
+        let (code, body) = match result {
+            Ok(body) => (200, body),
+            Err(status) => (status.code, status.to_json()),
+        };
+        self.note(number, &format!("status {code}"));
+        sender.ready = BytesMut::from(body.to_string().as_bytes());
+        respond(code, Encoding::Json.media_type(false), retry_after, sender)
+    }
+
+    pub(super) fn sender(&self, connection: Connection, rng: Rng) -> Sender {
+        let (shared, body) = (self.shared.clone(), self.shared.body.clone());
+        Sender { shared, connection, rng, ready: BytesMut::new(), watch: None, stop: None, body }
     }
 
     async fn list(
@@ -271,6 +282,22 @@ impl Service<Request<Body>> for Server {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        Box::pin(self.clone().respond(request))
+        match is_of_object(&request) {
+            true => Box::pin(self.clone().respond_to_object(request)),
+            false => Box::pin(self.clone().respond(request)),
+        }
     }
+}
+
+fn respond(
+    code: u16,
+    media_type: &str,
+    retry_after: Option<u32>,
+    sender: Sender,
+) -> io::Result<Response<AnswerBody>> {
+    let mut response = Response::builder().status(code).header(header::CONTENT_TYPE, media_type);
+    if let Some(seconds) = retry_after {
+        response = response.header(header::RETRY_AFTER, seconds);
+    }
+    response.body(sender.into_body()).map_err(io::Error::other)
 }

@@ -1,0 +1,90 @@
+//! A runtime of its own for each process and for the server, with a clock that is paused while it is not run.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep_until};
+
+use crate::clock::ProcessClock;
+
+/// Enough turns for all tasks that are ready to end what they do at one moment.
+const TURNS: usize = 50;
+
+/// A runtime and its clock.
+pub(crate) struct Host {
+    runtime: Runtime,
+    began: Instant,
+    /// The time of the world at which it began, and the time that its clock has not counted since.
+    behind: Duration,
+    pub(crate) clock: ProcessClock,
+    stop: Option<Stop>,
+}
+
+/// How a process is stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// By a signal: all clocks go on.
+    Signal,
+    /// By a suspend of its computer: its timers stand still.
+    Suspend,
+}
+
+impl Host {
+    /// Creates a runtime at a time of the world.
+    ///
+    /// # Panics
+    /// If the runtime cannot be created.
+    pub(crate) fn new(now: Duration) -> Self {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
+        let runtime = runtime.expect("a runtime");
+        let (began, clock) = runtime.block_on(async { (Instant::now(), ProcessClock::new()) });
+        Self { runtime, began, behind: now, clock, stop: None }
+    }
+
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    /// Calls a function in the runtime.
+    pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
+        let _entered = self.runtime.enter();
+        function()
+    }
+
+    /// Runs until a time of the world, unless it is stopped.
+    pub(crate) fn run_until(&self, now: Duration) {
+        if self.stop.is_none() {
+            let end = self.began + now.saturating_sub(self.behind);
+            self.runtime.block_on(async { sleep_until(end).await });
+        }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Stops the process between two moments.
+    pub(crate) fn stop(&mut self, stop: Stop) {
+        self.runtime.block_on(async {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+        });
+        self.stop = Some(stop);
+    }
+
+    /// Continues the process at a time of the world.
+    pub(crate) fn go_on(&mut self, now: Duration) {
+        let Some(stop) = self.stop.take() else { return };
+        let local = self.enter(|| self.began.elapsed());
+        let missed = now.saturating_sub(self.behind).saturating_sub(local);
+        match stop {
+            Stop::Signal => self.runtime.block_on(tokio::time::advance(missed)),
+            Stop::Suspend => {
+                self.behind += missed;
+                self.clock.suspended(missed);
+            }
+        }
+    }
+}

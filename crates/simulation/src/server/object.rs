@@ -1,0 +1,193 @@
+//! Requests for single objects: reads and writes.
+
+use std::io;
+use std::time::Duration;
+
+use futures::future::pending;
+use http::{Method, Request, Response};
+use kube_client::client::Body;
+use serde_json::{Map, Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::body::AnswerBody;
+use super::faults::{Fault, Verb};
+use super::history::{History, Key};
+use super::request::Query;
+use super::service::Server;
+use super::status::Status;
+use crate::state::{State, field, text_of};
+
+/// A request for one object.
+#[derive(Clone, Debug)]
+struct ObjectRequest {
+    query: Query,
+    method: Method,
+    /// The name in the path; `None` for a creation.
+    name: Option<String>,
+    body: Value,
+}
+
+impl Server {
+    /// Answers a request for one object. Of a fault that loses or delays something, the request or the response is hit.
+    pub(super) async fn respond_to_object(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
+        let (number, fault, mut rng) = self.shared.with(|state, _| {
+            state.requests += 1;
+            let fault = state.faults.take(Verb::Object, &mut state.rng);
+            (state.requests, fault, state.rng.fork())
+        });
+        self.note(number, &format!("{} {}", request.method(), request.uri()));
+        if let Some(fault) = fault {
+            self.note(number, &format!("{fault:?}"));
+        }
+        let is_response = rng.bool();
+        let mut sender = self.sender(self.shared.connection(), rng);
+        let request = ObjectRequest::of(request).await?;
+        let limit = request.time_limit();
+        match fault {
+            Some(Fault::Refused) => return Err(io::ErrorKind::ConnectionRefused.into()),
+            Some(Fault::NoAnswer) if !is_response => return pending().await,
+            Some(Fault::Status { code, retry_after }) => {
+                let status = Status::of_code(code);
+                let status = retry_after.map_or(status.clone(), |seconds| status.retry_after(seconds));
+                return self.answer(number, Err(status), retry_after, sender);
+            }
+            Some(Fault::Busy { code, seconds }) => {
+                return self.answer(number, Err(Status::of_code(code)), Some(seconds), sender);
+            }
+            Some(Fault::Stop { bytes, stop }) => sender.stop = Some((bytes, stop)),
+            _ => {}
+        }
+        let apply = {
+            let cluster = self.shared.cluster.clone();
+            move || cluster.write(|history| request.apply(history))
+        };
+        let result = match fault {
+            Some(Fault::Delay(delay)) if !is_response => {
+                // A client that gives up does not end the request.
+                let late = tokio::spawn(async move {
+                    match timeout(limit, sleep(delay)).await {
+                        Ok(()) => apply(),
+                        Err(_) => Err(Status::of_code(504)),
+                    }
+                });
+                late.await.map_err(io::Error::other)?
+            }
+            _ => apply(),
+        };
+        match fault {
+            Some(Fault::NoAnswer) => return pending().await,
+            Some(Fault::Delay(delay)) if is_response => sleep(delay).await,
+            _ => {}
+        }
+        self.answer(number, result, None, sender)
+    }
+}
+
+impl ObjectRequest {
+    async fn of(request: Request<Body>) -> io::Result<Self> {
+        let query = Query::of(&request).map_err(|_| io::Error::other("the model has no such resource"))?;
+        let name = Query::split(request.uri().path()).1.map(str::to_owned);
+        let method = request.method().clone();
+        let body = request.into_body().collect_bytes().await.map_err(io::Error::other)?;
+        let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
+        Ok(Self { query, method, name, body })
+    }
+
+    /// The time after which the server gives up the request. A minute by default, as in kube-apiserver.
+    fn time_limit(&self) -> Duration {
+        let limit = self.query.param("timeout").strip_suffix("ms").and_then(|limit| limit.parse().ok());
+        limit.map_or(Duration::from_secs(60), Duration::from_millis)
+    }
+
+    /// Reads or writes the object. Returns its state.
+    fn apply(&self, history: &mut History) -> Result<Value, Status> {
+        let name = self.name.as_deref().or_else(|| text_of(&self.body, ["metadata", "name"]));
+        let key = self.query.key(name.ok_or_else(|| Status::of_code(422))?)?;
+        let found = history.object(&key).cloned();
+        let Some(before) = found else {
+            return match self.method {
+                Method::POST => Ok(self.put(history, key, self.body.clone())),
+                _ => Err(Status::of_code(404)),
+            };
+        };
+        match self.method {
+            Method::GET => Ok(self.query.object(&before)),
+            Method::POST => Err(Status::new(409, "AlreadyExists", format!("{key} already exists"))),
+            Method::PUT => {
+                check(field(&self.body, ["metadata"]), &before, &key)?;
+                Ok(self.replace(history, key, &before, self.body.clone()))
+            }
+            Method::PATCH => {
+                check(field(&self.body, ["metadata"]), &before, &key)?;
+                let mut object = before.as_ref().clone();
+                merge(&mut object, &self.body);
+                Ok(self.replace(history, key, &before, object))
+            }
+            Method::DELETE => {
+                check(field(&self.body, ["preconditions"]), &before, &key)?;
+                history.delete(key, None);
+                Ok(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
+            }
+            _ => Err(Status::new(405, "MethodNotAllowed", "the model has no such method")),
+        }
+    }
+
+    /// Replaces an object. A write that changes nothing has no new version.
+    fn replace(&self, history: &mut History, key: Key, before: &State, object: Value) -> Value {
+        let of_server = |object: &Value| {
+            let mut content = content(object.clone());
+            if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
+                for field in ["name", "namespace", "uid", "resourceVersion"] {
+                    metadata.remove(field);
+                }
+            }
+            content
+        };
+        match of_server(&object) == of_server(before) {
+            true => self.query.object(before),
+            false => self.put(history, key, object),
+        }
+    }
+
+    fn put(&self, history: &mut History, key: Key, object: Value) -> Value {
+        history.put(key.clone(), content(object).into());
+        history.object(&key).map(|object| self.query.object(object)).unwrap_or_default()
+    }
+}
+
+/// Returns the members of an object that the history has.
+fn content(object: Value) -> Map<String, Value> {
+    let Value::Object(mut members) = object else { return Map::new() };
+    members.remove("kind");
+    members.remove("apiVersion");
+    members
+}
+
+/// Checks the version and the UID that a request asks for.
+fn check(asked: Option<&Value>, found: &Value, key: &Key) -> Result<(), Status> {
+    for name in ["resourceVersion", "uid"] {
+        let asked = asked.and_then(|asked| asked.get(name)).filter(|asked| !asked.is_null());
+        if asked.is_some_and(|asked| Some(asked) != field(found, ["metadata", name])) {
+            return Err(Status::new(409, "Conflict", format!("{key} has been modified")));
+        }
+    }
+    Ok(())
+}
+
+/// Applies a JSON merge patch (RFC 7386).
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let Some(members) = object.as_object_mut() else { return };
+    for (name, value) in patch {
+        match value {
+            Value::Null => _ = members.remove(name),
+            value => merge(members.entry(name.clone()).or_insert(Value::Null), value),
+        }
+    }
+}
