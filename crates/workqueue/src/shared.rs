@@ -67,9 +67,8 @@ impl<K> Shared<K> {
     where
         K: Eq + Hash,
     {
-        let request = self.request(&key, options);
         let hash = self.hasher.hash_one(&key);
-        let Some(mut state) = self.admit(&key) else { return false };
+        let Some((mut state, request)) = self.accept(&key, options) else { return false };
         let (wakes, known) = state.add(key, hash, request);
         drop(state);
         self.ready.notify(wakes);
@@ -88,9 +87,10 @@ impl<K> Shared<K> {
         Request { priority: options.priority, due }
     }
 
-    /// Returns the lock if the queue accepts the key. The predicate runs without the lock, again if it was replaced
-    /// meanwhile.
-    fn admit(&self, key: &K) -> Option<MutexGuard<'_, State<K>>> {
+    /// Returns the lock and the request if the queue accepts the key. The rate limiter is asked only then, since it counts
+    /// a failure. It and the predicate run without the lock, the predicate again if it was replaced meanwhile.
+    fn accept(&self, key: &K, options: Add) -> Option<(MutexGuard<'_, State<K>>, Request)> {
+        let mut request = (!options.is_rate_limited).then(|| self.request(key, options));
         let mut admitted_by: Option<Arc<Admission<K>>> = None;
         loop {
             let mut state = self.lock();
@@ -98,17 +98,30 @@ impl<K> Shared<K> {
                 state.rejected += 1;
                 return None;
             }
-            let Some(admission) = &state.admission else { return Some(state) };
-            if admitted_by.as_ref().is_some_and(|by| Arc::ptr_eq(by, admission)) {
-                return Some(state);
+            match (&state.admission, &admitted_by) {
+                (None, None) => {}
+                (Some(admission), Some(by)) if Arc::ptr_eq(by, admission) => {}
+                (Some(admission), _) => {
+                    let admission = admission.clone();
+                    drop(state);
+                    if !admission(key) {
+                        self.lock().rejected += 1;
+                        return None;
+                    }
+                    admitted_by = Some(admission);
+                    continue;
+                }
+                (None, Some(_)) => {
+                    drop(state);
+                    admitted_by = None; // user code, if this is the last reference
+                    continue;
+                }
             }
-            let admission = admission.clone();
+            if let Some(request) = request {
+                return Some((state, request));
+            }
             drop(state);
-            if !admission(key) {
-                self.lock().rejected += 1;
-                return None;
-            }
-            admitted_by = Some(admission);
+            request = Some(self.request(key, options));
         }
     }
 
@@ -163,9 +176,7 @@ impl<K> Shared<K> {
 
     /// Ends the run of a key, and adds the key again if `again` is given and the queue still accepts it.
     pub(crate) fn finish(&self, taken: &Taken<K>, again: Option<Add>) {
-        let request = again.map(|again| self.request(&taken.key, again));
-        let admitted = request.and_then(|request| Some((self.admit(&taken.key)?, request)));
-        let (state, request) = match admitted {
+        let (state, request) = match again.and_then(|again| self.accept(&taken.key, again)) {
             Some((state, request)) => (state, Some(request)),
             None => (self.lock(), None),
         };

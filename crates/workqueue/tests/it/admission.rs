@@ -100,3 +100,18 @@ fn replaced_predicate_does_not_decide() {
     assert!(queue.add(2));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
+
+/// A request that is rejected is no failure: the rate limiter does not remember the key.
+// contract: W-07f
+#[tokio::test(start_paused = true)]
+async fn rejected_keys_have_no_failures() {
+    let queue = queue();
+    queue.add("b");
+    let item = take(&queue);
+    queue.admit(|key| *key == "a");
+    item.retry();
+    assert!(!queue.add_rate_limited("b") && queue.add_rate_limited("a"));
+    queue.shut_down();
+    assert!(!queue.add_rate_limited("a"));
+    assert_eq!((queue.retries(&"b"), queue.retries(&"a"), queue.metrics().failing), (0, 1, 1));
+}

@@ -91,3 +91,15 @@ async fn queue_has_the_default_limiter() {
     advance(95 * MS).await;
     assert_eq!(queue.depth(), 101);
 }
+
+/// The highest rate, the largest burst, and the smallest of both.
+// contract: W-04c
+#[tokio::test(start_paused = true)]
+async fn extreme_buckets() {
+    for (rate, burst) in [(u32::MAX, u32::MAX), (u32::MAX, 1), (1, u32::MAX), (1, 1)] {
+        let bucket = bucket(rate, burst);
+        let delays: Vec<_> = (0..3).map(|_| RateLimiter::<u32>::when(&bucket, &0)).collect();
+        let expected = if (rate, burst) == (1, 1) { [0, 1, 2] } else { [0; 3] };
+        assert_eq!(delays.iter().map(Duration::as_secs).collect::<Vec<_>>(), expected, "{rate} {burst}");
+    }
+}

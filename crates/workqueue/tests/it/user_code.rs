@@ -159,3 +159,25 @@ fn panicking_waker_does_not_end_a_run_twice() {
     // The crate event-listener does not expect a waker that panics.
     std::mem::forget((waiting, b));
 }
+
+struct ReadsOnDrop(WorkQueue<u32>);
+
+impl Drop for ReadsOnDrop {
+    fn drop(&mut self) {
+        self.0.metrics();
+    }
+}
+
+/// A predicate that was removed while it ran is dropped without the lock.
+// contract: W-10a
+#[test]
+fn removed_predicate_is_dropped_without_the_lock() {
+    let queue = WorkQueue::new();
+    let captured = ReadsOnDrop(queue.clone());
+    queue.admit(move |_| {
+        captured.0.admit_all();
+        true
+    });
+    assert!(queue.add(1));
+    assert_eq!(queue.depth(), 1);
+}
