@@ -13,7 +13,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube_client::api::{Patch, PatchParams, PostParams};
 use kube_client::{Api, Client, Error};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{Instant, interval_at, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Events that wait for the recorder's task, and events that wait for their request; further ones are dropped.
@@ -47,7 +48,7 @@ impl EventType {
 }
 
 /// Writes events (`events.k8s.io/v1`) from a task of its own. Cheap to clone; the task ends with the last clone, without
-/// the events that wait.
+/// the events that wait. [`Self::shutdown`] writes these.
 ///
 /// The first of several equal events is written at once. The second one makes it a series with a count, which is written
 /// too; later ones are counted, and the count is written every 30 minutes, and when the series has had no event for 6
@@ -74,7 +75,11 @@ pub struct EventRecorder {
     sender: mpsc::Sender<Event>,
     dropped: Arc<AtomicU64>,
     reporter: Arc<(String, String)>,
-    _task: Arc<AbortOnDropHandle<()>>,
+    /// Requests the end of the task.
+    closing: CancellationToken,
+    /// The task has ended.
+    ended: CancellationToken,
+    task: Arc<AbortOnDropHandle<()>>,
 }
 
 impl EventRecorder {
@@ -87,8 +92,21 @@ impl EventRecorder {
         let (sender, receiver) = mpsc::channel(QUEUED);
         let dropped = Arc::new(AtomicU64::new(0));
         let series = Series { seen: HashMap::new(), writes: VecDeque::new(), dropped: dropped.clone() };
-        let task = Arc::new(AbortOnDropHandle::new(tokio::spawn(run(client, receiver, series))));
-        Self { sender, dropped, reporter: Arc::new((controller.into(), instance.into())), _task: task }
+        let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (requested, on_end) = (closing.clone(), ended.clone().drop_guard());
+        let task = tokio::spawn(async move {
+            let _on_end = on_end;
+            run(client, receiver, series, requested).await;
+        });
+        let task = Arc::new(AbortOnDropHandle::new(task));
+        Self {
+            sender,
+            dropped,
+            reporter: Arc::new((controller.into(), instance.into())),
+            closing,
+            ended,
+            task,
+        }
     }
 
     /// Reports an event about an object. `reason` and `action` are short and in CamelCase, such as `FailedCreate` and
@@ -115,8 +133,7 @@ impl EventRecorder {
             type_: Some(event_type.as_str().to_owned()),
             ..Event::default()
         };
-        let of: String = object.name.iter().flat_map(|name| name.chars()).take(230).collect();
-        let of = of.trim_end_matches(['.', '-']);
+        let of = name_prefix(object.name.as_deref().unwrap_or_default());
         event.metadata.name = Some(format!("{of}.{:x}", now.as_nanosecond()));
         let namespace = object.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         event.metadata.namespace = Some(namespace.unwrap_or("default").to_owned());
@@ -125,7 +142,28 @@ impl EventRecorder {
         }
     }
 
-    /// Returns how many events were dropped because too many waited.
+    /// Writes the events that wait and the last counts of series, then ends the task, after the limit at the latest. Returns
+    /// whether the limit was kept; if not, events may be lost. Call it when the controllers have ended: events that are
+    /// reported later are dropped and counted, also by other clones.
+    ///
+    /// ```no_run
+    /// # async fn example(recorder: kinformer_controller::events::EventRecorder) {
+    /// if !recorder.shutdown(std::time::Duration::from_secs(5)).await {
+    ///     eprintln!("the last events were not written");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// The first poll requests the end. If the future is dropped, the task continues without a limit until all is written.
+    pub async fn shutdown(&self, limit: Duration) -> bool {
+        self.closing.cancel();
+        let is_in_time = timeout(limit, self.ended.cancelled()).await.is_ok();
+        self.task.abort();
+        is_in_time
+    }
+
+    /// Returns how many events were dropped because too many waited, or the recorder was shut down.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -222,19 +260,43 @@ impl Series {
     }
 }
 
-/// Receives events, and writes one at a time.
-async fn run(client: Client, mut receiver: mpsc::Receiver<Event>, mut series: Series) {
+/// The beginning of an event's name: the name of its object, or `event` if that is no DNS name, such as `system:node`.
+fn name_prefix(object: &str) -> &str {
+    let end = object.floor_char_boundary(230); // of 253
+    let name = object.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
+    let is_label = |label: &str| {
+        let is_dash_free = !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
+        is_dash_free && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    };
+    if name.split('.').all(is_label) { name } else { "event" }
+}
+
+/// Receives events, and writes one at a time, until the end is requested and everything is written.
+async fn run(
+    client: Client,
+    mut receiver: mpsc::Receiver<Event>,
+    mut series: Series,
+    closing: CancellationToken,
+) {
+    let mut is_last = false;
     let mut finish = interval_at(Instant::now() + FINISH, FINISH);
     let mut refresh = interval_at(Instant::now() + REFRESH, REFRESH);
     loop {
         let Some(event) = series.writes.pop_front() else {
+            if is_last {
+                return;
+            }
             tokio::select! {
                 biased;
+                () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
                 _ = finish.tick() => series.finish(),
                 _ = refresh.tick() => series.refresh(),
                 event = receiver.recv() => match event {
                     Some(event) => series.observe(event),
-                    None => return,
+                    None => {
+                        series.refresh();
+                        is_last = true;
+                    }
                 },
             }
             continue;
@@ -244,6 +306,7 @@ async fn run(client: Client, mut receiver: mpsc::Receiver<Event>, mut series: Se
             tokio::select! {
                 biased;
                 () = &mut write => break,
+                () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
                 _ = finish.tick() => series.finish(),
                 _ = refresh.tick() => series.refresh(),
                 Some(event) = receiver.recv() => series.observe(event),

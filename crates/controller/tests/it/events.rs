@@ -182,3 +182,62 @@ async fn events_above_the_bound_are_dropped() {
     drop(recorder);
     assert!(server.is_quiet().await);
 }
+
+/// A shutdown writes the events that wait and the counts of series. Later events are dropped and counted.
+// contract: K-16f
+#[tokio::test(start_paused = true)]
+async fn shutdown_writes_the_last_events() {
+    let mut server = Server::new(&[0]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    let foo = object(None);
+    (0..3).for_each(|_| report(&recorder, &foo));
+    recorder.event(&foo, EventType::Normal, "Done", "Reconcile", "");
+    assert!(recorder.shutdown(Duration::from_secs(60)).await);
+    let requests: Vec<_> = std::iter::from_fn(|| server.requests.try_recv().ok()).collect();
+    let counts: Vec<_> = requests
+        .iter()
+        .map(|(method, _, sent)| (method.as_str(), sent["series"]["count"].as_i64()))
+        .collect();
+    let expected = [("POST", None), ("POST", None), ("PATCH", Some(2)), ("POST", None), ("PATCH", Some(3))];
+    assert_eq!(counts, expected, "the first one had no answer");
+    report(&recorder.clone(), &foo);
+    assert_eq!(recorder.dropped(), 1);
+    assert!(recorder.shutdown(Duration::ZERO).await, "it has ended");
+    assert!(server.is_quiet().await);
+}
+
+/// A shutdown ends at its limit while the API server is away.
+// contract: K-16f
+#[tokio::test(start_paused = true)]
+async fn shutdown_has_a_limit() {
+    let mut server = Server::new(&[0; 12]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    report(&recorder, &object(None));
+    let began = tokio::time::Instant::now();
+    assert!(!recorder.shutdown(Duration::from_secs(15)).await);
+    assert_eq!(began.elapsed(), Duration::from_secs(15));
+    let requests = std::iter::from_fn(|| server.requests.try_recv().ok()).count();
+    assert_eq!(requests, 2, "at once, and after 10 s");
+    report(&recorder, &object(None));
+    assert_eq!(recorder.dropped(), 1);
+    sleep(Duration::from_secs(60)).await;
+    assert!(server.is_quiet().await);
+}
+
+/// The name of an event is valid for any name of its object.
+// contract: K-16g
+#[tokio::test(start_paused = true)]
+async fn names_of_events_are_valid() {
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    let long = format!("{}.b", "a".repeat(229));
+    let names =
+        [("a.b-c", "a.b-c"), ("system:node", "event"), ("a.-b", "event"), ("A", "event"), ("", "event")];
+    for (name, prefix) in names.into_iter().chain([(&*long, &long[..229])]) {
+        let object = ObjectReference { name: Some(name.to_owned()), ..object(None) };
+        report(&recorder, &object);
+        let (.., event) = server.next().await;
+        let name = event["metadata"]["name"].as_str().unwrap();
+        assert_eq!(name.rsplit_once('.').unwrap().0, prefix);
+    }
+}
