@@ -223,7 +223,8 @@ impl<K: Key> Controller<K> {
         &self.workers.status
     }
 
-    /// The queue of the controller, to add keys by other means than triggers.
+    /// The queue of the controller, to add keys by other means than triggers. If it is shut down, the run ends without an
+    /// error after the queued keys, as if it was cancelled.
     pub fn queue(&self) -> &WorkQueue<K> {
         &self.workers.queue
     }
@@ -382,7 +383,12 @@ impl<K: Key> Warm<K> {
         for worker in 0..self.settings.workers {
             tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
         }
-        shutdown.cancelled().await;
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            // They end by themselves if the queue is shut down.
+            () = async { while tasks.join_next().await.is_some() {} } => {}
+        }
         self.stop();
         let grace = self.settings.grace;
         let deadline = after(grace);

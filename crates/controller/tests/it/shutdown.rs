@@ -194,3 +194,25 @@ async fn blocking_reconciliation_is_left_behind() {
     release.send(()).unwrap();
     cluster.end().await;
 }
+
+/// A drain of the queue by the program ends the run, after the queued keys. So does its end before the start.
+// contract: K-07f
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queue_that_is_shut_down_ends_the_run() {
+    let cluster = Cluster::start().await;
+    for keys in [0..0, 0..5] {
+        let (mut calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+        let controller = Controller::of(&cluster.factory).keyed("numbers").workers(2).build(reconcile);
+        let (queue, monitor) = (controller.queue().clone(), controller.monitor());
+        assert!(keys.clone().all(|key| queue.add(key)));
+        let (run, is_drained) = within(async {
+            tokio::join!(controller.run(CancellationToken::new()), queue.shut_down_with_drain())
+        })
+        .await;
+        run.unwrap();
+        assert!(is_drained);
+        assert_eq!(calls.rest().len(), keys.len());
+        assert_eq!(monitor.state(), ControllerState::Stopped { error: None });
+    }
+    cluster.end().await;
+}
