@@ -58,9 +58,11 @@ impl Service<Request<Body>> for LeaderClient {
             Ok(checked) => checked,
             Err(error) => return Box::pin(async { Err(error.into()) }),
         };
-        set_timeout(request.uri_mut(), remaining);
+        let limit = set_timeout(request.uri_mut(), remaining);
+        let sent = Sent { term: term.clone(), until: term.now() + limit, is_answered: false };
         Box::pin(async move {
             let _token = token;
+            let mut sent = sent; // all of it, so that it is dropped with this future
             let mut over = pin!(term.over());
             // The clock is read at each poll: a process that was stopped must not go on with a request.
             let over = poll_fn(|context| match term.is_over() {
@@ -70,9 +72,28 @@ impl Service<Request<Body>> for LeaderClient {
             tokio::select! {
                 biased;
                 () = over => Err(term.reason().into()),
-                answer = client.send(request) => Ok(answer?),
+                answer = client.send(request) => {
+                    let answer = answer?;
+                    sent.is_answered = true;
+                    Ok(answer)
+                }
             }
         })
+    }
+}
+
+/// A write that may take effect until its time limit, also without a response: it failed, or its future was dropped.
+struct Sent {
+    term: Arc<Term>,
+    until: Duration,
+    is_answered: bool,
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.term.unanswered(self.until);
+        }
     }
 }
 
@@ -80,8 +101,8 @@ fn is_write(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Asks the server to give up a request after the remaining time, unless the request asks for less.
-fn set_timeout(uri: &mut Uri, remaining: Duration) {
+/// Asks the server to give up a request after the remaining time, unless the request asks for less. Returns the time limit.
+fn set_timeout(uri: &mut Uri, remaining: Duration) -> Duration {
     let mut limit = remaining;
     let query = uri.query().unwrap_or_default();
     let others = query.split('&').filter(|pair| match form_urlencoded::parse(pair.as_bytes()).next() {
@@ -101,6 +122,7 @@ fn set_timeout(uri: &mut Uri, remaining: Duration) {
             *uri = changed;
         }
     }
+    limit
 }
 
 /// Parses a duration like `1m30s`. `None` if it is invalid, or if only Go can read it.

@@ -99,7 +99,8 @@ impl Leadership {
 
     /// Ends the leadership and frees the Lease, so that another candidate can become the leader at once. Waits for the
     /// writes of [wrapped clients](Self::client) that are in flight, at most until the Lease has expired; end all other work
-    /// before.
+    /// before. A write that failed without a response, or whose future was dropped, is in flight until its time limit: the
+    /// server may still do it.
     ///
     /// Returns whether the Lease was still held.
     ///
@@ -114,7 +115,7 @@ impl Leadership {
         self.term.writes.close();
         tokio::select! {
             biased;
-            () = self.term.writes.wait() => {}
+            () = self.term.settled() => {}
             // A write whose future is not polled does not end, but it is refused from then on.
             () = self.term.over() => {}
         }

@@ -23,6 +23,8 @@ pub(crate) struct Term {
     timing: Timing,
     /// When the last write of the Lease was sent, in nanoseconds of the clock.
     since: AtomicU64,
+    /// Until when writes without a response may take effect, in nanoseconds of the clock.
+    unanswered: AtomicU64,
     end: OnceLock<End>,
     pub(crate) ended: CancellationToken,
     /// The writes of wrapped clients that have not ended.
@@ -44,6 +46,7 @@ impl Term {
             clock,
             timing,
             since: AtomicU64::new(nanoseconds(hold.since)),
+            unanswered: AtomicU64::new(0),
             end: OnceLock::new(),
             ended: CancellationToken::new(),
             writes: TaskTracker::new(),
@@ -61,8 +64,31 @@ impl Term {
         }
     }
 
+    /// The time by the clock of this leadership.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// A write has ended without a response. It may take effect until this time.
+    pub(crate) fn unanswered(&self, until: Duration) {
+        self.unanswered.fetch_max(nanoseconds(until), Ordering::AcqRel);
+    }
+
+    /// Waits until all writes have ended, and none without a response can take effect.
+    pub(crate) async fn settled(&self) {
+        self.writes.wait().await;
+        loop {
+            let until = Duration::from_nanos(self.unanswered.load(Ordering::Acquire));
+            let left = until.saturating_sub(self.now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left).await;
+        }
+    }
+
     fn age(&self) -> Duration {
-        self.clock.now().saturating_sub(Duration::from_nanos(self.since.load(Ordering::Acquire)))
+        self.now().saturating_sub(Duration::from_nanos(self.since.load(Ordering::Acquire)))
     }
 
     /// The time until the renew deadline; zero if it has passed.

@@ -190,7 +190,7 @@ async fn run_embedded(seed: u64) -> Result<Comparison, String> {
             0 => server.drop_watches(),
             1 => server.drop_connections(),
             2 => {
-                // Nobody may list or watch, and the missed events expire.
+                // All lists and watches are refused, and the missed events expire.
                 let away = [Verb::List, Verb::Watch]
                     .map(|verb| server.faults().inject(Fault::refuse().on(verb).always()));
                 server.drop_connections();

@@ -154,6 +154,28 @@ async fn release_with_a_write_that_is_not_polled() {
     not_leader(writing.await);
 }
 
+/// A write whose future is dropped may still take effect: a release waits for that.
+// contract: N-05b, N-07b
+#[tokio::test(start_paused = true)]
+async fn release_waits_for_dropped_writes() {
+    let server = Server::default();
+    let (leadership, client) = leader(&server, &TestClock::new()).await;
+    server.answer([Response { before: 3 * S, ..Response::default() }]);
+    tokio::time::timeout(S, write(&client, "one")).await.unwrap_err();
+    let began = Instant::now();
+    leadership.release().await.unwrap();
+    assert_eq!(server.writers(), ["a"]);
+    assert!(began.elapsed() <= LEASE_DURATION);
+    assert_eq!(server.spec()["holderIdentity"], "");
+
+    // A write with a response delays nothing.
+    let (leadership, client) = leader(&server, &TestClock::new()).await;
+    write(&client, "two").await.unwrap();
+    let began = Instant::now();
+    leadership.release().await.unwrap();
+    assert!(began.elapsed() < S, "{:?}", began.elapsed());
+}
+
 /// A time limit of the request that is longer than the lease is replaced, in all notations.
 // contract: N-06b
 #[tokio::test(start_paused = true)]
