@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::limits::{ACTORS, Limits};
 use crate::trace::Trace;
-use crate::world::run_with;
+use crate::world::{World, run_with};
 
 /// The differences of two times that are not looked at.
 const PRECISION: Duration = Duration::from_millis(1);
 
 /// Returns a run of a seed that fails with as little as possible before it, and what it leaves out. `None` if the seed does
-/// not fail. Takes some hundred runs.
+/// not fail. Takes some hundred runs. The worlds of controllers and of elections have no limits.
 ///
 /// # Panics
 /// As [`run`](crate::run).
@@ -20,7 +20,11 @@ pub fn shrink(seed: u64) -> Option<(Limits, Trace)> {
     let fails = |limits: &Limits| run(limits).is_none_or(|trace| trace.violations().next().is_some());
     let whole = run(&Limits::default());
     let end = whole.as_ref().and_then(|trace| Some(trace.lines().last()?.time)).unwrap_or(LONGEST);
-    let limits = shrunk(end, fails)?;
+    let limits = match World::of(seed) {
+        World::Pipeline => shrunk(end, fails)?,
+        World::Controllers | World::Election if fails(&Limits::default()) => Limits::default(),
+        World::Controllers | World::Election => return None,
+    };
     let trace = run(&limits).or(whole).unwrap_or_default();
     Some((limits, trace))
 }

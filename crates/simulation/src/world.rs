@@ -41,16 +41,36 @@ pub fn run(seed: u64) -> Trace {
     run_with(seed, &Limits::default())
 }
 
+/// What a seed simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum World {
+    /// Informers and their handlers.
+    Pipeline,
+    Controllers,
+    Election,
+}
+
+impl World {
+    pub(crate) fn of(seed: u64) -> Self {
+        match seed % 10 {
+            7 => Self::Election,
+            4 | 9 => Self::Controllers,
+            _ => Self::Pipeline,
+        }
+    }
+}
+
 /// As [`run`], with actors that end early.
 pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
-    if seed % 10 == 7 {
+    let world = World::of(seed);
+    if world == World::Election {
         return election::run(seed);
     }
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
     let runtime = runtime.expect("a runtime");
     let _stepping = Stepping::from_seed(seed);
-    let has_controllers = seed % 5 == 4;
+    let has_controllers = world == World::Controllers;
     let (server, recorder) = runtime.block_on(async {
         let (mut rng, recorder) = (Rng::with_seed(seed), Recorder::new());
         let server = ApiServer::new(&mut rng, &recorder);

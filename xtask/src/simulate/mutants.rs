@@ -115,8 +115,8 @@ fn runner(patches: &[Patch]) -> Result<Runner, String> {
     for Patch { path, name, .. } in patches {
         git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
     }
-    // The dependencies are those of the run without mutants, which replaces the program.
-    Runner::build(&tree, &files::root().join("target"))?.copied(&folder.join("mutants"))
+    // A target folder of its own: cargo does not tell the crates of the two trees apart.
+    Runner::build(&tree, &folder.join("build"))
 }
 
 #[cfg(test)]

@@ -86,12 +86,6 @@ impl Runner {
         Ok(Self { program: target.join("simulation/examples/seeds"), mutant: None })
     }
 
-    /// Copies the program.
-    pub(crate) fn copied(self, to: &Path) -> Result<Self, String> {
-        fs::copy(&self.program, to).map_err(|error| format!("{}: {error}", to.display()))?;
-        Ok(Self { program: to.to_owned(), ..self })
-    }
-
     /// Runs a mutant, if the program is built with mutants.
     pub(crate) fn with_mutant(self, number: u32) -> Self {
         Self { mutant: Some(number), ..self }

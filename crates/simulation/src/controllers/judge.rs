@@ -65,8 +65,10 @@ struct KeyState {
     reason: Option<Reason>,
     failures: u32,
     last: Option<Outcome>,
-    /// Whether the failure was counted by the rate limiter.
+    /// Whether the failure was counted by the rate limiter, and how many of them were. A queue that was shut down retries
+    /// no key.
     is_counted: bool,
+    counted: u32,
 }
 
 /// All requests for a key since its last reconciliation began.
@@ -220,9 +222,9 @@ impl Judge {
         let of_key = state.keys.entry(key.to_owned()).or_default();
         (of_key.is_running, of_key.last, of_key.is_counted) = (false, Some(outcome), false);
         match outcome {
-            Outcome::Succeeded => of_key.failures = 0,
+            Outcome::Succeeded => (of_key.failures, of_key.counted) = (0, 0),
             Outcome::Requeued(delay) => {
-                of_key.failures = 0;
+                (of_key.failures, of_key.counted) = (0, 0);
                 of_key.request(now + delay, of_key.priority);
             }
             Outcome::Permanent | Outcome::Dropped => {}
@@ -252,6 +254,7 @@ impl Judge {
         let has_failed = matches!(of_key.last, Some(Outcome::Failed | Outcome::Panicked | Outcome::TimedOut));
         let is_expected = has_failed && !of_key.is_counted && !of_key.is_running;
         of_key.is_counted = true;
+        of_key.counted += 1;
         of_key.request(Instant::now() + delay, of_key.priority);
         let last = of_key.last;
         drop(state);
@@ -265,7 +268,7 @@ impl Judge {
     pub(crate) fn check_metrics(&self, metrics: &ControllerMetrics) {
         let state = self.state.lock();
         let Counts { failed, permanent, panicked, timed_out, .. } = state.counts;
-        let failing = state.keys.values().filter(|key| key.failures > 0).count();
+        let failing = state.keys.values().filter(|key| key.counted > 0).count();
         let expected = Counts {
             failed: failed + permanent + panicked + timed_out,
             active: state.running,
@@ -328,6 +331,7 @@ impl Judge {
         objects: &BTreeMap<(&'static str, String), u64>,
         except: &dyn Fn(&str) -> bool,
     ) -> Option<String> {
+        let now = Instant::now();
         let state = self.state.lock();
         if state.phase == Phase::Starting && state.keys.values().any(|key| key.reason.is_some()) {
             return Some("it does not reconcile".to_owned());
@@ -346,7 +350,8 @@ impl Judge {
             if except(key) {
                 continue;
             }
-            if of_key.is_running || of_key.reason.is_some() {
+            // A resync may enqueue a key again before the delay of its trigger is over.
+            if of_key.is_running || of_key.reason.is_some_and(|reason| reason.from <= now) {
                 return Some(format!("{key} is to be reconciled"));
             }
         }

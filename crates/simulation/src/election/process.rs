@@ -21,6 +21,9 @@ use super::network::Network;
 use crate::clock::ProcessClock;
 use crate::random::pick;
 
+/// The longest time for which a process waits for the response of a write, in milliseconds.
+const LONGEST_WRITE: u64 = 30_000;
+
 /// A process. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Process {
@@ -40,7 +43,8 @@ struct State {
     ended: Option<Duration>,
     /// When the last write of the Lease that succeeded was sent.
     renewed: Option<Duration>,
-    /// When the Lease was read in this wait for the leadership.
+    /// Whether it waits for the leadership, and when it has read the Lease in this wait.
+    is_candidate: bool,
     read: Option<Duration>,
 }
 
@@ -100,7 +104,7 @@ impl Process {
     /// A candidate reads the Lease at most once in a retry period (N-09c).
     fn check_read(&self, sent: Duration) {
         let mut state = self.state.lock();
-        if state.term.is_some() {
+        if !state.is_candidate {
             return;
         }
         let last = state.read.replace(sent);
@@ -145,7 +149,10 @@ impl Process {
             tokio::spawn(self.clone().write(rng.fork(), client));
         }
         loop {
-            self.state.lock().read = None;
+            {
+                let mut state = self.state.lock();
+                (state.is_candidate, state.read) = (true, None);
+            }
             let leadership = elector.acquire().await;
             self.begin(&leadership);
             // In most terms the process leads until it is stopped.
@@ -175,7 +182,7 @@ impl Process {
         let term = (self.terms.fetch_add(1, Ordering::Relaxed), leadership.transitions());
         self.note(format_args!("leads, term {}, transitions {}", term.0, term.1));
         let mut state = self.state.lock();
-        (state.term, state.ended) = (Some(term), None);
+        (state.term, state.ended, state.is_candidate) = (Some(term), None, false);
     }
 
     fn end(&self) {
@@ -195,7 +202,8 @@ impl Process {
             let patch = Patch::Merge(json!({"data": {"writer": writer, "number": number.to_string()}}));
             let params = PatchParams::default();
             let write = api.patch(SHARED, &params, &patch);
-            let limit = Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(..1_000) } else { 600_000 });
+            let limit =
+                Duration::from_millis(if rng.u8(..4) == 0 { rng.u64(..1_000) } else { LONGEST_WRITE });
             let written = timeout(limit, write).await;
             if let Ok(Err(error)) = &written
                 && term.is_none()
