@@ -1,16 +1,11 @@
 //! client-go's informers and kinformer's on one server, at the same time, under the same writes and failures.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use e2e::{
-    ControlPlane, GROUP_VERSION_RESOURCES, History, InformerProgram, Line, Options, Proxy, RESOURCES, Writer,
-    programs,
+    ControlPlane, GROUP_VERSION_RESOURCES, InformerProgram, Line, Options, Proxy, RESOURCES, Writer, programs,
 };
-use kinformer_apiserver::{ApiServer, Fault, Verb};
-use kube_client::Client;
 
 use crate::main_job::{PATHS, has_last};
 use crate::recorder::cached;
@@ -20,7 +15,7 @@ const BOUND: Duration = Duration::from_secs(120);
 
 /// A fault between writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
+enum Fault {
     /// All connections are closed.
     Disconnect,
     /// All connections are closed within an event.
@@ -35,13 +30,13 @@ enum Failure {
     Outage,
 }
 
-const FAULTS: [Failure; 6] = [
-    Failure::Disconnect,
-    Failure::DisconnectWithin,
-    Failure::Restart,
-    Failure::Pause,
-    Failure::Compaction,
-    Failure::Outage,
+const FAULTS: [Fault; 6] = [
+    Fault::Disconnect,
+    Fault::DisconnectWithin,
+    Fault::Restart,
+    Fault::Pause,
+    Fault::Compaction,
+    Fault::Outage,
 ];
 
 /// The seeds to run: `FIRST+COUNT`.
@@ -73,7 +68,7 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
     let mut random = fastrand::Rng::with_seed(seed);
     // Every fourth run has no fault, and then both must deliver the same events.
     let faults = if seed.is_multiple_of(4) { 0 } else { random.usize(1..4) };
-    let faults: Vec<Failure> = (0..faults).filter_map(|_| random.choice(FAULTS)).collect();
+    let faults: Vec<Fault> = (0..faults).filter_map(|_| random.choice(FAULTS)).collect();
     let client = control_plane.client().await.map_err(text)?;
     let mut writer = Writer::begin(client.clone(), seed).await.map_err(text)?;
     writer.write(random.usize(0..80)).await.map_err(text)?;
@@ -84,143 +79,55 @@ async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, 
 
     let mut proxy = Proxy::start(control_plane.port()).await.map_err(text)?;
     let kubeconfig = control_plane.kubeconfig_through(proxy.port()).map_err(text)?;
-    let mut programs = Programs::start(&kubeconfig)?;
+    let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
+    let kinformer = programs::kinformer_watch(&kubeconfig, words).map_err(text)?;
+    let client_go = programs::client_go(&kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
+    let mut ours = InformerProgram::start("kinformer", kinformer)?;
+    let mut theirs = InformerProgram::start("client-go", client_go)?;
     // In half of the runs, the programs start during writes. Faults happen only later: a program that cannot reach
     // the cluster at its start ends with an error.
     let while_written = random.bool();
     if while_written {
         writer.write(random.usize(20..60)).await.map_err(text)?;
     }
-    programs.until_synced().await?;
+    ours.until_synced(&RESOURCES, BOUND).await?;
+    theirs.until_synced(&RESOURCES, BOUND).await?;
     for fault in &faults {
         writer.write(random.usize(5..60)).await.map_err(text)?;
         inject(*fault, control_plane, &mut proxy, &mut writer, &mut random).await?;
     }
     writer.write(random.usize(40..120)).await.map_err(text)?;
     writer.end().await.map_err(text)?;
-    let before = (!while_written).then_some(&before);
-    let compared =
-        programs.end(writer.history(), before).await.map_err(|why| format!("{faults:?}: {why}"))?;
+    let history = writer.history();
+    for program in [&mut ours, &mut theirs] {
+        program.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await?;
+        // A list after a failure may be delivered in any order. The check below reports missing events.
+        let _ = program.until("everything", BOUND, |lines| history.explain(lines).is_ok()).await;
+    }
+    let (ours, theirs) = (ours.stop().await?, theirs.stop().await?);
+
+    let mut again = [0; 2];
+    for (number, (name, lines)) in [("kinformer", &ours), ("client-go", &theirs)].into_iter().enumerate() {
+        let context = |why: String| format!("{faults:?}: {name}: {why}");
+        again[number] = history.explain(lines).map_err(|why| context(why.to_string()))?;
+        if !while_written {
+            initial_list(&before, lines).map_err(context)?;
+        }
+    }
+    let (by_us, by_them) = (history.by_object(&ours), history.by_object(&theirs));
+    let compared = Comparison { again: again.into(), ..Comparison::new(&by_us, &by_them) };
+    // Contract, I-06: after a relist, client-go delivers known states again, also to handlers without a resync period.
+    if compared.again.0 > 0 {
+        return Err(format!(
+            "{faults:?}: known states were delivered again: {compared}\n{}",
+            compared.example
+        ));
+    }
     if faults.is_empty() && !while_written && compared.differ > 0 {
         return Err(format!("the events differ without a fault: {compared}\n{}", compared.example));
     }
     writer.clean_up().await.map_err(text)?;
     Ok(compared)
-}
-
-/// kinformer and client-go's informers, as processes.
-struct Programs {
-    ours: InformerProgram,
-    theirs: InformerProgram,
-}
-
-impl Programs {
-    fn start(kubeconfig: &Path) -> Result<Self, String> {
-        let words = ["pods,nodes,deployments.apps", "-A", "-o", "json", "-v"];
-        let kinformer = programs::kinformer_watch(kubeconfig, words).map_err(text)?;
-        let client_go = programs::client_go(kubeconfig, GROUP_VERSION_RESOURCES).map_err(text)?;
-        let ours = InformerProgram::start("kinformer", kinformer)?;
-        Ok(Self { ours, theirs: InformerProgram::start("client-go", client_go)? })
-    }
-
-    async fn until_synced(&mut self) -> Result<(), String> {
-        self.ours.until_synced(&RESOURCES, BOUND).await?;
-        self.theirs.until_synced(&RESOURCES, BOUND).await
-    }
-
-    /// Waits until both have received all writes, and ends them. The history must explain the events of both, and the
-    /// objects from before their start are in their initial lists.
-    async fn end(mut self, history: &History, before: Option<&History>) -> Result<Comparison, String> {
-        for program in [&mut self.ours, &mut self.theirs] {
-            program.until("the last objects", BOUND, |lines| has_last(lines, &RESOURCES)).await?;
-            // A list after a failure may be delivered in any order. The check below reports missing events.
-            let _ = program.until("everything", BOUND, |lines| history.explain(lines).is_ok()).await;
-        }
-        let (ours, theirs) = (self.ours.stop().await?, self.theirs.stop().await?);
-        let mut again = [0; 2];
-        for (number, (name, lines)) in [("kinformer", &ours), ("client-go", &theirs)].into_iter().enumerate()
-        {
-            let context = |why: String| format!("{name}: {why}");
-            again[number] = history.explain(lines).map_err(|why| context(why.to_string()))?;
-            if let Some(before) = before {
-                initial_list(before, lines).map_err(context)?;
-            }
-        }
-        let (by_us, by_them) = (history.by_object(&ours), history.by_object(&theirs));
-        let compared = Comparison { again: again.into(), ..Comparison::new(&by_us, &by_them) };
-        // Contract, I-06: after a relist, client-go delivers known states again, also to handlers without a resync period.
-        match compared.again.0 {
-            0 => Ok(compared),
-            _ => Err(format!("known states were delivered again: {compared}\n{}", compared.example)),
-        }
-    }
-}
-
-/// The embedded server injects faults into both informers that a real one rarely has.
-#[tokio::test(flavor = "multi_thread")]
-async fn both_informers_match_the_history_of_the_embedded_server() {
-    let mut total = Comparison::default();
-    for seed in seeds() {
-        let compared = run_embedded(seed).await.unwrap_or_else(|problem| panic!("seed {seed}: {problem}"));
-        println!("seed {seed}, embedded: {compared}");
-        total.add(&compared);
-    }
-    println!("all seeds, embedded: {total}");
-}
-
-async fn run_embedded(seed: u64) -> Result<Comparison, String> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let server = ApiServer::builder().start().await.map_err(text)?;
-    let mut kubeconfig = tempfile::NamedTempFile::new().map_err(text)?;
-    kubeconfig.write_all(server.kubeconfig().as_bytes()).map_err(text)?;
-    let client = Client::try_from(server.config().map_err(text)?).map_err(text)?;
-    let mut writer = Writer::begin(client, seed).await.map_err(text)?;
-    writer.write(random.usize(0..80)).await.map_err(text)?;
-    let before = writer.history().clone();
-    let mut programs = Programs::start(kubeconfig.path())?;
-    programs.until_synced().await?;
-    let mut faults = Vec::new();
-    for _ in 0..random.usize(1..8) {
-        writer.write(random.usize(5..60)).await.map_err(text)?;
-        let (number, fault) = embedded_fault(&mut random);
-        let resource = ["pods", "deployments", "nodes"][random.usize(..3)];
-        faults.push(format!("{number} for {resource}"));
-        server.faults().inject(fault.resource(resource).times(random.u64(1..4)));
-        match random.u8(..4) {
-            0 => server.drop_watches(),
-            1 => server.drop_connections(),
-            2 => {
-                // All lists and watches are refused, and the missed events expire.
-                let away = [Verb::List, Verb::Watch]
-                    .map(|verb| server.faults().inject(Fault::refuse().on(verb).always()));
-                server.drop_connections();
-                writer.write(random.usize(20..80)).await.map_err(text)?;
-                server.compact();
-                away.into_iter().for_each(|fault| server.faults().remove(fault));
-            }
-            _ => {}
-        }
-    }
-    server.faults().clear();
-    writer.write(random.usize(40..120)).await.map_err(text)?;
-    writer.end().await.map_err(text)?;
-    let compared = programs.end(writer.history(), Some(&before)).await;
-    server.shutdown().await;
-    compared.map_err(|why| format!("{faults:?}: {why}"))
-}
-
-/// Returns a fault of lists and watches, and its name.
-fn embedded_fault(random: &mut fastrand::Rng) -> (&'static str, Fault) {
-    match random.u8(..8) {
-        0 => ("429", Fault::too_many_requests(1).on(Verb::Watch)),
-        1 => ("429 of lists", Fault::too_many_requests(1).on(Verb::List)),
-        2 => ("410", Fault::expired().on(Verb::Watch)),
-        3 => ("an expired event", Fault::expired_event()),
-        4 => ("truncated", Fault::truncate().on(Verb::Watch).after_events(random.u64(..5))),
-        5 => ("500", Fault::internal_error().on(Verb::Watch)),
-        6 => ("a duplicate event", Fault::duplicate_event()),
-        _ => ("late", Fault::delay(Duration::from_millis(random.u64(..2_000)))),
-    }
 }
 
 /// Checks that exactly the objects from before the start of both programs are marked as in the initial list.
@@ -240,29 +147,29 @@ fn initial_list(before: &e2e::History, lines: &[Line]) -> Result<(), String> {
 }
 
 async fn inject(
-    fault: Failure,
+    fault: Fault,
     control_plane: &mut ControlPlane,
     proxy: &mut Proxy,
     writer: &mut Writer,
     random: &mut fastrand::Rng,
 ) -> Result<(), String> {
     match fault {
-        Failure::Disconnect => proxy.disconnect(),
-        Failure::DisconnectWithin => proxy.disconnect_after(random.u64(1..20_000)),
-        Failure::Restart => control_plane.restart_apiserver().await.map_err(text)?,
-        Failure::Pause => {
+        Fault::Disconnect => proxy.disconnect(),
+        Fault::DisconnectWithin => proxy.disconnect_after(random.u64(1..20_000)),
+        Fault::Restart => control_plane.restart_apiserver().await.map_err(text)?,
+        Fault::Pause => {
             control_plane.pause_apiserver().await;
             tokio::time::sleep(Duration::from_millis(random.u64(100..3_000))).await;
             control_plane.resume_apiserver();
         }
-        Failure::Compaction => {
+        Fault::Compaction => {
             proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
             control_plane.compact().await.map_err(text)?;
             control_plane.restart_apiserver().await.map_err(text)?;
             proxy.accept().await.map_err(text)?;
         }
-        Failure::Outage => {
+        Fault::Outage => {
             proxy.refuse().await;
             writer.write(random.usize(20..80)).await.map_err(text)?;
             proxy.accept().await.map_err(text)?;

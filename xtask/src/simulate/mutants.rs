@@ -115,7 +115,7 @@ fn runner(patches: &[Patch]) -> Result<Runner, String> {
     for Patch { path, name, .. } in patches {
         git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
     }
-    // A target folder of its own: cargo does not tell the crates of the two trees apart.
+    // A target folder of its own, because cargo takes the crates of both trees for the same.
     Runner::build(&tree, &folder.join("build"))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::QUEUES;
@@ -156,6 +157,8 @@ async fn damaged_in_a_list<K, T: Object>(
     KubeListerWatcher<K>: ListerWatcher<T> + 'static,
 {
     let mut lists = 0;
+    let checked = Arc::new(AtomicBool::new(false));
+    let is_checked = checked.clone();
     let server = ScriptedServer::http(move |request| {
         let earlier_lists = lists;
         lists += usize::from(!request.is_watch());
@@ -163,6 +166,8 @@ async fn damaged_in_a_list<K, T: Object>(
         match (request.is_watch(), earlier_lists) {
             (false, 0) => answer(encoding, list(encoding, "10", &[a, b, c])),
             (false, 1) => answer(encoding, list(encoding, "20", &[a, b.damaged(damage)])),
+            // The state after the second list is checked first.
+            (false, _) if !is_checked.load(Ordering::Relaxed) => Answer::failure(500, "InternalError"),
             (false, _) => answer(encoding, list(encoding, "30", &[a, b])),
             (true, 1) => expired(),
             (true, _) => answer(encoding, Vec::new()).then_hang(),
@@ -172,6 +177,7 @@ async fn damaged_in_a_list<K, T: Object>(
     let run = start(source(kinformer::client(server.config()).unwrap()).encoding(encoding), queue);
     server.log().wait_for("watch 20").await;
     assert_eq!(run.stored(), pods(&[("a", 5), ("b", 6), ("c", 7)]), "{encoding:?} {damage:?} {queue:?}");
+    checked.store(true, Ordering::Relaxed);
     server.log().wait_for("watch 30").await;
     run.received("delete default/c").await;
     assert_eq!(run.stored(), pods(&[("a", 5), ("b", 6)]), "{encoding:?} {damage:?} {queue:?}");
