@@ -10,8 +10,7 @@ use std::process::Stdio;
 use crate::files;
 use runner::{Outcome, Runner};
 
-/// The number of seeds of a run, of the step of `ci`, and after which a mutant has survived. Two cores run about 100 in a
-/// second.
+/// The number of seeds of a run, of the step of `ci`, and after which a mutant has survived.
 const SEEDS: u64 = 10_000;
 
 /// The number of failed seeds after which a run ends.
