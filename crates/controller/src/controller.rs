@@ -396,6 +396,7 @@ impl<K: Key> Warm<K> {
         let keys = self.workers.keys_in_flight();
         // Does not return while a reconciliation blocks its thread.
         _ = timeout(ABORT, tasks.shutdown()).await;
+        _ = timeout(ABORT, self.streams.shutdown()).await;
         match keys.is_empty() {
             true => Ok(()), // with a short grace period, idle workers may not have ended yet
             false => {
