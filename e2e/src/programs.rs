@@ -79,8 +79,8 @@ pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) 
 /// # Errors
 /// The path is not set.
 pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
-    let mut command = Command::new(path(SCHEDULER_CACHE)?);
-    command.arg(kubeconfig).arg("--until-bound").arg(until_bound.to_string());
+    let mut command = example(SCHEDULER_CACHE, kubeconfig)?;
+    command.arg("--until-bound").arg(until_bound.to_string());
     Ok(command)
 }
 

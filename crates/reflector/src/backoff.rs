@@ -72,6 +72,9 @@ impl Backoff {
     }
 }
 
+/// From this many failures in a row, every failure is logged as a warning.
+pub(crate) const WARN_FROM: u32 = 3;
+
 /// Longer than any wait, and short enough to be added to any instant.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 

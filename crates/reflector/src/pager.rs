@@ -125,7 +125,7 @@ impl<T: Object> Pager<T> {
     /// Returns the pages, in order. The positions of undecodable objects are those in their page.
     ///
     /// The first request starts when the stream is polled. Dropping the stream ends the request in progress. The stream
-    /// is fused, and each call lists anew.
+    /// is fused, and each call begins a new list.
     ///
     /// # Errors
     /// The stream ends with the error of a request, with [`SourceError::PageExpired`] if the list expired after pages
@@ -140,7 +140,7 @@ impl<T: Object> Pager<T> {
     /// Returns the objects of all pages, in order. An object that could not be decoded is a
     /// [`SourceError::Undecodable`], after the objects of its page, and the stream continues.
     ///
-    /// Dropping the stream ends the request in progress. The stream is fused, and each call lists anew.
+    /// Dropping the stream ends the request in progress. The stream is fused, and each call begins a new list.
     ///
     /// # Errors
     /// As for [`Self::pages`], with [`SourceError::Undecodable`] besides. Each but that ends the stream.
@@ -184,7 +184,8 @@ impl<T: Object> Pager<T> {
     /// request in one piece has pages of different versions as well.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the request in progress, and the pages read so far are lost. A later call lists anew.
+    /// Dropping the future ends the request in progress, and the pages read so far are lost. A later call begins a new
+    /// list.
     ///
     /// Follows client-go 0.37 (`ListWithAlloc` with `FullListIfExpired`), which ignores a continue token of the list in
     /// one piece, and the versions of later pages.

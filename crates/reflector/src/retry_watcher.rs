@@ -8,7 +8,7 @@ use kinformer_core::internal::try_accessors;
 use kinformer_core::{Object, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::{FOREVER, RunningBackoff, after};
+use crate::backoff::{FOREVER, RunningBackoff, WARN_FROM, after};
 use crate::options::{MIN_WATCH_TIMEOUT, STALL_MARGIN};
 use crate::probe::went_back;
 use crate::request_limit::RequestWindow;
@@ -16,9 +16,6 @@ use crate::short_watches::ShortWatches;
 use crate::stream::{OpenWatch, watch_timeout};
 use crate::unidentified::{unidentified_event, version_of};
 use crate::{Backoff, ListerWatcher, RequestLimit, SourceError, WatchEvent, WatchOptions, WatchStream};
-
-/// From this many failures in a row, every failure is logged as a warning.
-const WARN_FROM: u32 = 3;
 
 /// A watch from a given version that survives the end of connections: each watch continues at the last version of the
 /// one before, so no event is skipped and none is repeated.

@@ -364,7 +364,7 @@ impl<K> State<K> {
     pub(crate) fn set_alarm(&mut self, waiter: u64) -> Option<Instant> {
         let Some((&(at, _), _)) = self.delays.first_key_value() else {
             // An alarm whose key was removed must not hide the next delay.
-            self.alarm.take_if(|alarm| alarm.waiter == waiter);
+            self.clear_alarm(waiter);
             return None;
         };
         if self.alarm.as_ref().is_some_and(|alarm| alarm.waiter != waiter && alarm.at <= at) {

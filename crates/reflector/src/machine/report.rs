@@ -7,14 +7,11 @@ use std::time::Duration;
 use kinformer_core::internal::contain;
 use kinformer_core::{Object, Sink};
 
-use crate::backoff::after;
+use crate::backoff::{WARN_FROM, after};
 use crate::machine::{Machine, Step};
 use crate::spans;
 use crate::state::count;
 use crate::{Failure, NextRequest, Recovery, SourceError};
-
-/// From this many failures in a row, every failure is logged as a warning.
-const WARN_FROM: u32 = 3;
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Counts and reports a failure. Returns the step that waits before the next request.
