@@ -16,6 +16,9 @@ use crate::trace::Recorder;
 /// queued behind all others, which take some seconds each.
 const LATE: Duration = Duration::from_secs(180);
 
+/// The precision of timers, twice.
+const PRECISION: Duration = Duration::from_millis(2);
+
 /// The judge of one controller. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Judge {
@@ -35,6 +38,8 @@ struct State {
     keys: BTreeMap<String, KeyState>,
     running: usize,
     counts: Counts,
+    /// When all workers were busy last.
+    busy: Option<Instant>,
     /// The faults of the server, and of the reconciliations, have ended then.
     calm: Option<Instant>,
     /// When the first reconciliation began.
@@ -59,6 +64,8 @@ enum Phase {
 #[derive(Default)]
 struct KeyState {
     is_running: bool,
+    /// When the last reconciliation ended.
+    ended: Option<Instant>,
     /// The priority of the last reconciliation.
     priority: i64,
     /// Why the key is reconciled next.
@@ -178,6 +185,7 @@ impl Judge {
         }
         let working = *state.working.get_or_insert(now);
         let calm = state.calm.map(|calm| calm.max(working));
+        let idle = state.busy.map_or(working, |busy| busy.max(working));
         let of_key = state.keys.entry(key.clone()).or_default();
         if of_key.is_running {
             problems.push("while it is reconciled".to_owned());
@@ -190,6 +198,10 @@ impl Judge {
                 }
                 if calm.is_some_and(|calm| now > reason.from.max(calm) + LATE) {
                     problems.push(format!("{:?} late", now - reason.from));
+                }
+                let since = of_key.ended.into_iter().fold(idle.max(reason.from), Instant::max);
+                if now > since + PRECISION {
+                    problems.push(format!("{:?} late beside idle workers", now - since));
                 }
                 if request.priority != reason.priority {
                     problems.push(format!("with priority {}, not {}", request.priority, reason.priority));
@@ -212,6 +224,9 @@ impl Judge {
     fn end(&self, key: &str, began: Instant, outcome: Outcome) {
         let now = Instant::now();
         let mut state = self.state.lock();
+        if state.running >= self.workers {
+            state.busy = Some(now);
+        }
         state.running -= 1;
         let may_drop = self.is_elected || state.phase != Phase::Running;
         let is_over = self.timeout.is_some_and(|timeout| now >= began + timeout);
@@ -221,6 +236,7 @@ impl Judge {
         };
         let of_key = state.keys.entry(key.to_owned()).or_default();
         (of_key.is_running, of_key.last, of_key.is_counted) = (false, Some(outcome), false);
+        of_key.ended = Some(now);
         match outcome {
             Outcome::Succeeded => (of_key.failures, of_key.counted) = (0, 0),
             Outcome::Requeued(delay) => {
