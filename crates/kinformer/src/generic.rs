@@ -5,6 +5,7 @@ pub use kinformer_core::{
     Change, Delta, DeltaType, Deltas, IntoDeltas, KnownObjects, ObjectError, PartialErrors, Partition, Parts,
     ReadyFuture, Replacement, Sink, VersionUpdate, VersionUpdates,
 };
+pub use kinformer_kube::FromWire;
 pub use kinformer_processor::{EventStream, HandlerBuilder, InlineHandlerBuilder};
 pub use kinformer_reflector::{
     EventType, Exchange, List, ListOptions, ListerWatcher, Pager, ProbeBudget, RetryWatcher, VersionMatch,

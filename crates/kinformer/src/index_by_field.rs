@@ -22,7 +22,7 @@ pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
 }
 
 /// A field value that can be an index value.
-struct Value<'a>(Cow<'a, str>);
+pub(crate) struct Value<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

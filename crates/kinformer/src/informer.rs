@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{BoxError, PartOrKey, ResourceVersion};
-use kinformer_kube::{DecodeAs, PackedObject, PackedRef};
+use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
 use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
@@ -195,6 +195,14 @@ impl<K> Informer<K> {
     /// namespaces.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         self.engine().has_namespace(namespace)
+    }
+
+    /// Whether the informer holds an object in this state, by the namespaces and selectors of its options: for callers
+    /// that have the object from elsewhere, such as the response of a write.
+    ///
+    /// A field selector is compared with the fields of the object. A selector that is invalid matches everything.
+    pub fn selects(&self, object: &Packed<K>) -> bool {
+        self.engine().selects(object.object())
     }
 
     /// Returns a builder for a handler with a name, resync period, buffer or filter of its own.

@@ -417,7 +417,11 @@ impl Options {
     pub(crate) fn parts(&self, resource: &ApiResource, scope: &Scope) -> Vec<Selected> {
         let nothing = Selections::default();
         let own = self.of_resource(resource).map_or(&nothing, |options| &options.selections);
-        own.parts(&self.selections, *scope == Scope::Namespaced)
+        let mut parts = own.parts(&self.selections, *scope == Scope::Namespaced);
+        if let Some(tweak) = &self.tweak {
+            parts.iter_mut().for_each(|part| part.note_tweak(&**tweak));
+        }
+        parts
     }
 
     /// Applies the selection of a part and the options of the resource to a source.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use kinformer_core::ByNamespace;
-use kinformer_kube::{KubeListerWatcher, PackedObject};
+use kinformer_kube::{KubeListerWatcher, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
+
+use crate::selector::{FieldSelector, LabelSelector};
 
 /// The objects of one namespace that an informer holds, or those of all other namespaces.
 ///
@@ -139,7 +141,7 @@ impl Selections {
         let namespaces = self.namespaces.as_deref().unwrap_or(defaults).iter().filter(|_| is_namespaced);
         let namespaces: Vec<NamespaceOptions> = namespaces.map(inherited).collect();
         if namespaces.is_empty() {
-            return vec![Selected { place: Place::All, selection: of_all }];
+            return vec![Selected::new(Place::All, of_all)];
         }
         let names: Vec<Arc<str>> = namespaces.iter().filter_map(|namespace| namespace.name.clone()).collect();
         let (named, others): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(|one| one.name.is_some());
@@ -155,7 +157,7 @@ impl Selections {
                 let others = names.iter().map(|name| format!("metadata.namespace!={name}"));
                 selection.fields = Some(own.chain(others).collect::<Vec<_>>().join(",").into());
             }
-            Selected { place, selection }
+            Selected::new(place, selection)
         });
         parts.collect()
     }
@@ -166,6 +168,8 @@ impl Selections {
 pub(crate) struct Selected {
     place: Place,
     selection: Selection,
+    /// The selectors of the requests, after the tweak of the factory.
+    requested: Selection,
 }
 
 /// Where the objects of a part are.
@@ -182,6 +186,34 @@ enum Place {
 const OTHERS: &str = "other namespaces";
 
 impl Selected {
+    fn new(place: Place, selection: Selection) -> Self {
+        Self { place, requested: selection.clone(), selection }
+    }
+
+    /// Notes the selectors that a tweak makes of those of this part.
+    pub(crate) fn note_tweak(&mut self, tweak: &(dyn Fn(&mut Params) + Send + Sync)) {
+        let Selection { labels, fields } = &self.selection;
+        let mut params = Params::default();
+        if let Some(labels) = labels {
+            params.labels(labels);
+        }
+        if let Some(fields) = fields {
+            params.fields(fields);
+        }
+        tweak(&mut params);
+        let get = |name| params.get(name).map(Arc::from);
+        self.requested = Selection { labels: get("labelSelector"), fields: get("fieldSelector") };
+    }
+
+    /// Whether an object in this state has the labels and fields of this part. An invalid selector matches everything.
+    pub(crate) fn selects(&self, object: &PackedObject) -> bool {
+        let Selection { labels, fields } = &self.requested;
+        let labels = labels.as_deref().and_then(|selector| selector.parse::<LabelSelector>().ok());
+        let fields = fields.as_deref().and_then(|selector| selector.parse::<FieldSelector>().ok());
+        labels.is_none_or(|selector| selector.matches_object(object))
+            && fields.is_none_or(|selector| selector.matches(object))
+    }
+
     /// Applies the namespace and the selectors to a source.
     pub(crate) fn restrict(
         &self,
@@ -208,6 +240,11 @@ impl Selected {
         }
     }
 
+    /// Whether this is the part of all namespaces that have none of their own.
+    fn is_others(&self) -> bool {
+        self.place == Place::Others
+    }
+
     /// The name of the part; empty for one with the objects of all namespaces.
     fn name(&self) -> &str {
         match &self.place {
@@ -216,6 +253,13 @@ impl Selected {
             Place::Others => OTHERS,
         }
     }
+}
+
+/// Whether an informer with these parts has an object in this state, by its namespace, labels and fields.
+pub(crate) fn selects(parts: &[Selected], object: &PackedObject) -> bool {
+    let namespace = object.namespace().unwrap_or_default();
+    let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
+    own.or_else(|| parts.iter().find(|part| part.is_others())).is_some_and(|part| part.selects(object))
 }
 
 /// The names of parts, separated by commas.

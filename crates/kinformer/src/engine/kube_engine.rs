@@ -94,6 +94,10 @@ impl Engine for KubeEngine {
         self.parts.iter().any(|part| part.has_namespace(namespace))
     }
 
+    fn selects(&self, object: &Object) -> bool {
+        selection::selects(&self.parts, object)
+    }
+
     fn resource(&self) -> &Arc<str> {
         &self.resource
     }

@@ -52,6 +52,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn scope(&self) -> &str;
     /// Whether the informer holds the objects of this namespace.
     fn has_namespace(&self, namespace: &str) -> bool;
+    /// Whether the informer holds an object in this state.
+    fn selects(&self, object: &Object) -> bool;
     /// The resource name, for errors.
     fn resource(&self) -> &Arc<str>;
     /// Returns the view of whole objects. From now on the informer fetches whole objects.

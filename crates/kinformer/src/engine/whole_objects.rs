@@ -76,6 +76,10 @@ impl Engine for WholeObjects {
         self.engine.has_namespace(namespace)
     }
 
+    fn selects(&self, object: &Object) -> bool {
+        self.engine.selects(object)
+    }
+
     fn resource(&self) -> &Arc<str> {
         self.engine.resource()
     }

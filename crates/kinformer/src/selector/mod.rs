@@ -1,6 +1,7 @@
-//! Label selectors: `app=web,tier in (a,b),!legacy`.
+//! Label selectors: `app=web,tier in (a,b),!legacy`. Field selectors are read only to decide about single objects.
 
 mod error;
+mod fields;
 mod parse;
 mod requirement;
 
@@ -13,6 +14,7 @@ use kinformer_core::Object;
 use self::requirement::{Operator, Requirement};
 
 pub use error::{SelectorError, SelectorProblem};
+pub(crate) use fields::FieldSelector;
 
 /// A label selector. Matches an object if all of its requirements hold.
 ///

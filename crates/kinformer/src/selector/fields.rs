@@ -1,0 +1,142 @@
+//! Field selectors: `spec.nodeName=node-1,status.phase!=Running`.
+
+use std::str::FromStr;
+
+use kinformer_kube::internal::borrowed_field;
+use kinformer_kube::{FieldPath, PackedObject};
+
+use crate::index_by_field::Value;
+
+/// A field selector, in the grammar of Kubernetes 1.37 (`fields.ParseSelector`).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<Requirement>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Requirement {
+    field: String,
+    is_equal: bool,
+    value: String,
+}
+
+/// The selector is not in the grammar.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Invalid;
+
+impl FromStr for FieldSelector {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let terms = split(text).into_iter().filter(|term| !term.is_empty());
+        terms.map(Requirement::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl FieldSelector {
+    /// Whether the object has the requested values.
+    pub(crate) fn matches(&self, object: &PackedObject) -> bool {
+        self.0.iter().all(|requirement| requirement.is_met(object))
+    }
+}
+
+impl Requirement {
+    fn parse(term: &str) -> Result<Self, Invalid> {
+        let at = term.find('=').ok_or(Invalid)?;
+        let (before, after) = term.split_at_checked(at).ok_or(Invalid)?;
+        let (field, is_equal) = before.strip_suffix('!').map_or((before, true), |field| (field, false));
+        let value = after.strip_prefix("==").filter(|_| is_equal).or_else(|| after.strip_prefix('='));
+        let value = unescape(value.ok_or(Invalid)?)?;
+        Ok(Self { field: field.to_owned(), is_equal, value })
+    }
+
+    fn is_met(&self, object: &PackedObject) -> bool {
+        self.is_value_of(object) == self.is_equal
+    }
+
+    /// Whether the field has the value. The API server shows a missing field as the zero of its type.
+    fn is_value_of(&self, object: &PackedObject) -> bool {
+        match &*self.field {
+            "metadata.name" => return object.name() == self.value,
+            "metadata.namespace" => return object.namespace().unwrap_or_default() == self.value,
+            _ => {}
+        }
+        let names: Vec<&str> = self.field.split('.').collect();
+        match borrowed_field(object, &FieldPath::new(&names)) {
+            Ok(Some(Value(value))) => value == self.value,
+            Ok(None) | Err(_) => matches!(&*self.value, "" | "false" | "0"),
+        }
+    }
+}
+
+/// Splits at the commas that are not escaped.
+fn split(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut rest, mut from) = (text, 0);
+    while let Some(at) = rest.get(from..).and_then(|part| part.find([',', '\\'])).map(|at| at + from) {
+        if rest.get(at..).is_some_and(|found| found.starts_with('\\')) {
+            // The escaped character is passed over, also if it has several bytes.
+            from =
+                at + 1 + rest.get(at + 1..).and_then(|after| after.chars().next()).map_or(0, char::len_utf8);
+        } else {
+            terms.push(rest.get(..at).unwrap_or_default());
+            rest = rest.get(at + 1..).unwrap_or_default();
+            from = 0;
+        }
+    }
+    terms.push(rest);
+    terms
+}
+
+/// Replaces `\\`, `\,` and `\=`. No other character may be escaped, and these three must be.
+fn unescape(value: &str) -> Result<String, Invalid> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(next) = chars.next() {
+        plain.push(match next {
+            '\\' => chars.next().filter(|escaped| matches!(escaped, '\\' | ',' | '=')).ok_or(Invalid)?,
+            '=' => return Err(Invalid),
+            other => other,
+        });
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use kinformer_kube::{ObjectDecoder, Packed};
+
+    use super::*;
+
+    fn pod() -> Packed<()> {
+        let json =
+            br#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "team-a"},
+            "spec": {"nodeName": "node-1", "hostNetwork": true, "schedulerName": "a=b,c"}}"#;
+        kinformer_kube::FromWire::from_wire(json, &ObjectDecoder::json()).unwrap()
+    }
+
+    #[test]
+    fn objects_are_matched() {
+        for (selector, expected) in [
+            ("", true),
+            ("metadata.name=web", true),
+            ("metadata.name!=web", false),
+            ("metadata.namespace!=team-b,metadata.namespace!=team-c", true),
+            ("spec.nodeName==node-1,spec.hostNetwork=true", true),
+            ("spec.nodeName=node-2", false),
+            (r"spec.schedulerName=a\=b\,c", true),
+            (r"spec.schedulerName!=a\=b\,c,metadata.name=web", false),
+            ("status.phase=", true),
+            ("spec.hostPID=false", true),
+            ("spec.hostPID=true", false),
+        ] {
+            let parsed: FieldSelector = selector.parse().unwrap();
+            assert_eq!(parsed.matches(pod().object()), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn other_grammars_are_refused() {
+        for selector in ["metadata.name", "a=b=c", r"a=\b", "a in (b)"] {
+            assert_eq!(selector.parse::<FieldSelector>(), Err(Invalid), "{selector}");
+        }
+    }
+}
