@@ -1,21 +1,23 @@
 //! The cache, and its options.
 
+use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer::{KeyError, KeyRef, Packed, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_client::Client;
-use kube_core::discovery::ApiResource;
+use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionKind;
 use kube_core::metadata::PartialObjectMeta;
-use kube_core::{DynamicObject, Resource};
+use kube_core::{ClusterResourceScope, DynamicObject, Resource};
 
 use crate::error::Error;
 use crate::kind::Kind;
 use crate::list::ListOptions;
 use crate::mapper::RestMapper;
-use crate::shared::Shared;
+use crate::shared::{Settings, Shared, resource_name};
+use crate::writes::recorder::Recorder;
 
 /// A cache of Kubernetes objects. Cheap to clone; all clones are handles to the same cache.
 ///
@@ -34,8 +36,7 @@ pub struct Cache {
 pub struct CacheBuilder {
     client: Client,
     factory: SharedInformerFactoryBuilder,
-    sync_timeout: Duration,
-    starts_on_read: bool,
+    settings: Settings,
 }
 
 impl CacheBuilder {
@@ -69,7 +70,13 @@ impl CacheBuilder {
     /// Sets how long a read waits for an informer to sync. The default is 2 minutes. A read whose caller should wait for
     /// another time is put into [`tokio::time::timeout`].
     pub fn sync_timeout(mut self, timeout: Duration) -> Self {
-        self.sync_timeout = timeout;
+        self.settings.sync_timeout = timeout;
+        self
+    }
+
+    /// Sets how long a read waits for a write of the cache's [client](Cache::client). The default is 30 s.
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.write_timeout = timeout;
         self
     }
 
@@ -77,14 +84,28 @@ impl CacheBuilder {
     ///
     /// Follows controller-runtime 0.25 (`ReaderFailOnMissingInformer`).
     pub fn fail_on_missing_informer(mut self) -> Self {
-        self.starts_on_read = false;
+        self.settings.starts_on_read = false;
+        self
+    }
+
+    /// Makes the reads of a kind be answered by the server instead of by an informer, as [`Kind::live`]: for kinds that
+    /// should not be in memory, such as secrets, and that are read rarely. Informers of the kind can still be requested.
+    ///
+    /// Follows controller-runtime 0.25 (`CacheOptions.DisableFor`).
+    pub fn uncached<K: Resource<DynamicType = ()>>(self) -> Self {
+        self.uncached_resource(&ApiResource::erase::<K>(&()))
+    }
+
+    /// As [`Self::uncached`], for a kind without a type.
+    pub fn uncached_resource(mut self, resource: &ApiResource) -> Self {
+        self.settings.live.push(resource_name(&resource.group, &resource.plural));
         self
     }
 
     /// Builds the cache.
     pub fn build(self) -> Cache {
-        let Self { client, factory, sync_timeout, starts_on_read } = self;
-        let shared = Arc::new(Shared::new(factory.build(), sync_timeout, starts_on_read));
+        let Self { client, factory, settings } = self;
+        let shared = Arc::new(Shared::new(client.clone(), factory.build(), settings));
         Cache { shared, mapper: RestMapper::new(client) }
     }
 }
@@ -96,7 +117,13 @@ impl Cache {
     /// [`SharedInformerFactoryBuilder::default_resync`](kinformer::SharedInformerFactoryBuilder::default_resync).
     pub fn builder(client: Client) -> CacheBuilder {
         let factory = SharedInformerFactory::builder(client.clone()).default_resync(SYNC_PERIOD);
-        CacheBuilder { client, factory, sync_timeout: Duration::from_secs(120), starts_on_read: true }
+        let settings = Settings {
+            sync_timeout: Duration::from_secs(120),
+            write_timeout: Duration::from_secs(30),
+            starts_on_read: true,
+            live: Vec::new(),
+        };
+        CacheBuilder { client, factory, settings }
     }
 
     /// Starts the requested informers, and allows reads. May be called several times.
@@ -126,13 +153,55 @@ impl Cache {
     /// # Errors
     /// [`kinformer::Error::NotSynced`] names the informers that have not synced.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        let deadline = tokio::time::Instant::now() + self.shared.sync_timeout;
+        let deadline = tokio::time::Instant::now() + self.shared.settings.sync_timeout;
         Ok(self.shared.factory.wait_for_cache_sync_until(deadline).await.into_result()?)
+    }
+
+    /// Returns a client whose writes this cache knows: each later read of a written object waits until the cache reflects
+    /// the write, at most for the [timeout](CacheBuilder::write_timeout).
+    ///
+    /// ```
+    /// # use kinformer_cache::Cache;
+    /// # async fn example(cache: Cache) -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_client::Api;
+    ///
+    /// let maps: Api<ConfigMap> = Api::namespaced(cache.client(), "default");
+    /// # let map = ConfigMap::default();
+    /// maps.create(&Default::default(), &map).await?;
+    /// let map = cache.get::<ConfigMap>("default/settings").await?; // waits for it
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What a read waits for depends on the response of the write: the version of the returned object; after a deletion,
+    /// until the object with its UID is gone, or is being deleted if it has finalizers; otherwise, as after an eviction, the
+    /// read asks the server once. A get waits for its key. A list waits for the writes to its namespaces whose objects,
+    /// written or cached, have its labels. Neither waits for a write outside the namespaces and selectors of the informer,
+    /// for a dry run, or for a write that returned an error.
+    ///
+    /// An update of a cached object without the fields that the cache has dropped is refused with [`IncompleteUpdate`].
+    ///
+    /// The response of a write is read to its end before it is returned.
+    ///
+    /// [`IncompleteUpdate`]: crate::IncompleteUpdate
+    pub fn client(&self) -> Client {
+        Recorder::wrap(&self.shared.client, &self.shared)
+    }
+
+    /// The number of writes of the [client](Self::client) for which a read would look at the cache's state: those that no
+    /// read has seen yet, and deletions.
+    pub fn pending_writes(&self) -> usize {
+        self.shared.writes.len()
     }
 
     /// The factory of the informers of this cache, for handlers, listers and controllers.
     pub fn factory(&self) -> &SharedInformerFactory {
         &self.shared.factory
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The resources of the kinds that the server serves.
@@ -142,12 +211,22 @@ impl Cache {
 
     /// Returns the objects of a kind.
     pub fn kind<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Kind<K> {
-        Kind::new(&self.shared, |factory| factory.informer::<K>(), ApiResource::erase::<K>(&()))
+        Kind::new(
+            &self.shared,
+            |factory| factory.informer::<K>(),
+            ApiResource::erase::<K>(&()),
+            (is_namespaced::<K>(), false),
+        )
     }
 
     /// Returns the metadata of the objects of a kind. If nothing else has requested the kind, only metadata is fetched.
     pub fn metadata<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Kind<PartialObjectMeta<K>> {
-        Kind::new(&self.shared, |factory| factory.metadata::<K>(), ApiResource::erase::<K>(&()))
+        Kind::new(
+            &self.shared,
+            |factory| factory.metadata::<K>(),
+            ApiResource::erase::<K>(&()),
+            (is_namespaced::<K>(), true),
+        )
     }
 
     /// Returns the objects of a kind without a type. Finds its resource on the server.
@@ -159,8 +238,9 @@ impl Cache {
     /// [`Error::UnknownKind`] if the server does not serve the kind; [`kinformer::Error::Discovery`] if the request fails.
     pub async fn dynamic(&self, kind: &GroupVersionKind) -> Result<Kind<DynamicObject>, Error> {
         let (resource, scope) = self.mapper.resource(kind).await?;
-        let of = resource.clone();
-        Ok(Kind::new(&self.shared, move |factory| factory.dynamic(of.clone(), scope.clone()), resource))
+        let (of, is_namespaced) = (resource.clone(), scope == Scope::Namespaced);
+        let request = move |factory: &SharedInformerFactory| factory.dynamic(of.clone(), scope.clone());
+        Ok(Kind::new(&self.shared, request, resource, (is_namespaced, false)))
     }
 
     /// As [`Self::dynamic`], with only the metadata of the objects.
@@ -175,12 +255,10 @@ impl Cache {
         kind: &GroupVersionKind,
     ) -> Result<Kind<PartialObjectMeta<DynamicObject>>, Error> {
         let (resource, scope) = self.mapper.resource(kind).await?;
-        let of = resource.clone();
-        Ok(Kind::new(
-            &self.shared,
-            move |factory| factory.dynamic_metadata(of.clone(), scope.clone()),
-            resource,
-        ))
+        let (of, is_namespaced) = (resource.clone(), scope == Scope::Namespaced);
+        let request =
+            move |factory: &SharedInformerFactory| factory.dynamic_metadata(of.clone(), scope.clone());
+        Ok(Kind::new(&self.shared, request, resource, (is_namespaced, true)))
     }
 
     /// Returns an object by its key: [`Kind::get`] of [`Self::kind`].
@@ -210,6 +288,10 @@ impl Cache {
     ) -> Result<Vec<Packed<K>>, Error> {
         self.kind::<K>().list(options).await
     }
+}
+
+fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
+    TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>()
 }
 
 /// Follows controller-runtime 0.25.

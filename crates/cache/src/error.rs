@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinformer::ResourceVersion;
+use kinformer_core::internal::with_causes;
+
 /// The error of a read or an informer of a [`Cache`](crate::Cache).
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -47,6 +50,37 @@ pub enum Error {
         /// The error of the informer, with its name and last error.
         source: kinformer::Error,
     },
+    /// The cache does not reflect a write of its [client](crate::Cache::client) within the timeout for writes. A later read
+    /// may succeed; [`Kind::allow_stale`](crate::Kind::allow_stale) does not wait.
+    #[error("{}", not_seen(resource, key.as_deref(), written.as_ref(), read, *timeout))]
+    WriteNotSeen {
+        /// The resource.
+        resource: Arc<str>,
+        /// The written key, as `namespace/name` or `name`; `None` for older writes and for deleted collections.
+        key: Option<String>,
+        /// The version of the write; `None` if the server has not returned one, as for a deletion.
+        written: Option<ResourceVersion>,
+        /// The version of the cache.
+        read: ResourceVersion,
+        /// The timeout.
+        timeout: Duration,
+    },
+    /// The server was asked for the version of a write, and did not answer or refused.
+    #[error("the version of a write to {resource} is not known: {}", with_causes(&**source))]
+    Request {
+        /// The resource.
+        resource: Arc<str>,
+        /// The error of the request.
+        source: Arc<kube_client::Error>,
+    },
+    /// A read from the server failed.
+    #[error("{resource} cannot be read from the server: {}", with_causes(&**source))]
+    LiveRead {
+        /// The resource.
+        resource: Arc<str>,
+        /// The error of the request.
+        source: Arc<kube_client::Error>,
+    },
     /// A list by a field has no index by which it could be answered.
     #[error(
         "{resource} cannot be listed by {field:?}: there is no index of this field; add it with Kind::index_field"
@@ -75,4 +109,18 @@ impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
+}
+
+fn not_seen(
+    resource: &str,
+    key: Option<&str>,
+    written: Option<&ResourceVersion>,
+    read: &ResourceVersion,
+    timeout: Duration,
+) -> String {
+    let key = key.map(|key| format!(" \"{key}\"")).unwrap_or_default();
+    let written = written.map(|version| format!(" at version {version}")).unwrap_or_default();
+    format!(
+        "a write of {resource}{key}{written} was not seen within {timeout:?}: the cache is at version {read}"
+    )
 }

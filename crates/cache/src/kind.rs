@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer::{Informer, KeyError, KeyRef, Packed, SharedInformerFactory};
+use kinformer::{Informer, KeyError, KeyRef, ObjectKey, Packed, SharedInformerFactory};
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::list::{self, ListOptions, field_index};
-use crate::shared::Shared;
+use crate::live::Live;
+use crate::shared::{Shared, resource_name};
+use crate::writes::reads::{Read, caught_up};
 
 type Request<K> = dyn Fn(&SharedInformerFactory) -> Informer<K> + Send + Sync;
 
@@ -22,8 +24,22 @@ pub struct Kind<K> {
     shared: Arc<Shared>,
     resource: ApiResource,
     request: Arc<Request<K>>,
+    is_namespaced: bool,
+    metadata_only: bool,
+    reads: Reads,
     /// The informer, from the first use on.
     informer: RwLock<Option<Informer<K>>>,
+}
+
+/// Where reads are answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// From memory, with the writes of the cache's client.
+    OwnWrites,
+    /// From memory.
+    Cached,
+    /// By the server.
+    Live,
 }
 
 impl<K> Kind<K> {
@@ -31,19 +47,58 @@ impl<K> Kind<K> {
         shared: &Arc<Shared>,
         request: impl Fn(&SharedInformerFactory) -> Informer<K> + Send + Sync + 'static,
         resource: ApiResource,
+        (is_namespaced, metadata_only): (bool, bool),
     ) -> Self {
-        Self { shared: shared.clone(), resource, request: Arc::new(request), informer: RwLock::new(None) }
+        let reads = if shared.is_live(&resource) { Reads::Live } else { Reads::OwnWrites };
+        Self {
+            shared: shared.clone(),
+            resource,
+            request: Arc::new(request),
+            is_namespaced,
+            metadata_only,
+            reads,
+            informer: RwLock::new(None),
+        }
     }
 
     /// The name of the resource, for errors.
     fn name(&self) -> Arc<str> {
-        match self.resource.group.is_empty() {
-            true => self.resource.plural.as_str().into(),
-            false => format!("{}.{}", self.resource.plural, self.resource.group).into(),
-        }
+        resource_name(&self.resource.group, &self.resource.plural)
     }
 
-    /// Returns the object with this key. Waits until the informer has synced. O(1) then.
+    /// Returns the same objects, for reads that do not wait for the writes of the cache's [client](crate::Cache::client).
+    pub fn allow_stale(mut self) -> Self {
+        self.reads = Reads::Cached;
+        self
+    }
+
+    /// Returns the same objects, for reads that are answered by the server: the newest state, by one request for each get
+    /// and one for each 500 objects of a list. Neither the namespaces nor the selectors of the cache restrict them, and a
+    /// list by a field needs no index, but a field that the server can select by. The cache need not be started.
+    ///
+    /// Follows controller-runtime 0.25 (`GetAPIReader`).
+    pub fn live(mut self) -> Self {
+        self.reads = Reads::Live;
+        self
+    }
+
+    /// Whether a read may have to wait for writes.
+    fn may_wait(&self) -> bool {
+        self.reads == Reads::OwnWrites && !self.shared.writes.is_empty()
+    }
+
+    /// The objects on the server, if reads are answered by it.
+    fn as_live(&self) -> Option<Live<'_>> {
+        (self.reads == Reads::Live).then_some(Live {
+            client: &self.shared.client,
+            resource: &self.resource,
+            is_namespaced: self.is_namespaced,
+            metadata_only: self.metadata_only,
+        })
+    }
+
+    /// Returns the object with this key. Waits until the informer has synced and reflects the writes of the cache's
+    /// [client](crate::Cache::client) to this key. O(1) then.
     ///
     /// The namespace of the key has no effect on kinds that are not in namespaces.
     ///
@@ -52,18 +107,27 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such object, [`Error::UnknownNamespace`] if the cache does not have its namespace,
-    /// and the errors of [`Self::synced_informer`].
+    /// [`Error::WriteNotSeen`] if a write was not seen within the timeout, and the errors of [`Self::synced_informer`].
     pub async fn get<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
     ) -> Result<Packed<K>, Error> {
         let key = key.try_into().map_err(|error| kinformer::Error::from(error.into()))?;
+        if let Some(live) = self.as_live() {
+            return Ok(live.get(key).await?.cast());
+        }
         let informer = self.synced_informer().await?;
         let key = if informer.is_namespaced() { key } else { KeyRef::named(key.name()) };
         if let Some(namespace) = key.namespace()
             && !informer.has_namespace(namespace)
         {
             return Err(Error::UnknownNamespace { resource: self.name(), namespace: namespace.into() });
+        }
+        if self.may_wait() {
+            let key = ObjectKey::try_from(key).map_err(kinformer::Error::from)?;
+            let snapshot = caught_up(&self.shared, &self.resource, &informer.cast(), Read::Get(&key)).await?;
+            let found = snapshot.get(&key).map(|object| Packed::new(object.object().clone()));
+            return found.ok_or_else(|| Error::NotFound { resource: self.name(), key: key.to_string() });
         }
         informer.lister().get(key).map_err(|error| match error {
             kinformer::Error::NotFound { resource, key } => Error::NotFound { resource, key },
@@ -72,18 +136,26 @@ impl<K> Kind<K> {
     }
 
     /// Returns the selected objects of one state of the cache, ordered by namespace and name. Waits until the informer has
-    /// synced. O(n log n) then, for n objects that match the most selective of the namespace and the fields.
+    /// synced and reflects the writes of the cache's [client](crate::Cache::client) that the list can see. O(n log n) then,
+    /// for n objects that match the most selective of the namespace and the fields.
     ///
     /// # Cancel safety
     /// As [`Self::get`].
     ///
     /// # Errors
     /// [`Error::NoFieldIndex`] if a field has no index, [`Error::UnknownNamespace`] if the cache does not have the namespace,
-    /// and the errors of [`Self::synced_informer`].
+    /// [`Error::WriteNotSeen`] if a write was not seen within the timeout, and the errors of [`Self::synced_informer`].
     pub async fn list(&self, options: &ListOptions) -> Result<Vec<Packed<K>>, Error> {
-        let informer = self.synced_informer().await?;
-        let objects = list::list(&informer.cast(), options)?;
-        Ok(objects.into_iter().map(|object| Packed::new(object.into_object())).collect())
+        if let Some(live) = self.as_live() {
+            return Ok(live.list(options).await?.into_iter().map(Packed::cast).collect());
+        }
+        let informer = self.synced_informer().await?.cast();
+        let snapshot = match self.may_wait() {
+            true => caught_up(&self.shared, &self.resource, &informer, Read::List(options)).await?,
+            false => informer.snapshot()?,
+        };
+        let objects = list::list(&informer, &snapshot, options)?;
+        Ok(objects.into_iter().map(Packed::cast).collect())
     }
 
     /// Returns the informer without waiting for its sync. If the cache is started, the informer is started.
@@ -100,6 +172,7 @@ impl<K> Kind<K> {
         }
         let informer = (self.request)(factory);
         *self.informer.write() = Some(informer.clone());
+        self.shared.note_informer(self.name(), informer.cast());
         if self.shared.is_started() {
             factory.start()?;
         }
@@ -118,12 +191,12 @@ impl<K> Kind<K> {
         if !self.shared.is_started() {
             return Err(Error::NotStarted { resource: self.name() });
         }
-        if !self.shared.starts_on_read && !self.shared.factory.has_informer(&self.resource) {
+        if !self.shared.settings.starts_on_read && !self.shared.factory.has_informer(&self.resource) {
             return Err(Error::NotCached { resource: self.name() });
         }
         let informer = self.informer()?;
         if !informer.has_synced() {
-            let timeout = self.shared.sync_timeout;
+            let timeout = self.shared.settings.sync_timeout;
             let synced = informer.wait_for_sync_until(Instant::now() + timeout).await;
             synced.map_err(|source| Error::NotSynced { timeout, source })?;
         }
@@ -171,6 +244,9 @@ impl<K> Clone for Kind<K> {
             shared: self.shared.clone(),
             resource: self.resource.clone(),
             request: self.request.clone(),
+            is_namespaced: self.is_namespaced,
+            metadata_only: self.metadata_only,
+            reads: self.reads,
             informer,
         }
     }

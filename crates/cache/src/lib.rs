@@ -46,8 +46,11 @@ mod cache;
 mod error;
 mod kind;
 mod list;
+mod live;
 mod mapper;
 mod shared;
+mod tracker;
+mod writes;
 
 pub use cache::{Cache, CacheBuilder};
 pub use error::Error;
@@ -57,3 +60,5 @@ pub use kinformer;
 pub use kinformer::{FieldPath, LabelSelector};
 pub use list::ListOptions;
 pub use mapper::RestMapper;
+pub use tracker::{NotReady, WriteTracker};
+pub use writes::IncompleteUpdate;

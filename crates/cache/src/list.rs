@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kinformer::{Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedRef};
+use kinformer::{Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedObject, PackedRef, Snapshot};
 
 use crate::error::Error;
 
@@ -42,6 +42,36 @@ impl ListOptions {
         self
     }
 
+    pub(crate) fn selected_namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The labels as a parameter of a request.
+    pub(crate) fn label_selector(&self) -> Option<String> {
+        (!self.labels.is_everything()).then(|| self.labels.to_string())
+    }
+
+    /// The fields as a parameter of a request.
+    pub(crate) fn field_selector(&self) -> Option<String> {
+        let escaped = |value: &str| value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
+        let fields = self.fields.iter().map(|(field, value)| format!("{field}={}", escaped(value)));
+        (!self.fields.is_empty()).then(|| fields.collect::<Vec<_>>().join(","))
+    }
+
+    pub(crate) fn limited_to(&self) -> usize {
+        self.limit.unwrap_or(usize::MAX)
+    }
+
+    /// Whether the list has objects of this namespace.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|own| own == namespace)
+    }
+
+    /// Whether the labels of an object are selected.
+    pub(crate) fn matches(&self, object: &PackedObject) -> bool {
+        self.labels.is_everything() || self.labels.matches_object(object)
+    }
+
     /// Returns at most this many objects: the first ones by key.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
@@ -55,7 +85,11 @@ pub(crate) fn field_index(field: &str) -> Arc<str> {
 }
 
 /// Lists the objects of one state of an informer, ordered by key. Not generic, so that it is compiled in this crate.
-pub(crate) fn list(informer: &Informer<()>, options: &ListOptions) -> Result<Vec<Packed<()>>, Error> {
+pub(crate) fn list(
+    informer: &Informer<()>,
+    snapshot: &Snapshot<()>,
+    options: &ListOptions,
+) -> Result<Vec<Packed<()>>, Error> {
     let ListOptions { namespace, labels, fields, limit } = options;
     let namespace = namespace.as_deref().filter(|_| informer.is_namespaced());
     if let Some(namespace) = namespace
@@ -66,7 +100,6 @@ pub(crate) fn list(informer: &Informer<()>, options: &ListOptions) -> Result<Vec
             namespace: namespace.into(),
         });
     }
-    let snapshot = informer.snapshot()?;
     let names: HashSet<Arc<str>> = snapshot.index_names().into_iter().collect();
     let mut conditions: Vec<(Arc<str>, &str)> = Vec::new();
     for (field, value) in fields {

@@ -1,22 +1,55 @@
 //! What a cache and its kinds share.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::SharedInformerFactory;
+use kinformer::{Informer, SharedInformerFactory};
+use kube_client::Client;
+use kube_core::discovery::ApiResource;
+use parking_lot::Mutex;
 
-pub(crate) struct Shared {
-    pub(crate) factory: SharedInformerFactory,
+use crate::writes::Writes;
+
+/// The settings of a cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
     /// How long a read waits for an informer to sync.
     pub(crate) sync_timeout: Duration,
+    /// How long a read waits for a write of the cache's client.
+    pub(crate) write_timeout: Duration,
     /// Whether reads start informers.
     pub(crate) starts_on_read: bool,
+    /// The names of the resources whose reads are answered by the server.
+    pub(crate) live: Vec<Arc<str>>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) factory: SharedInformerFactory,
+    pub(crate) settings: Settings,
+    pub(crate) writes: Writes,
+    /// The informers that reads have used, by the name of their resource.
+    informers: Mutex<HashMap<Arc<str>, Informer<()>>>,
     is_started: AtomicBool,
 }
 
 impl Shared {
-    pub(crate) fn new(factory: SharedInformerFactory, sync_timeout: Duration, starts_on_read: bool) -> Self {
-        Self { factory, sync_timeout, starts_on_read, is_started: AtomicBool::new(false) }
+    pub(crate) fn new(client: Client, factory: SharedInformerFactory, settings: Settings) -> Self {
+        Self {
+            client,
+            factory,
+            settings,
+            writes: Writes::default(),
+            informers: Mutex::default(),
+            is_started: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether reads of a resource are answered by the server.
+    pub(crate) fn is_live(&self, resource: &ApiResource) -> bool {
+        self.settings.live.contains(&resource_name(&resource.group, &resource.plural))
     }
 
     pub(crate) fn start(&self) -> Result<(), kinformer::Error> {
@@ -27,5 +60,25 @@ impl Shared {
 
     pub(crate) fn is_started(&self) -> bool {
         self.is_started.load(Ordering::Acquire)
+    }
+
+    /// Notes the informer of a resource.
+    pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
+        let before = self.informers.lock().insert(resource, informer);
+        drop(before); // without the lock
+    }
+
+    /// Returns the informer of a resource, if a read has used it and it was not removed.
+    pub(crate) fn informer(&self, resource: &str) -> Option<Informer<()>> {
+        let informer = self.informers.lock().get(resource).cloned();
+        informer.filter(|informer| !informer.is_stopped())
+    }
+}
+
+/// The name of a resource, as kubectl has it: `pods`, `deployments.apps`.
+pub(crate) fn resource_name(group: &str, plural: &str) -> Arc<str> {
+    match group.is_empty() {
+        true => plural.into(),
+        false => format!("{plural}.{group}").into(),
     }
 }

@@ -9,7 +9,12 @@
 
 mod auto_traits;
 mod common;
+mod gate;
 mod informers;
 mod lists;
+mod live;
 mod mapper;
 mod reads;
+mod tracker;
+mod updates;
+mod writes;

@@ -1,0 +1,387 @@
+//! The writes that no read has seen yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kinformer::{ObjectKey, Packed, ResourceVersion};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How long a write is kept apart from others. Then reads of any key wait for it.
+const RETENTION: Duration = Duration::from_secs(600);
+
+/// How many writes of one resource are kept apart from others.
+const LIMIT: usize = 65_536;
+
+/// How many deletions of one key are kept.
+const DELETIONS: usize = 8;
+
+/// What the response of a write says about an object.
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    /// It is in this state.
+    State(Packed<()>),
+    /// Its state is that of this version, which is not known.
+    Version(ResourceVersion),
+    /// The object with this UID is gone, or its deletion has begun.
+    Deleted { uid: Arc<str>, is_gone: bool },
+    /// Nothing.
+    Unversioned,
+}
+
+impl Write {
+    /// The version from which on this write can be read.
+    pub(crate) fn version(&self) -> Option<ResourceVersion> {
+        match self {
+            Self::State(object) => Some(object.resource_version()),
+            Self::Version(version) => Some(version.clone()),
+            Self::Deleted { .. } | Self::Unversioned => None,
+        }
+    }
+
+    /// Whether a read that sees `later` also sees this write.
+    fn is_covered_by(&self, later: &Self) -> bool {
+        match (self, later) {
+            (Self::Deleted { uid, .. }, Self::State(object)) => object.uid() != Some(&**uid),
+            (Self::Deleted { uid, is_gone }, Self::Deleted { uid: other, is_gone: other_is_gone }) => {
+                uid == other && is_gone <= other_is_gone
+            }
+            (Self::Unversioned, Self::Unversioned) => true,
+            _ => match (self.version(), later.version()) {
+                (Some(own), Some(later)) => later.reaches(&own),
+                _ => false,
+            },
+        }
+    }
+}
+
+/// A write that no read has seen yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// `None` for writes of any keys.
+    pub(crate) key: Option<ObjectKey>,
+    pub(crate) write: Write,
+    id: u64,
+}
+
+/// The writes that no read has seen yet, of all resources.
+#[derive(Default)]
+pub(crate) struct Writes {
+    /// So that reads without writes take no lock.
+    len: AtomicUsize,
+    resources: Mutex<HashMap<Arc<str>, OfResource>>,
+}
+
+#[derive(Default)]
+struct OfResource {
+    last_id: u64,
+    keys: HashMap<ObjectKey, Vec<(u64, Write)>>,
+    /// When writes were recorded, oldest first. Some of them have been removed since.
+    order: VecDeque<(Instant, ObjectKey, u64)>,
+    /// What all reads wait for: writes that are too old or too many to be kept by key.
+    any: Option<(u64, Write)>,
+    /// The version of the informer when it was last looked at.
+    seen: Option<ResourceVersion>,
+}
+
+impl Writes {
+    /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` is the current
+    /// version of the resource's informer, if there is one.
+    pub(crate) fn record(
+        &self,
+        resource: &Arc<str>,
+        key: Option<ObjectKey>,
+        write: Write,
+        seen: Option<ResourceVersion>,
+    ) {
+        let mut resources = self.resources.lock();
+        let of_resource = resources.entry(resource.clone()).or_default();
+        of_resource.note_version(seen);
+        match key {
+            Some(key) => of_resource.record(key, write, Instant::now()),
+            None => of_resource.record_any(write),
+        }
+        self.count(&mut resources);
+    }
+
+    /// Whether there are no writes, of any resource.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of writes.
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Returns the writes of a key and those of any keys; all of them for no key. `seen` is the current version of the
+    /// informer: if it has gone back, the server was restored from a backup, and the writes are forgotten.
+    pub(crate) fn pending(
+        &self,
+        resource: &str,
+        key: Option<&ObjectKey>,
+        seen: ResourceVersion,
+    ) -> Vec<Pending> {
+        let mut resources = self.resources.lock();
+        let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
+        of_resource.note_version(Some(seen));
+        let pending = of_resource.pending(key);
+        self.count(&mut resources);
+        pending
+    }
+
+    /// Removes a write that has been seen.
+    pub(crate) fn remove(&self, resource: &str, seen: &Pending) {
+        self.replace(resource, seen, None);
+    }
+
+    /// Replaces a write by what is known about it now.
+    pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Option<Write>) {
+        let mut resources = self.resources.lock();
+        if let Some(of_resource) = resources.get_mut(resource) {
+            of_resource.replace(pending, known);
+        }
+        self.count(&mut resources);
+    }
+
+    fn count(&self, resources: &mut HashMap<Arc<str>, OfResource>) {
+        resources.retain(|_, of_resource| of_resource.len() > 0);
+        self.len.store(resources.values().map(OfResource::len).sum(), Ordering::Release);
+    }
+}
+
+impl OfResource {
+    fn len(&self) -> usize {
+        self.keys.len() + usize::from(self.any.is_some())
+    }
+
+    fn note_version(&mut self, version: Option<ResourceVersion>) {
+        let Some(version) = version else { return };
+        let has_gone_back =
+            self.seen.as_ref().is_some_and(|seen| seen.compare(&version).is_some_and(|order| order.is_gt()));
+        if has_gone_back {
+            *self = Self { last_id: self.last_id, ..Self::default() };
+        }
+        self.seen = Some(version);
+    }
+
+    fn id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn record(&mut self, key: ObjectKey, write: Write, now: Instant) {
+        self.expire(now);
+        let id = self.id();
+        let writes = self.keys.entry(key.clone()).or_default();
+        if writes.iter().any(|(_, known)| write.is_covered_by(known)) {
+            return;
+        }
+        writes.retain(|(_, known)| !known.is_covered_by(&write));
+        writes.push((id, write));
+        if writes.len() > DELETIONS {
+            *writes = vec![(id, Write::Unversioned)];
+        }
+        self.order.push_back((now, key, id));
+    }
+
+    fn record_any(&mut self, write: Write) {
+        let write = match (self.any.take(), write) {
+            (Some((_, Write::Version(mut known))), Write::Version(version)) => {
+                known.advance(&version);
+                Write::Version(known)
+            }
+            (None, Write::Version(version)) => Write::Version(version),
+            _ => Write::Unversioned,
+        };
+        self.any = Some((self.id(), write));
+    }
+
+    /// Makes all reads wait for the writes that are too old or too many.
+    fn expire(&mut self, now: Instant) {
+        while let Some((at, ..)) = self.order.front()
+            && (self.order.len() >= LIMIT || now.saturating_duration_since(*at) >= RETENTION)
+            && let Some((_, key, id)) = self.order.pop_front()
+        {
+            let Some(write) = self.take(&key, id) else { continue };
+            self.record_any(write.version().map_or(Write::Unversioned, Write::Version));
+        }
+    }
+
+    fn take(&mut self, key: &ObjectKey, id: u64) -> Option<Write> {
+        let writes = self.keys.get_mut(key)?;
+        let at = writes.iter().position(|(of, _)| *of == id)?;
+        let (_, write) = writes.swap_remove(at);
+        if writes.is_empty() {
+            self.keys.remove(key);
+        }
+        Some(write)
+    }
+
+    fn pending(&self, key: Option<&ObjectKey>) -> Vec<Pending> {
+        let of = |key: &ObjectKey, writes: &[(u64, Write)]| {
+            let pending = |(id, write): &(u64, Write)| Pending {
+                key: Some(key.clone()),
+                write: write.clone(),
+                id: *id,
+            };
+            writes.iter().map(pending).collect::<Vec<_>>()
+        };
+        let mut pending = match key {
+            Some(key) => self.keys.get(key).map(|writes| of(key, writes)).unwrap_or_default(),
+            None => self.keys.iter().flat_map(|(key, writes)| of(key, writes)).collect(),
+        };
+        pending.extend(self.any.clone().map(|(id, write)| Pending { key: None, write, id }));
+        pending
+    }
+
+    fn replace(&mut self, pending: &Pending, known: Option<Write>) {
+        let Some(key) = &pending.key else {
+            self.any.take_if(|(id, _)| *id == pending.id);
+            if let Some(known) = known {
+                self.record_any(known);
+            }
+            return;
+        };
+        if self.take(key, pending.id).is_some()
+            && let Some(known) = known
+        {
+            self.record(key.clone(), known, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kinformer::ObjectDecoder;
+    use kinformer::generic::FromWire as _;
+
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("a", name).unwrap()
+    }
+
+    fn state(uid: &str, version: u64) -> Write {
+        let json = format!(
+            r#"{{"metadata": {{"name": "x", "namespace": "a", "uid": "{uid}", "resourceVersion": "{version}"}}}}"#
+        );
+        Write::State(Packed::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap())
+    }
+
+    fn deleted(uid: &str) -> Write {
+        Write::Deleted { uid: uid.into(), is_gone: true }
+    }
+
+    fn version(version: u64) -> ResourceVersion {
+        ResourceVersion::number(version)
+    }
+
+    /// What reads of a key wait for, as text.
+    fn pending(writes: &Writes, of: &str, seen: u64) -> Vec<String> {
+        let pending = writes.pending("pods", Some(&key(of)), version(seen));
+        let text = |Pending { key, write, .. }: Pending| {
+            let write = match write {
+                Write::State(object) => {
+                    format!("state {} {}", object.uid().unwrap(), object.resource_version())
+                }
+                Write::Version(version) => format!("version {version}"),
+                Write::Deleted { uid, .. } => format!("deleted {uid}"),
+                Write::Unversioned => "unversioned".to_owned(),
+            };
+            if key.is_some() { write } else { format!("any: {write}") }
+        };
+        pending.into_iter().map(text).collect()
+    }
+
+    /// Responses of concurrent writes may arrive in any order.
+    // contract: C-08b, C-08c
+    #[test]
+    fn later_write_replaces_what_it_covers() {
+        let resource: Arc<str> = "pods".into();
+        for (recorded, expected) in [
+            (vec![state("1", 5), state("1", 7)], &["state 1 7"][..]),
+            (vec![state("1", 7), state("1", 5)], &["state 1 7"]),
+            (vec![state("1", 5), deleted("1")], &["state 1 5", "deleted 1"]),
+            (vec![deleted("1"), state("2", 9)], &["state 2 9"]),
+            (vec![state("2", 9), deleted("1")], &["state 2 9"]),
+            (vec![deleted("1"), deleted("1")], &["deleted 1"]),
+            (vec![deleted("1"), deleted("2")], &["deleted 1", "deleted 2"]),
+            (vec![Write::Unversioned, state("1", 5), Write::Unversioned], &["unversioned", "state 1 5"]),
+            (vec![Write::Version(version(8)), state("1", 5)], &["version 8"]),
+        ] {
+            let writes = Writes::default();
+            for write in recorded {
+                writes.record(&resource, Some(key("x")), write, None);
+            }
+            assert_eq!(pending(&writes, "x", 1), *expected);
+            assert!(pending(&writes, "y", 1).is_empty());
+        }
+    }
+
+    // contract: C-08g
+    #[tokio::test(start_paused = true)]
+    async fn old_writes_concern_all_reads() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), state("1", 5), None);
+        tokio::time::advance(RETENTION).await;
+        writes.record(&resource, Some(key("y")), state("2", 9), None);
+        assert_eq!(pending(&writes, "z", 1), ["any: version 5"]);
+        assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: version 5"]);
+        writes.record(&resource, Some(key("y")), deleted("2"), None);
+        tokio::time::advance(RETENTION).await;
+        writes.record(&resource, Some(key("v")), state("3", 11), None);
+        assert_eq!(pending(&writes, "z", 1), ["any: unversioned"], "a deletion has no version");
+        let any = writes.pending("pods", Some(&key("z")), version(1)).remove(0);
+        writes.replace("pods", &any, Some(Write::Version(version(12))));
+        assert_eq!(pending(&writes, "z", 1), ["any: version 12"]);
+        writes.remove("pods", &writes.pending("pods", Some(&key("z")), version(1)).remove(0));
+        assert_eq!(pending(&writes, "v", 1), ["state 3 11"]);
+        assert_eq!(writes.len(), 1);
+    }
+
+    // contract: C-08g
+    #[test]
+    fn many_writes_take_bounded_memory() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        for number in 0..LIMIT + 10 {
+            writes.record(
+                &resource,
+                Some(key(&format!("x-{number}"))),
+                Write::Version(version(u64::try_from(number).unwrap() + 1)),
+                None,
+            );
+        }
+        assert_eq!(pending(&writes, "x-0", 1), ["any: version 10"]);
+        assert!(writes.len() <= LIMIT + 1);
+        for uid in 0..=DELETIONS {
+            writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), None);
+        }
+        assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
+    }
+
+    /// The server was restored from a backup: its versions begin again, and the writes are lost.
+    // contract: C-08h
+    #[test]
+    fn versions_that_go_back_end_the_waits() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), state("1", 90), Some(version(80)));
+        assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
+        assert!(pending(&writes, "x", 30).is_empty());
+        assert!(writes.is_empty());
+    }
+
+    /// What a read has found out concerns only the write that it has looked at.
+    // contract: C-08b
+    #[test]
+    fn write_during_a_wait_is_kept() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), state("1", 5), None);
+        let read = writes.pending("pods", Some(&key("x")), version(1)).remove(0);
+        writes.record(&resource, Some(key("x")), state("1", 7), None);
+        writes.remove("pods", &read);
+        assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads that wait until their informer reflects the writes of the cache's client.
+
+use std::sync::Arc;
+
+use kinformer::generic::FromWire as _;
+use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot};
+use kube_core::discovery::ApiResource;
+use kube_core::{DynamicObject, Resource as _};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::ledger::{Pending, Write};
+use crate::error::Error;
+use crate::list::ListOptions;
+use crate::shared::{Shared, resource_name};
+
+/// What is read.
+#[derive(Clone, Copy)]
+pub(crate) enum Read<'a> {
+    Get(&'a ObjectKey),
+    List(&'a ListOptions),
+}
+
+/// Waits of a read for writes.
+struct Wait<'a> {
+    shared: &'a Shared,
+    resource: &'a ApiResource,
+    name: &'a Arc<str>,
+    informer: &'a Informer<()>,
+    deadline: Instant,
+}
+
+/// Returns a snapshot that reflects all writes that the read can see. Not generic, so that it is compiled in this crate.
+pub(crate) async fn caught_up(
+    shared: &Shared,
+    resource: &ApiResource,
+    informer: &Informer<()>,
+    read: Read<'_>,
+) -> Result<Snapshot<()>, Error> {
+    if shared.writes.is_empty() {
+        return Ok(informer.snapshot()?);
+    }
+    let name = &resource_name(&resource.group, &resource.plural);
+    let deadline = Instant::now() + shared.settings.write_timeout;
+    let wait = Wait { shared, resource, name, informer, deadline };
+    let key = match read {
+        Read::Get(key) => Some(key),
+        Read::List(_) => None,
+    };
+    loop {
+        let snapshot = informer.snapshot()?;
+        let pending = shared.writes.pending(name, key, snapshot.resource_versions().lowest());
+        let mut unseen = None;
+        for pending in pending {
+            match wait.state(&snapshot, &pending, read) {
+                Seen::Always => shared.writes.remove(name, &pending),
+                Seen::InThisState => {}
+                Seen::No => {
+                    unseen = Some(pending);
+                    break;
+                }
+            }
+        }
+        let Some(unseen) = unseen else { return Ok(snapshot) };
+        wait.until_seen(&unseen).await?;
+    }
+}
+
+/// Whether a snapshot reflects a write.
+enum Seen {
+    /// As each later one does.
+    Always,
+    /// A later one may not, or the read cannot see the write.
+    InThisState,
+    No,
+}
+
+impl Wait<'_> {
+    fn state(&self, snapshot: &Snapshot<()>, pending: &Pending, read: Read<'_>) -> Seen {
+        let Some(key) = &pending.key else { return Seen::No };
+        let stored = snapshot.get(key);
+        if let Read::List(options) = read
+            && !self.concerns(options, key, &pending.write, stored.as_ref())
+        {
+            return Seen::InThisState;
+        }
+        match (&pending.write, stored) {
+            (Write::State(written), Some(stored))
+                if stored.resource_version().reaches(&written.resource_version()) =>
+            {
+                Seen::Always
+            }
+            // It has left the scope of the informer, or was never in it.
+            (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
+            (Write::Deleted { uid, is_gone }, stored) => match is_deleted(stored.as_deref(), uid, *is_gone) {
+                // An earlier state may still arrive.
+                true => Seen::InThisState,
+                false => Seen::No,
+            },
+            _ => Seen::No,
+        }
+    }
+
+    /// Whether a write can change a list.
+    fn concerns(
+        &self,
+        options: &ListOptions,
+        key: &ObjectKey,
+        write: &Write,
+        stored: Option<&PackedRef<'_, ()>>,
+    ) -> bool {
+        if self.informer.is_namespaced() {
+            let namespace = key.namespace().unwrap_or_default();
+            if !self.informer.has_namespace(namespace) || !options.has_namespace(namespace) {
+                return false;
+            }
+        }
+        let written = match write {
+            Write::State(object) => options.matches(object),
+            Write::Version(_) | Write::Unversioned => true,
+            Write::Deleted { .. } => false,
+        };
+        written || stored.is_some_and(|stored| options.matches(stored))
+    }
+
+    async fn until_seen(&self, pending: &Pending) -> Result<(), Error> {
+        let Pending { key, write, .. } = pending;
+        match (key, write) {
+            (_, Write::Unversioned) => {
+                let known = timeout_at(self.deadline, self.ask(key.as_ref())).await;
+                let known = known.map_err(|_| self.not_seen(pending))??;
+                self.shared.writes.replace(self.name, pending, Some(known));
+                return Ok(());
+            }
+            (Some(key), Write::Deleted { uid, is_gone }) => {
+                let is_deleted =
+                    |object: Option<&Packed<()>>| is_deleted(object.map(|object| &**object), uid, *is_gone);
+                let waited = self.informer.wait_for_condition_until(key, is_deleted, self.deadline).await;
+                return waited.map(drop).map_err(|error| self.unreached(pending, error));
+            }
+            (Some(key), _) => {
+                let Some(version) = write.version() else { return Ok(()) };
+                let waited = self.informer.wait_for_until(key, &version, self.deadline).await;
+                waited.map_err(|error| self.unreached(pending, error))?;
+            }
+            (None, _) => {
+                let Some(version) = write.version() else { return Ok(()) };
+                for part in self.informer.parts() {
+                    let waited = self.informer.wait_for_until(part.id(), &version, self.deadline).await;
+                    waited.map_err(|error| self.unreached(pending, error))?;
+                }
+            }
+        }
+        self.shared.writes.remove(self.name, pending);
+        Ok(())
+    }
+
+    /// The informer stopped, or the deadline passed.
+    fn unreached(&self, pending: &Pending, error: kinformer::Error) -> Error {
+        match Instant::now() < self.deadline {
+            true => error.into(),
+            false => self.not_seen(pending),
+        }
+    }
+
+    fn not_seen(&self, Pending { key, write, .. }: &Pending) -> Error {
+        let read = self.informer.snapshot().map(|snapshot| snapshot.resource_versions().lowest());
+        Error::WriteNotSeen {
+            resource: self.name.clone(),
+            key: key.as_ref().map(ToString::to_string),
+            written: write.version(),
+            read: read.unwrap_or_else(|_| ResourceVersion::from("")),
+            timeout: self.shared.settings.write_timeout,
+        }
+    }
+
+    /// Asks the server for the state of an object, or only for its current version.
+    async fn ask(&self, key: Option<&ObjectKey>) -> Result<Write, Error> {
+        let namespace = key.and_then(|key| key.namespace());
+        let request = kube_core::Request::new(DynamicObject::url_path(self.resource, namespace));
+        if let Some(key) = key {
+            match self.text(request.get(key.name(), &kube_core::params::GetParams::default())).await {
+                // An object that cannot be read has a version as well: that of a list.
+                Ok(text) => {
+                    if let Ok(object) = Packed::<()>::from_wire(text.as_bytes(), &ObjectDecoder::json()) {
+                        return Ok(Write::State(object));
+                    }
+                }
+                Err(kube_client::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(self.unanswered(error)),
+            }
+        }
+        #[derive(Deserialize)]
+        struct List {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            resource_version: String,
+        }
+        let one = kube_core::params::ListParams::default().limit(1);
+        let text = self.text(request.list(&one)).await.map_err(|error| self.unanswered(error))?;
+        let list: List = serde_json::from_str(&text)
+            .map_err(|error| self.unanswered(kube_client::Error::SerdeError(error)))?;
+        Ok(Write::Version(ResourceVersion::from(list.metadata.resource_version)))
+    }
+
+    async fn text(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube_core::request::Error>,
+    ) -> Result<String, kube_client::Error> {
+        self.shared.client.request_text(request.map_err(kube_client::Error::BuildRequest)?).await
+    }
+
+    fn unanswered(&self, source: kube_client::Error) -> Error {
+        Error::Request { resource: self.name.clone(), source: Arc::new(source) }
+    }
+}
+
+/// Whether an object is not the one with this UID, or its deletion has begun and need not be complete.
+fn is_deleted(stored: Option<&kinformer::PackedObject>, uid: &str, is_gone: bool) -> bool {
+    let Some(stored) = stored.filter(|stored| stored.uid() == Some(uid)) else { return true };
+    !is_gone && matches!(stored.deletion_timestamp_as::<serde::de::IgnoredAny>(), Ok(Some(_)))
+}

@@ -1,0 +1,77 @@
+//! The client whose writes are recorded.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Method, Request, Response};
+use kube_client::Client;
+use kube_client::client::Body;
+use tower::{BoxError, Service};
+
+use super::request::{Target, is_dry_run, is_write};
+use super::update;
+use crate::shared::{Shared, resource_name};
+
+/// Sends requests with another client, and records what they write.
+pub(crate) struct Recorder {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+impl Recorder {
+    /// Returns a client that records its writes.
+    pub(crate) fn wrap(client: &Client, shared: &Arc<Shared>) -> Client {
+        let service = Self { client: client.clone(), shared: shared.clone() };
+        Client::new(service, client.default_namespace().to_owned())
+    }
+}
+
+impl Service<Request<Body>> for Recorder {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(())) // `Client::send` waits for it
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answer {
+        let client = self.client.clone();
+        let target = is_write(request.method()).then(|| Target::of(request.uri())).flatten();
+        let Some(target) = target else { return Box::pin(async move { Ok(client.send(request).await?) }) };
+        let shared = self.shared.clone();
+        Box::pin(async move { write(&client, &shared, &target, request).await })
+    }
+}
+
+async fn write(
+    client: &Client,
+    shared: &Shared,
+    target: &Target,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError> {
+    let (head, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    let method = head.method.clone();
+    let is_recorded = !is_dry_run(&method, &head.uri, &body);
+    if method == Method::PUT {
+        update::check(shared, target, &body)?;
+    }
+    let response = client.send(Request::from_parts(head, Body::from(body))).await?;
+    if !is_recorded || !response.status().is_success() {
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let body = body.collect_bytes().await;
+    let resource = resource_name(&target.group, &target.plural);
+    let seen = shared
+        .informer(&resource)
+        .and_then(|informer| Some(informer.snapshot().ok()?.resource_versions().lowest()));
+    for (key, write) in target.writes(&method, body.as_deref().ok()) {
+        shared.writes.record(&resource, key, write, seen.clone());
+    }
+    Ok(Response::from_parts(head, Body::from(body?)))
+}

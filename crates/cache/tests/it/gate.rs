@@ -1,0 +1,110 @@
+//! A cluster whose watches can be held back.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use futures::{FutureExt as _, StreamExt as _};
+use http::{Request, Response};
+use http_body_util::{BodyStream, StreamBody};
+use kinformer_apiserver::ApiServer;
+use kinformer_cache::{Cache, CacheBuilder};
+use kube_client::Client;
+use kube_client::client::Body;
+use tokio::sync::watch;
+use tower::{BoxError, Service};
+
+use crate::common::server;
+
+/// An API server, and a cache whose watches receive nothing while the gate is closed.
+pub struct Gated {
+    pub server: ApiServer,
+    pub cache: Cache,
+    gate: watch::Sender<bool>,
+}
+
+impl Gated {
+    /// A started cache, with an open gate.
+    pub async fn new(change: impl FnOnce(CacheBuilder) -> CacheBuilder) -> Self {
+        let server = server().await;
+        let gate = watch::Sender::new(true);
+        let client = kinformer::client(server.config().unwrap()).unwrap();
+        let namespace = client.default_namespace().to_owned();
+        let client = Client::new(GatedClient { client, gate: gate.clone() }, namespace);
+        let cache = change(Cache::builder(client)).build();
+        cache.start().unwrap();
+        Self { server, cache, gate }
+    }
+
+    pub fn close(&self) {
+        self.gate.send_replace(false);
+    }
+
+    pub fn open(&self) {
+        self.gate.send_replace(true);
+    }
+
+    /// A read that waits while the gate is closed, and ends when it is open. Closes it again.
+    pub async fn waits<T>(&self, read: impl Future<Output = T>) -> T {
+        let mut read = pin!(read);
+        // Reads that do not wait end at the first poll: their informers have synced.
+        assert!(
+            poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await,
+            "the read waits"
+        );
+        self.open();
+        let read = tokio::time::timeout(std::time::Duration::from_secs(60), read).await.unwrap();
+        self.close();
+        read
+    }
+
+    /// A read that does not wait.
+    pub fn at_once<T>(&self, read: impl Future<Output = T>) -> T {
+        read.now_or_never().unwrap() // none if it waits
+    }
+
+    pub async fn shutdown(self) {
+        self.open();
+        self.cache.shutdown().await.unwrap();
+        self.server.shutdown().await;
+    }
+}
+
+#[derive(Clone)]
+struct GatedClient {
+    client: Client,
+    gate: watch::Sender<bool>,
+}
+
+type Frame = Result<http_body::Frame<bytes::Bytes>, BoxError>;
+type Frames = StreamBody<Pin<Box<dyn futures::Stream<Item = Frame> + Send>>>;
+
+impl Service<Request<Body>> for GatedClient {
+    type Response = Response<Frames>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Self { client, gate } = self.clone();
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+        Box::pin(async move {
+            let response = client.send(request).await?;
+            Ok(response.map(|body| {
+                let frames = BodyStream::new(body).then(move |frame| {
+                    let mut open = gate.subscribe();
+                    async move {
+                        if is_watch {
+                            _ = open.wait_for(|open| *open).await;
+                        }
+                        frame.map_err(BoxError::from)
+                    }
+                });
+                StreamBody::new(frames.boxed())
+            }))
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! Reads after the writes of the cache's client.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kinformer::Packed;
+use kinformer_cache::{CacheBuilder, Error, Kind, ListOptions};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
+use kube_core::gvk::GroupVersionKind;
+use serde_json::json;
+
+use crate::common::pod;
+use crate::gate::Gated;
+
+struct World {
+    gated: Gated,
+    maps: Kind<ConfigMap>,
+    /// In the namespace team-a.
+    api: Api<ConfigMap>,
+}
+
+fn map(name: &str, value: &str) -> ConfigMap {
+    let labels = [("value".to_owned(), value.to_owned())].into();
+    let metadata = ObjectMeta { name: Some(name.into()), labels: Some(labels), ..ObjectMeta::default() };
+    ConfigMap { metadata, data: Some([("key".to_owned(), value.to_owned())].into()), ..ConfigMap::default() }
+}
+
+/// The value of a map.
+fn value(map: &Packed<ConfigMap>) -> String {
+    map.label("value").unwrap_or_default().to_owned()
+}
+
+impl World {
+    /// Has the map team-a/old with the value 1, and a closed gate.
+    async fn new(change: impl FnOnce(CacheBuilder) -> CacheBuilder) -> Self {
+        let gated = Gated::new(change).await;
+        let api = Api::namespaced(gated.cache.client(), "team-a");
+        let maps = gated.cache.kind::<ConfigMap>();
+        api.create(&PostParams::default(), &map("old", "1")).await.unwrap();
+        _ = maps.get("team-a/old").await;
+        gated.close();
+        Self { gated, maps, api }
+    }
+
+    async fn waits(&self, key: &str) -> Result<Packed<ConfigMap>, Error> {
+        self.gated.waits(self.maps.get(key)).await
+    }
+
+    async fn keys(&self, options: ListOptions) -> Vec<String> {
+        let list = self.gated.waits(self.maps.list(&options)).await.unwrap();
+        list.iter().map(|map| map.name().to_owned()).collect()
+    }
+}
+
+fn is_not_found<K>(read: Result<Packed<K>, Error>) -> bool {
+    matches!(read, Err(Error::NotFound { .. }))
+}
+
+// contract: C-08a, C-08b
+#[tokio::test]
+async fn get_waits_for_creates_updates_and_patches() {
+    let world = World::new(|cache| cache).await;
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    assert_eq!(value(&world.waits("team-a/new").await.unwrap()), "1");
+
+    let mut changed = world.api.get("old").await.unwrap();
+    changed.metadata.labels = map("old", "2").metadata.labels;
+    world.api.replace("old", &PostParams::default(), &changed).await.unwrap();
+    assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "2");
+
+    let patch = json!({"metadata": {"labels": {"value": "3"}}});
+    world.api.patch("old", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    let read = world.gated.cache.metadata::<ConfigMap>();
+    let read = world.gated.waits(async move { read.get("team-a/old").await }).await.unwrap();
+    assert_eq!(read.label("value"), Some("3"), "through any view");
+    let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+    let dynamic = world.gated.cache.dynamic(&kind).await.unwrap();
+    let patch = json!({"metadata": {"labels": {"value": "4"}}});
+    world.api.patch("old", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    dynamic.informer().unwrap();
+    assert_eq!(world.gated.waits(dynamic.get("team-a/old")).await.unwrap().label("value"), Some("4"));
+
+    // A write that changes nothing has the version that is cached.
+    world.api.patch("old", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    assert_eq!(value(&world.gated.at_once(world.maps.get("team-a/old")).unwrap()), "4");
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
+// contract: C-08a
+#[tokio::test]
+async fn generated_name_is_that_of_the_response() {
+    let world = World::new(|cache| cache).await;
+    let mut generated = map("x", "1");
+    (generated.metadata.name, generated.metadata.generate_name) = (None, Some("job-".into()));
+    let created = world.api.create(&PostParams::default(), &generated).await.unwrap();
+    let name = created.metadata.name.unwrap();
+    assert!(name.starts_with("job-"), "{name}");
+    assert_eq!(world.waits(&format!("team-a/{name}")).await.unwrap().name(), name);
+    world.gated.shutdown().await;
+}
+
+// contract: C-08c
+#[tokio::test]
+async fn get_waits_for_deletions() {
+    let world = World::new(|cache| cache).await;
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    assert!(is_not_found(world.waits("team-a/old").await));
+    let created = world.api.create(&PostParams::default(), &map("old", "2")).await.unwrap();
+    let read = world.waits("team-a/old").await.unwrap();
+    assert_eq!(read.uid(), created.metadata.uid.as_deref(), "it was created again");
+
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    world.api.create(&PostParams::default(), &map("old", "3")).await.unwrap();
+    assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "3", "deleted and created again");
+    world.gated.shutdown().await;
+}
+
+// contract: C-08c
+#[tokio::test]
+async fn deletion_with_finalizers_is_seen_when_it_has_begun() {
+    let world = World::new(|cache| cache).await;
+    let patch = json!({"metadata": {"finalizers": ["example.com/a"]}});
+    world.api.patch("old", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    world.waits("team-a/old").await.unwrap();
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    let is_deleted = |read: Result<Packed<ConfigMap>, Error>| {
+        read.unwrap().decode().unwrap().metadata.deletion_timestamp.is_some()
+    };
+    assert!(is_deleted(world.waits("team-a/old").await));
+
+    world.api.create(&PostParams::default(), &map("other", "1")).await.unwrap();
+    world.api.patch("other", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    world.api.create(&PostParams::default(), &map("third", "1")).await.unwrap();
+    world.waits("team-a/third").await.unwrap();
+    world.api.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    assert!(is_deleted(world.waits("team-a/other").await), "of a collection");
+    world.gated.open();
+    assert!(is_not_found(world.maps.get("team-a/third").await));
+    let left = world.gated.cache.list::<ConfigMap>(&ListOptions::new().namespace("team-a")).await.unwrap();
+    assert_eq!(left.iter().map(|map| map.name()).collect::<Vec<_>>(), ["old", "other"]);
+    world.gated.shutdown().await;
+}
+
+// contract: C-08d
+#[tokio::test]
+async fn list_waits_for_writes_that_can_match_it() {
+    let world = World::new(|cache| cache).await;
+    let all = ListOptions::new;
+    let of = |value: &str| all().labels(format!("value={value}").parse().unwrap());
+    world.api.create(&PostParams::default(), &map("new", "2")).await.unwrap();
+    for options in [of("1"), all().namespace("team-b")] {
+        world.gated.at_once(world.maps.list(&options)).unwrap();
+    }
+    assert_eq!(world.keys(of("2")).await, ["new"]);
+    assert_eq!(world.gated.at_once(world.maps.list(&all())).unwrap().len(), 2);
+
+    // An object that leaves the list, and one that is deleted.
+    let patch = json!({"metadata": {"labels": {"value": "3"}}});
+    world.api.patch("new", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    assert!(world.keys(of("2")).await.is_empty());
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    world.gated.at_once(world.maps.list(&of("3"))).unwrap();
+    assert_eq!(world.keys(all().namespace("team-a")).await, ["new"]);
+    world.gated.shutdown().await;
+}
+
+// contract: C-08e
+#[tokio::test]
+async fn writes_outside_the_scope_are_not_waited_for() {
+    let world = World::new(|cache| {
+        cache.options(|options| {
+            options.namespaces(["team-a"]).of_kind::<ConfigMap>(|maps| maps.labels("value!=9"))
+        })
+    })
+    .await;
+    world.api.create(&PostParams::default(), &map("other", "9")).await.unwrap();
+    let other: Api<ConfigMap> = Api::namespaced(world.gated.cache.client(), "team-b");
+    other.create(&PostParams::default(), &map("other", "1")).await.unwrap();
+    assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
+    assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
+    // An object that leaves the scope is waited for, and so is one that enters it.
+    let value = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"value": value}}}));
+    world.api.patch("old", &PatchParams::default(), &value("9")).await.unwrap();
+    assert!(is_not_found(world.waits("team-a/old").await));
+    world.api.patch("other", &PatchParams::default(), &value("1")).await.unwrap();
+    assert!(world.waits("team-a/other").await.is_ok());
+    world.gated.shutdown().await;
+}
+
+// contract: C-08e
+#[tokio::test]
+async fn dry_runs_and_failures_are_not_waited_for() {
+    let world = World::new(|cache| cache).await;
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    world.api.create(&dry, &map("new", "1")).await.unwrap();
+    world.api.delete("old", &DeleteParams { dry_run: true, ..DeleteParams::default() }).await.unwrap();
+    world.api.create(&PostParams::default(), &map("old", "2")).await.unwrap_err();
+    world.api.delete("none", &DeleteParams::default()).await.unwrap_err();
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/new"))));
+    world.gated.shutdown().await;
+}
+
+// contract: C-08f
+#[tokio::test]
+async fn read_fails_at_the_deadline() {
+    let world = World::new(|cache| cache.write_timeout(Duration::from_millis(100))).await;
+    let created = world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    let error = world.maps.get("team-a/new").await.unwrap_err();
+    let Error::WriteNotSeen { resource, key, written, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**resource, key.as_deref()), ("configmaps", Some("team-a/new")));
+    let version = created.metadata.resource_version.unwrap();
+    assert_eq!(written.as_ref().map(ToString::to_string), Some(version.clone()));
+    let start =
+        format!("a write of configmaps \"team-a/new\" at version {version} was not seen within 100ms: ");
+    assert!(error.to_string().starts_with(&start), "{error}");
+    assert!(matches!(world.maps.list(&ListOptions::new()).await, Err(Error::WriteNotSeen { .. })));
+    // On request, a read does not wait.
+    let stale = world.maps.clone().allow_stale();
+    assert!(is_not_found(world.gated.at_once(stale.get("team-a/new"))));
+    assert_eq!(world.gated.at_once(stale.list(&ListOptions::new())).unwrap().len(), 1);
+    world.gated.open();
+    let read = async {
+        loop {
+            match world.maps.get("team-a/new").await {
+                Err(Error::WriteNotSeen { .. }) => {}
+                read => break read,
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), read).await.unwrap().unwrap();
+    world.gated.shutdown().await;
+}
+
+/// The responses of an eviction and of a binding have no version, so that the read asks for it.
+// contract: C-08b
+#[tokio::test]
+async fn subresources_are_waited_for() {
+    let world = World::new(|cache| cache).await;
+    let pods: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
+    world.gated.server.create(pod("team-a", "web", "web", "")).unwrap();
+    world.gated.open();
+    let read = world.gated.cache.kind::<Pod>();
+    read.get("team-a/web").await.unwrap();
+    world.gated.close();
+
+    let status = json!({"status": {"phase": "Running"}});
+    pods.patch_status("web", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let of_web = || async { read.get("team-a/web").await };
+    let found = world.gated.waits(of_web()).await.unwrap();
+    assert_eq!(found.decode().unwrap().status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+
+    let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "node-1"}});
+    let _: serde_json::Value =
+        pods.create_subresource("binding", "web", &PostParams::default(), &binding).await.unwrap();
+    let found = world.gated.waits(of_web()).await.unwrap();
+    assert_eq!(found.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
+
+    pods.evict("web", &EvictParams::default()).await.unwrap();
+    let found = world.gated.waits(of_web()).await;
+    let is_deleted = found.map(|pod| pod.decode().unwrap().metadata.deletion_timestamp.is_some());
+    assert!(matches!(is_deleted, Ok(true) | Err(Error::NotFound { .. })));
+    world.gated.shutdown().await;
+}
