@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use kinformer_core::{BoxError, PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
+use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
 use kinformer_store::IndexValues;
 use kube_core::DynamicObject;
@@ -635,6 +636,15 @@ impl<K> Informer<K> {
     /// part has its own reflector.
     pub fn parts(&self) -> &[Part] {
         self.engine().parts()
+    }
+
+    /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
+    /// or is not installed, or the version is not served. Returns `None` otherwise.
+    ///
+    /// The informer continues, and lists the resource when it is served again, with any schema. The store keeps its objects
+    /// for 10 minutes; [`ReflectorHandle::not_served`](kinformer_reflector::ReflectorHandle::not_served) has the details.
+    pub fn not_served(&self) -> Option<Arc<SourceError>> {
+        self.parts().iter().find_map(|part| part.reflector().not_served())
     }
 
     /// The current metrics of the informer.

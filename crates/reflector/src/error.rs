@@ -19,6 +19,16 @@ pub enum SourceError {
     /// The server answered with a status, as an HTTP response or as an event of the watch.
     #[error(transparent)]
     Status(Box<ApiStatus>),
+    /// The source does not serve the resource (404): its CustomResourceDefinition was deleted or is not installed, or the
+    /// version is not served. The reflector continues to request it: see
+    /// [`not_served`](crate::ReflectorHandle::not_served).
+    #[error("the resource is not served (for {lasted:?} so far): {status}")]
+    NotServed {
+        /// The status of the last answer.
+        status: Box<ApiStatus>,
+        /// The time since the first such answer.
+        lasted: Duration,
+    },
     /// The address refused the connection: no server has received the request.
     #[error("connection refused: {}", with_causes(&**source))]
     ConnectionRefused {
@@ -281,6 +291,16 @@ impl ApiStatus {
         self.causes.push(cause);
         self
     }
+
+    /// Returns whether the resource is not found (404).
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.has(404, &["NotFound"])
+    }
+
+    /// Returns whether this has the code, or one of the reasons: servers and proxies may send an unknown reason.
+    fn has(&self, code: u16, reasons: &[&str]) -> bool {
+        self.code == code || reasons.contains(&self.reason.as_str())
+    }
 }
 
 impl StatusCause {
@@ -322,10 +342,10 @@ impl SourceError {
         Self::Other { source: source.into() }
     }
 
-    /// Returns the status of [`Self::Status`], else `None`.
+    /// Returns the status of [`Self::Status`] and [`Self::NotServed`], else `None`.
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
-            Self::Status(status) => Some(status),
+            Self::Status(status) | Self::NotServed { status, .. } => Some(status),
             _ => None,
         }
     }
@@ -334,8 +354,11 @@ impl SourceError {
     /// `connection_refused`. There are few different names, as OpenTelemetry requires of `error.type`.
     pub fn error_type(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::Status(status) if status.code > 0 => return Cow::Owned(status.code.to_string()),
+            Self::Status(status) | Self::NotServed { status, .. } if status.code > 0 => {
+                return Cow::Owned(status.code.to_string());
+            }
             Self::Status(_) => "status",
+            Self::NotServed { .. } => "not_served",
             Self::ConnectionRefused { .. } => "connection_refused",
             Self::Transport { .. } => "transport",
             Self::Timeout { .. } => "timeout",
@@ -401,7 +424,7 @@ impl SourceError {
 
     /// Returns whether the resource is not found (404).
     pub(crate) fn is_not_found(&self) -> bool {
-        self.has(404, &["NotFound"])
+        self.status().is_some_and(ApiStatus::is_not_found)
     }
 
     /// Returns whether the server limits requests (429).
@@ -454,9 +477,8 @@ impl SourceError {
         }
     }
 
-    /// Returns whether the status has one of the reasons, or the code: servers and proxies may send an unknown reason.
     fn has(&self, code: u16, reasons: &[&str]) -> bool {
-        self.status().is_some_and(|s| s.code == code || reasons.contains(&s.reason.as_str()))
+        self.status().is_some_and(|status| status.has(code, reasons))
     }
 }
 

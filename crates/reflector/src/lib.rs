@@ -1,9 +1,8 @@
 //! Keeps a sink equal to a source that can be listed and watched: the Reflector of Kubernetes' client-go.
 //!
-//! The source is a [`ListerWatcher`]: an API server, a database, a folder of files. The sink is a
-//! [`Sink`]: a queue or a store. The [`Reflector`] lists the source once and applies its later
-//! changes to the sink. Whatever fails in between, the sink ends up equal to the source. This crate contains no HTTP
-//! and nothing of the Kubernetes API.
+//! The source is a [`ListerWatcher`]: an API server, a database, a folder of files. The sink is a [`Sink`]: a queue or a
+//! store. The [`Reflector`] lists the source once and applies its later changes to the sink. Whatever fails in between, the
+//! sink ends up equal to the source. This crate contains no HTTP and nothing of the Kubernetes API.
 //!
 //! # How it works
 //!
@@ -115,6 +114,7 @@ mod event;
 mod initial_list;
 mod lister_watcher;
 mod machine;
+mod not_served;
 mod options;
 mod pager;
 mod pages;

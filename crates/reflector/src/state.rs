@@ -29,6 +29,7 @@ use crate::SourceError;
 /// | `WatchListing` | refused, or no such bookmark | `Listing`, and never again `WatchListing` |
 /// | `WatchListing`, `Listing` | the version is expired or too large | the same, at no version, at once |
 /// | `WatchListing`, `Listing` | another failure | `BackingOff`, then the same again |
+/// | `Listing` | 404 for 30 s | `BackingOff` for a minute at least, then `Listing` |
 /// | `Listing` | a list | `Connecting` |
 /// | `Connecting` | the watch is open | `Watching` |
 /// | `WatchListing`, `Listing` | the list is older than the requested version | the same, at no version, at once |
@@ -217,6 +218,7 @@ pub(crate) struct Shared {
     version: Mutex<ResourceVersion>,
     last_error: Mutex<Option<Arc<SourceError>>>,
     incomplete_list: Mutex<Option<Arc<SourceError>>>,
+    not_served: Mutex<Option<Arc<SourceError>>>,
     progress: watch::Sender<Progress>,
     /// The error that requested a relist.
     relist: Mutex<Option<SourceError>>,
@@ -247,6 +249,7 @@ impl Shared {
             version: Mutex::default(),
             last_error: Mutex::default(),
             incomplete_list: Mutex::default(),
+            not_served: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
             relist: Mutex::default(),
             relist_requested: Notify::new(),
@@ -281,6 +284,11 @@ impl Shared {
     pub(crate) fn set_incomplete_list(&self, error: Option<Arc<SourceError>>) -> bool {
         let old = std::mem::replace(&mut *self.incomplete_list.lock(), error);
         old.is_some()
+    }
+
+    /// Sets or clears the error of a resource that is not served.
+    pub(crate) fn set_not_served(&self, error: Option<Arc<SourceError>>) {
+        let _old = std::mem::replace(&mut *self.not_served.lock(), error);
     }
 
     pub(crate) fn set_state(&self, state: ReflectorState) -> ReflectorState {
@@ -375,6 +383,20 @@ impl ReflectorHandle {
     /// [`Self::is_synced`].
     pub fn incomplete_list(&self) -> Option<Arc<SourceError>> {
         self.shared.incomplete_list.lock().clone()
+    }
+
+    /// Returns [`SourceError::NotServed`] while the source answers 404: it does not have the resource, because its
+    /// CustomResourceDefinition was deleted or is not installed yet, or because the version is not served. Returns `None`
+    /// after any other answer or error.
+    ///
+    /// The reflector continues. After 30 s it requests the resource at most once a minute. It lists and watches it as soon as
+    /// it is served again.
+    ///
+    /// The sink keeps its objects for 10 minutes. If each answer in that time was a 404, the sink receives an empty list: the
+    /// objects count as deleted. A server that deletes a definition deletes its objects first, which a watch delivers; this
+    /// is for objects whose deletion no watch has delivered.
+    pub fn not_served(&self) -> Option<Arc<SourceError>> {
+        self.shared.not_served.lock().clone()
     }
 
     /// Returns whether the sink has been given its first list.

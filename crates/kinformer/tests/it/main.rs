@@ -23,6 +23,7 @@ mod listers;
 #[cfg(feature = "prometheus")]
 mod metrics;
 mod namespaces;
+mod not_served;
 mod projections;
 mod reentrant;
 mod selectors;

@@ -33,8 +33,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Err(error) if reason == ListReason::RepeatIncomplete => {
                 return Ok(self.repeated_list_failed(error));
             }
-            Err(error) => return Ok(self.list_failed(error)),
+            Err(error) => {
+                let failed = self.list_failed(error);
+                return Ok(self.delete_if_not_served().await?.unwrap_or(failed));
+            }
         };
+        self.is_served();
         self.paged |= any_state && list.paged;
         if self.watch_list_maybe_unsupported {
             self.refuse_watch_list();

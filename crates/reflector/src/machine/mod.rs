@@ -2,12 +2,13 @@
 //!
 //! `run.rs` performs one step after the other. A step is in `list.rs`, `watch_list.rs` or `watch.rs`; each returns the
 //! next step. The steps use what is below them: `replace.rs` and `apply.rs` (a list, an event), `recovery.rs` (the step
-//! after a watch), `incomplete_list.rs`, `resync.rs`, `requests.rs` (opening a watch, the limit on requests), `sink.rs`,
+//! after a watch), `incomplete_list.rs`, `not_served.rs`, `resync.rs`, `requests.rs` (opening a watch, the limit on requests), `sink.rs`,
 //! `report.rs` (failures) and `wait.rs`. The words are those of the crate's documentation.
 
 mod apply;
 mod incomplete_list;
 mod list;
+mod not_served;
 mod recovery;
 mod replace;
 mod report;
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::backoff::{FOREVER, RunningBackoff};
+use crate::not_served::NotServed;
 use crate::probe::Probing;
 use crate::request_limit::RequestWindow;
 use crate::short_watches::ShortWatches;
@@ -64,6 +66,8 @@ pub(crate) struct Machine<T: Object, S> {
     tries_without_progress: u32,
     /// The number of consecutive failures of any kind.
     failures: u32,
+    /// Set while the source answers that it does not have the resource.
+    not_served: Option<NotServed>,
     /// The times of the first and the last of a series of internal errors.
     internal_errors: Option<(Instant, Instant)>,
     /// The time of the next resync, if there are any.
@@ -129,6 +133,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             paged: false,
             tries_without_progress: 0,
             failures: 0,
+            not_served: None,
             internal_errors: None,
             resync_at: None,
             watch_list_maybe_unsupported: false,

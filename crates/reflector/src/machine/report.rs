@@ -18,7 +18,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
-        let delay = self.next_delay_after(&error);
+        let error = self.failed_with(error);
+        let delay = self.next_delay_after(&error).max(self.shortest_delay());
         self.report(error, recovery, delay);
         let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
         Step::BackOff { delay, next }

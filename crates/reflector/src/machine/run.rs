@@ -75,6 +75,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Step::BackOff { delay, next } => {
                 self.back_off(delay, next).await?;
                 Ok(match next {
+                    // One request is enough to find that the resource is served again.
+                    NextRequest::List if self.not_served.is_some() => Step::List,
                     NextRequest::List => Step::WatchListOrList,
                     NextRequest::Watch => Step::Watch(None),
                 })

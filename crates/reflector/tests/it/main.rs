@@ -11,6 +11,7 @@
 mod auto_traits;
 mod common;
 mod lists;
+mod not_served;
 mod pager;
 mod random;
 mod requests;
