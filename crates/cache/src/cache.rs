@@ -113,10 +113,14 @@ impl CacheBuilder {
 impl Cache {
     /// Returns a builder of a cache with this client.
     ///
-    /// The informers of the cache deliver all objects again after 10 hours, as those of controller-runtime; see
-    /// [`SharedInformerFactoryBuilder::default_resync`](kinformer::SharedInformerFactoryBuilder::default_resync).
+    /// The informers of the cache deliver all objects again after 10 hours plus or minus 10 %, as those of
+    /// controller-runtime: see
+    /// [`default_resync`](kinformer::SharedInformerFactoryBuilder::default_resync) and
+    /// [`resync_jitter`](kinformer::SharedInformerFactoryBuilder::resync_jitter).
     pub fn builder(client: Client) -> CacheBuilder {
-        let factory = SharedInformerFactory::builder(client.clone()).default_resync(SYNC_PERIOD);
+        let factory = SharedInformerFactory::builder(client.clone())
+            .default_resync(SYNC_PERIOD)
+            .resync_jitter(SYNC_JITTER);
         let settings = Settings {
             sync_timeout: Duration::from_secs(120),
             write_timeout: Duration::from_secs(30),
@@ -296,6 +300,7 @@ fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
 
 /// Follows controller-runtime 0.25.
 const SYNC_PERIOD: Duration = Duration::from_secs(10 * 3600);
+const SYNC_JITTER: f64 = 0.1;
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,6 +35,8 @@ pub(crate) struct Options {
     name: Option<Arc<str>>,
     selections: Selections,
     resync: Duration,
+    /// The largest share of a resync period by which it is longer or shorter.
+    resync_jitter: f64,
     resources: HashMap<Key, ResourceOptions>,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
@@ -126,6 +128,14 @@ impl SharedInformerFactoryBuilder {
     /// never.
     pub fn default_resync(mut self, period: Duration) -> Self {
         self.options.resync = period;
+        self
+    }
+
+    /// Makes the resync period of each informer longer or shorter by a random share of at most this, between 0 and 1: 0.1
+    /// means plus or minus 10 %. It is drawn once for each informer, so that many informers do not resync at the same
+    /// moment. The default is 0. Periods that handlers request themselves are exact.
+    pub fn resync_jitter(mut self, share: f64) -> Self {
+        self.options.resync_jitter = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         self
     }
 
@@ -362,15 +372,13 @@ impl Options {
         display_name: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<PackedObject> {
-        let mut builder = self.builder_for(sources, display_name, name);
+        let own = self.of_resource(resource);
+        let resync = own.and_then(|own| own.resync).unwrap_or(self.resync);
+        let mut builder = self.builder_with_resync(sources, display_name, name, resync);
         if let Some(queue) = self.queue.clone() {
             builder = builder.queue_with(move |parts| queue(parts));
         }
-        let Some(options) = self.of_resource(resource) else { return builder };
-        if let Some(resync) = options.resync {
-            builder = builder.resync(resync);
-        }
-        if let Some(transform) = options.transforms() {
+        if let Some(transform) = own.and_then(ResourceOptions::transforms) {
             builder = builder.transform(transform);
         }
         builder
@@ -384,11 +392,21 @@ impl Options {
         resource: &str,
         name: &str,
     ) -> SharedIndexInformerBuilder<T> {
+        self.builder_with_resync(sources, resource, name, self.resync)
+    }
+
+    fn builder_with_resync<T: Object>(
+        &self,
+        sources: Sources<T>,
+        resource: &str,
+        name: &str,
+        resync: Duration,
+    ) -> SharedIndexInformerBuilder<T> {
         let mut builder = SharedIndexInformer::builder_of(sources)
             .name(self.informer_name(name))
             .resource(resource)
             .cluster(self.cluster.clone())
-            .resync(self.resync);
+            .resync(self.with_jitter(resync));
         if let Some(change) = self.reflector.clone() {
             builder = builder.reflector(|options| change(options));
         }
@@ -399,6 +417,15 @@ impl Options {
             builder = builder.grace(grace);
         }
         builder
+    }
+
+    /// Changes a resync period at random, for one informer.
+    fn with_jitter(&self, period: Duration) -> Duration {
+        if self.resync_jitter == 0.0 {
+            return period;
+        }
+        let factor = 1.0 + self.resync_jitter * (2.0 * fastrand::f64() - 1.0);
+        Duration::try_from_secs_f64(period.as_secs_f64() * factor).unwrap_or(period)
     }
 
     /// Returns the name of an informer, prefixed with the factory's.

@@ -14,6 +14,7 @@ mod informers;
 mod lists;
 mod live;
 mod mapper;
+mod options;
 mod reads;
 mod tracker;
 mod updates;
