@@ -8,7 +8,7 @@ use std::time::Duration;
 use kinformer::{KeyError, KeyRef, Packed, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_client::Client;
 use kube_core::discovery::{ApiResource, Scope};
-use kube_core::gvk::GroupVersionKind;
+use kube_core::gvk::{GroupVersionKind, GroupVersionResource};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{ClusterResourceScope, DynamicObject, Resource};
 
@@ -29,6 +29,8 @@ use crate::writes::recorder::Recorder;
 pub struct Cache {
     shared: Arc<Shared>,
     mapper: RestMapper,
+    /// The resources with namespaces of their own that the server did not serve when the cache was built.
+    unknown_scopes: Arc<[GroupVersionResource]>,
 }
 
 /// Builds a [`Cache`].
@@ -44,18 +46,23 @@ impl CacheBuilder {
     ///
     /// ```
     /// # use kinformer_cache::Cache;
-    /// # fn example(client: kube_client::Client) {
+    /// # async fn example(client: kube_client::Client) -> Result<(), kinformer_cache::Error> {
     /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     ///
-    /// let cache = Cache::builder(client).options(|informers| {
+    /// let builder = Cache::builder(client).options(|informers| {
     ///     informers
     ///         .namespaces(["team-a", "team-b"])
     ///         .of_kind::<Secret>(|secrets| secrets.labels("app=web"))
     ///         .of_kind::<ConfigMap>(|maps| maps.namespaces(["kube-system"]))
     /// });
+    /// let cache = builder.build().await?;
     /// # _ = cache;
+    /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Namespaces of all resources have no effect on those that are not in namespaces. Namespaces of such a resource itself
+    /// are an error of [`Self::build`].
     ///
     /// Follows controller-runtime 0.25 (`cache.Options`: `ByObject`, `DefaultNamespaces`, `DefaultLabelSelector`,
     /// `DefaultFieldSelector`, `DefaultTransform`, `SyncPeriod`).
@@ -102,11 +109,33 @@ impl CacheBuilder {
         self
     }
 
-    /// Builds the cache.
-    pub fn build(self) -> Cache {
+    /// Builds the cache. Sends no request, unless namespaces were set for a resource without a type
+    /// ([`resource`](SharedInformerFactoryBuilder::resource)): its scope is found by discovery. If the server does not serve
+    /// it yet, its scope is checked when it is requested by [`Cache::dynamic`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the request, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::ClusterScoped`] if namespaces were set for a resource that is not in namespaces;
+    /// [`kinformer::Error::Discovery`] if a request fails.
+    pub async fn build(self) -> Result<Cache, Error> {
         let Self { client, factory, settings } = self;
-        let shared = Arc::new(Shared::new(client.clone(), factory.build(), settings));
-        Cache { shared, mapper: RestMapper::new(client) }
+        let mapper = RestMapper::new(client.clone());
+        let mut unknown_scopes = Vec::new();
+        for (resource, scope) in factory.resources_with_namespaces() {
+            let scope = match scope {
+                Some(scope) => Some(scope),
+                None => mapper.scope(&resource).await?,
+            };
+            match scope {
+                Some(Scope::Cluster) => return Err(cluster_scoped(&resource.group, &resource.resource)),
+                Some(Scope::Namespaced) => {}
+                None => unknown_scopes.push(resource),
+            }
+        }
+        let shared = Arc::new(Shared::new(client, factory.build(), settings));
+        Ok(Cache { shared, mapper, unknown_scopes: unknown_scopes.into() })
     }
 }
 
@@ -240,8 +269,9 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::UnknownKind`] if the server does not serve the kind; [`kinformer::Error::Discovery`] if the request fails.
+    /// [`Error::ClusterScoped`] as [`CacheBuilder::build`], if the server did not serve the kind then.
     pub async fn dynamic(&self, kind: &GroupVersionKind) -> Result<Kind<DynamicObject>, Error> {
-        let (resource, scope) = self.mapper.resource(kind).await?;
+        let (resource, scope) = self.resource(kind).await?;
         let (of, is_namespaced) = (resource.clone(), scope == Scope::Namespaced);
         let request = move |factory: &SharedInformerFactory| factory.dynamic(of.clone(), scope.clone());
         Ok(Kind::new(&self.shared, request, resource, (is_namespaced, false)))
@@ -258,11 +288,23 @@ impl Cache {
         &self,
         kind: &GroupVersionKind,
     ) -> Result<Kind<PartialObjectMeta<DynamicObject>>, Error> {
-        let (resource, scope) = self.mapper.resource(kind).await?;
+        let (resource, scope) = self.resource(kind).await?;
         let (of, is_namespaced) = (resource.clone(), scope == Scope::Namespaced);
         let request =
             move |factory: &SharedInformerFactory| factory.dynamic_metadata(of.clone(), scope.clone());
         Ok(Kind::new(&self.shared, request, resource, (is_namespaced, true)))
+    }
+
+    /// Finds the resource of a kind, and checks the options of its namespaces.
+    async fn resource(&self, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), Error> {
+        let (resource, scope) = self.mapper.resource(kind).await?;
+        let is_same = |one: &GroupVersionResource| {
+            one.group == resource.group && one.version == resource.version && one.resource == resource.plural
+        };
+        if scope == Scope::Cluster && self.unknown_scopes.iter().any(is_same) {
+            return Err(cluster_scoped(&resource.group, &resource.plural));
+        }
+        Ok((resource, scope))
     }
 
     /// Returns an object by its key: [`Kind::get`] of [`Self::kind`].
@@ -296,6 +338,10 @@ impl Cache {
 
 fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
     TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>()
+}
+
+fn cluster_scoped(group: &str, plural: &str) -> Error {
+    Error::ClusterScoped { resource: resource_name(group, plural) }
 }
 
 /// Follows controller-runtime 0.25.

@@ -100,6 +100,13 @@ pub enum Error {
         /// The group and version.
         api_version: Arc<str>,
     },
+    /// Namespaces were set for a resource that is not in namespaces. Namespaces that are set for all resources
+    /// have no effect on it.
+    #[error("namespaces were set for {resource}, which are not in namespaces")]
+    ClusterScoped {
+        /// The resource.
+        resource: Arc<str>,
+    },
     /// Any other error of an informer, of discovery or of a key.
     #[error(transparent)]
     Informer(#[from] kinformer::Error),

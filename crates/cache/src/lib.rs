@@ -13,7 +13,8 @@
 //! # let client = kinformer::client(server.config()?)?;
 //! let cache = Cache::builder(client)
 //!     .options(|factory| factory.of_kind::<Secret>(|secrets| secrets.namespaces(["default"])))
-//!     .build();
+//!     .build()
+//!     .await?;
 //! cache.start()?;
 //!
 //! let pods = cache.kind::<Pod>();

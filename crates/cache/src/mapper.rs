@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube_client::Client;
 use kube_client::discovery::pinned_group;
 use kube_core::discovery::{ApiResource, Scope};
-use kube_core::gvk::{GroupVersion, GroupVersionKind};
+use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ pub struct RestMapper {
     groups: Arc<Mutex<HashMap<GroupVersion, Arc<Group>>>>,
 }
 
-/// The kinds of a group and version. Requests of one group are one after the other.
+/// The resources of a group and version. Requests of one group are one after the other.
 #[derive(Default)]
 struct Group {
     found: tokio::sync::Mutex<Found>,
@@ -38,8 +38,8 @@ struct Group {
 
 #[derive(Default)]
 struct Found {
-    kinds: HashMap<String, (ApiResource, Scope)>,
-    /// When the kinds were requested, successfully or not found.
+    resources: Vec<(ApiResource, Scope)>,
+    /// When the resources were requested, successfully or not found.
     at: Option<Instant>,
 }
 
@@ -58,31 +58,51 @@ impl RestMapper {
     /// [`Error::UnknownKind`] if the server does not serve the kind; [`kinformer::Error::Discovery`] if the request fails.
     pub async fn resource(&self, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), Error> {
         let group_version = GroupVersion { group: kind.group.clone(), version: kind.version.clone() };
+        let found = self.find(&group_version, &kind.kind, |resource| resource.kind == kind.kind).await?;
+        found.ok_or_else(|| Error::UnknownKind {
+            kind: kind.kind.as_str().into(),
+            api_version: kind.api_version().into(),
+        })
+    }
+
+    /// Returns the scope of a resource; `None` if the server does not serve it.
+    pub(crate) async fn scope(&self, of: &GroupVersionResource) -> Result<Option<Scope>, Error> {
+        let group_version = GroupVersion { group: of.group.clone(), version: of.version.clone() };
+        let found =
+            self.find(&group_version, &of.resource, |resource| resource.plural == of.resource).await?;
+        Ok(found.map(|(_, scope)| scope))
+    }
+
+    /// Finds a resource; `None` if the server does not serve it. `name` is its name in errors.
+    async fn find(
+        &self,
+        group_version: &GroupVersion,
+        name: &str,
+        is_wanted: impl Fn(&ApiResource) -> bool,
+    ) -> Result<Option<(ApiResource, Scope)>, Error> {
         let group = self.groups.lock().entry(group_version.clone()).or_default().clone();
         let mut found = group.found.lock().await;
-        if let Some(known) = found.kinds.get(&kind.kind) {
-            return Ok(known.clone());
+        let wanted = |found: &Found| found.resources.iter().find(|(one, _)| is_wanted(one)).cloned();
+        if let Some(known) = wanted(&found) {
+            return Ok(Some(known));
         }
-        let unknown =
-            || Error::UnknownKind { kind: kind.kind.as_str().into(), api_version: kind.api_version().into() };
         if found.at.is_some_and(|at| at.elapsed() < REFRESH) {
-            return Err(unknown());
+            return Ok(None);
         }
-        match pinned_group(&self.client, &group_version).await {
+        match pinned_group(&self.client, group_version).await {
             Ok(group) => {
-                let resources = group.versioned_resources(&kind.version).into_iter();
-                found.kinds = resources
-                    .map(|(resource, capabilities)| (resource.kind.clone(), (resource, capabilities.scope)))
-                    .collect();
+                let resources = group.versioned_resources(&group_version.version).into_iter();
+                found.resources =
+                    resources.map(|(resource, capabilities)| (resource, capabilities.scope)).collect();
                 found.at = Some(Instant::now());
             }
             Err(kube_client::Error::Api(status)) if status.code == 404 => found.at = Some(Instant::now()),
             Err(source) => {
-                let what = format!("{} of {}", kind.kind, kind.api_version()).into();
+                let what = format!("{name} of {}", group_version.api_version()).into();
                 return Err(kinformer::Error::Discovery { what, source: Arc::new(source) }.into());
             }
         }
-        found.kinds.get(&kind.kind).cloned().ok_or_else(unknown)
+        Ok(wanted(&found))
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kinformer_core::Object;
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kube_core::discovery::ApiResource;
+use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,14 @@ impl Key {
 
     pub(crate) fn resource(api_version: &str, plural: &str) -> Self {
         Self::Resource(format!("{api_version}/{plural}").into())
+    }
+
+    /// Returns the name of a resource; `None` for a custom type.
+    pub(crate) fn to_resource(&self) -> Option<GroupVersionResource> {
+        let Self::Resource(name) = self else { return None };
+        let (api_version, plural) = name.rsplit_once('/')?;
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Some(GroupVersionResource::gvr(group, version, plural))
     }
 }
 

@@ -21,6 +21,7 @@ use serde::de::DeserializeOwned;
 use crate::engine::arrival::ErrorHook;
 use crate::engine::projection::Projection;
 use crate::entry::Key;
+use crate::kind::scope_of;
 use crate::resource_options::{Decode, ResourceOptions};
 use crate::selection::{NamespaceOptions, Selected, Selections};
 
@@ -161,7 +162,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Sets the resync period of one kind; see [`Self::default_resync`].
-    pub fn resync_for<K: Resource<DynamicType = ()>>(self, period: Duration) -> Self {
+    pub fn resync_for<K: Resource<DynamicType = (), Scope: 'static>>(self, period: Duration) -> Self {
         self.of_kind::<K>(|options| options.resync(period))
     }
 
@@ -177,7 +178,7 @@ impl SharedInformerFactoryBuilder {
     /// builder.drop_fields::<Pod>([FieldPath::new(&["metadata", "annotations"])]);
     /// # }
     /// ```
-    pub fn drop_fields<K: Resource<DynamicType = ()>>(
+    pub fn drop_fields<K: Resource<DynamicType = (), Scope: 'static>>(
         self,
         fields: impl IntoIterator<Item = FieldPath>,
     ) -> Self {
@@ -187,7 +188,7 @@ impl SharedInformerFactoryBuilder {
     /// Sets when objects of a kind are decoded as the type `K`. See [`ResourceOptions::decode`].
     pub fn decode<K>(self, decode: Decode) -> Self
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
     {
         self.of_kind::<K>(|options| options.decode::<K>(decode))
     }
@@ -208,7 +209,7 @@ impl SharedInformerFactoryBuilder {
     /// ```
     pub fn transform<K>(self, change: impl Fn(&mut K) -> Result<(), BoxError> + Send + Sync + 'static) -> Self
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Serialize + 'static,
+        K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize + 'static,
     {
         self.of_kind::<K>(|options| options.transform(change))
     }
@@ -229,7 +230,7 @@ impl SharedInformerFactoryBuilder {
     /// });
     /// # }
     /// ```
-    pub fn transform_packed<K: Resource<DynamicType = ()> + 'static>(
+    pub fn transform_packed<K: Resource<DynamicType = (), Scope: 'static> + 'static>(
         self,
         change: impl Fn(Packed<K>) -> Result<Packed<K>, BoxError> + Send + Sync + 'static,
     ) -> Self {
@@ -237,11 +238,27 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Changes the options of one kind; see [`Self::resource`] for kinds without a type.
-    pub fn of_kind<K: Resource<DynamicType = ()>>(
+    pub fn of_kind<K: Resource<DynamicType = (), Scope: 'static>>(
         self,
         change: impl FnOnce(ResourceOptions) -> ResourceOptions,
     ) -> Self {
-        self.changed(Key::of_resource(&ApiResource::erase::<K>(&())), change)
+        self.changed(Key::of_resource(&ApiResource::erase::<K>(&())), |mut options| {
+            options.scope = Some(scope_of::<K>());
+            change(options)
+        })
+    }
+
+    /// Returns the resources that were given namespaces of their own, ordered, each with its scope if it was set by its
+    /// type: for a cache, which refuses namespaces of resources that are not in namespaces.
+    #[doc(hidden)]
+    pub fn resources_with_namespaces(&self) -> Vec<(GroupVersionResource, Option<Scope>)> {
+        let mut resources: Vec<_> = self.options.resources.iter().collect();
+        resources.sort_unstable_by_key(|(key, _)| *key);
+        let with_namespaces =
+            resources.into_iter().filter(|(_, options)| options.selections.has_namespaces());
+        with_namespaces
+            .filter_map(|(key, options)| Some((key.to_resource()?, options.scope.clone())))
+            .collect()
     }
 
     fn changed(mut self, key: Key, change: impl FnOnce(ResourceOptions) -> ResourceOptions) -> Self {

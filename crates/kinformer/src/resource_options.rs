@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kinformer_core::{BoxError, Transform};
 use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
+use kube_core::discovery::Scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -35,6 +36,8 @@ type Change = dyn Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObje
 #[must_use = "nothing is set yet"]
 pub struct ResourceOptions {
     pub(crate) selections: Selections,
+    /// The scope of the resource, if its type is known.
+    pub(crate) scope: Option<Scope>,
     pub(crate) resync: Option<Duration>,
     changes: Vec<Arc<Change>>,
     pub(crate) dropped: Vec<FieldPath>,

@@ -125,6 +125,11 @@ impl Selections {
         self.namespaces = Some(all);
     }
 
+    /// Whether namespaces were set, also an empty list.
+    pub(crate) fn has_namespaces(&self) -> bool {
+        self.namespaces.is_some()
+    }
+
     /// Returns the parts of an informer, at least one: these are the options of its resource, `factory` those of the
     /// factory.
     ///

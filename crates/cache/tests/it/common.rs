@@ -19,8 +19,8 @@ pub fn builder(server: &ApiServer) -> CacheBuilder {
 }
 
 /// A cache with the defaults, started.
-pub fn started(server: &ApiServer) -> Cache {
-    let cache = builder(server).build();
+pub async fn started(server: &ApiServer) -> Cache {
+    let cache = builder(server).build().await.unwrap();
     cache.start().unwrap();
     cache
 }

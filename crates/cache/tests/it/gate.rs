@@ -31,7 +31,7 @@ impl Gated {
         let client = kinformer::client(server.config().unwrap()).unwrap();
         let namespace = client.default_namespace().to_owned();
         let client = Client::new(GatedClient { client, gate: gate.clone() }, namespace);
-        let cache = change(Cache::builder(client)).build();
+        let cache = change(Cache::builder(client)).build().await.unwrap();
         cache.start().unwrap();
         Self { server, cache, gate }
     }

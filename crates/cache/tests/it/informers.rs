@@ -14,7 +14,7 @@ use crate::common::{builder, pod, requests, server, started};
 async fn informer_is_shared_and_can_be_removed() {
     let server = server().await;
     server.create(pod("team-a", "web", "web", "node-1")).unwrap();
-    let cache = builder(&server).build();
+    let cache = builder(&server).build().await.unwrap();
     let pods = cache.kind::<Pod>();
     let informer = pods.informer().unwrap();
     let added = Arc::new(AtomicUsize::new(0));
@@ -49,7 +49,7 @@ async fn informer_is_shared_and_can_be_removed() {
 #[tokio::test]
 async fn removal_ends_waits() {
     let server = server().await;
-    let cache = started(&server);
+    let cache = started(&server).await;
     server.faults().inject(kinformer_apiserver::Fault::stall().resource("pods").always());
     let pods = cache.kind::<Pod>();
     let reading = pods.clone();
@@ -84,7 +84,9 @@ async fn options_are_set_by_kind_and_namespace() {
                 .namespaces(["team-a"])
                 .of_kind::<Pod>(|pods| pods.labels("app=web").namespaces(["team-a", "team-b"]))
         })
-        .build();
+        .build()
+        .await
+        .unwrap();
     cache.start().unwrap();
     let all = ListOptions::new();
     let pods = cache.list::<Pod>(&all).await.unwrap();

@@ -22,7 +22,7 @@ async fn lists_combine_namespace_labels_fields_and_limit() {
     ] {
         server.create(pod(namespace, name, app, node)).unwrap();
     }
-    let cache = builder(&server).build();
+    let cache = builder(&server).build().await.unwrap();
     let pods = cache.kind::<Pod>();
     pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap(); // before the start
     cache.start().unwrap();
@@ -56,7 +56,7 @@ async fn lists_combine_namespace_labels_fields_and_limit() {
 #[tokio::test]
 async fn every_field_needs_one_index() {
     let server = server().await;
-    let cache = started(&server);
+    let cache = started(&server).await;
     let pods = cache.kind::<Pod>();
     pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
     let error = pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap_err();

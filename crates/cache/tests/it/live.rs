@@ -25,8 +25,12 @@ async fn reads_of_an_uncached_kind_start_no_informer() {
     for (namespace, name) in [("team-b", "x"), ("team-a", "y"), ("team-a", "x")] {
         server.create(secret(namespace, name)).unwrap();
     }
-    let cache =
-        builder(&server).options(|options| options.namespaces(["team-a"])).uncached::<Secret>().build();
+    let cache = builder(&server)
+        .options(|options| options.namespaces(["team-a"]))
+        .uncached::<Secret>()
+        .build()
+        .await
+        .unwrap();
     let read = cache.get::<Secret>("team-a/x").await.unwrap();
     assert_eq!(read.decode().unwrap().type_.as_deref(), Some("Opaque"));
     let error = cache.get::<Secret>("team-a/z").await.unwrap_err();
@@ -55,7 +59,7 @@ async fn reads_of_an_uncached_kind_start_no_informer() {
 #[tokio::test]
 async fn live_reads_have_the_newest_state() {
     let server = server().await;
-    let cache = builder(&server).build();
+    let cache = builder(&server).build().await.unwrap();
     let kind = GroupVersionKind::gvk("", "v1", "Pod");
     let (pods, dynamic) = (cache.kind::<Pod>().live(), cache.dynamic(&kind).await.unwrap().live());
     for number in 0..3 {

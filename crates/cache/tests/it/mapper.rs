@@ -13,7 +13,7 @@ use crate::common::{server, started};
 #[tokio::test]
 async fn kind_that_is_defined_later_is_found() {
     let server = server().await;
-    let cache = started(&server);
+    let cache = started(&server).await;
     let mapper = cache.mapper();
     let (node, scope) = mapper.resource(&GroupVersionKind::gvk("", "v1", "Node")).await.unwrap();
     assert_eq!((&*node.plural, scope), ("nodes", Scope::Cluster));

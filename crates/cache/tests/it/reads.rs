@@ -14,7 +14,7 @@ use crate::common::{builder, node, pod, requests, server, started};
 async fn first_read_starts_the_informer_and_waits() {
     let server = server().await;
     server.create(pod("team-a", "web", "web", "node-1")).unwrap();
-    let cache = started(&server);
+    let cache = started(&server).await;
     assert_eq!(requests(&server, "pods"), 0);
 
     let kind = GroupVersionKind::gvk("", "v1", "Pod");
@@ -37,7 +37,7 @@ async fn first_read_starts_the_informer_and_waits() {
 async fn reads_have_typed_errors() {
     let server = server().await;
     server.create(node("node-1")).unwrap();
-    let cache = builder(&server).options(|options| options.namespaces(["team-a"])).build();
+    let cache = builder(&server).options(|options| options.namespaces(["team-a"])).build().await.unwrap();
     let error = cache.get::<Pod>("team-a/web").await.unwrap_err();
     assert!(matches!(error, Error::NotStarted { .. }), "{error}");
     assert_eq!(
@@ -69,7 +69,7 @@ async fn reads_have_typed_errors() {
 async fn reads_of_what_nothing_has_requested_fail() {
     let server = server().await;
     server.create(pod("team-a", "web", "web", "node-1")).unwrap();
-    let cache = builder(&server).fail_on_missing_informer().build();
+    let cache = builder(&server).fail_on_missing_informer().build().await.unwrap();
     cache.start().unwrap();
     let pods = cache.kind::<Pod>();
     let error = pods.get("team-a/web").await.unwrap_err();
@@ -91,7 +91,7 @@ async fn sync_timeout_names_the_informer_and_its_error() {
     let server = server().await;
     server.faults().inject(Fault::forbidden().on(Verb::List).resource("pods").always());
     server.faults().inject(Fault::forbidden().on(Verb::Watch).resource("pods").always());
-    let cache = builder(&server).sync_timeout(Duration::from_millis(200)).build();
+    let cache = builder(&server).sync_timeout(Duration::from_millis(200)).build().await.unwrap();
     cache.start().unwrap();
     let error = cache.get::<Pod>("team-a/web").await.unwrap_err();
     assert!(matches!(error, Error::NotSynced { .. }), "{error}");
