@@ -73,6 +73,14 @@ pub enum Error {
         /// The error of the request.
         source: Arc<kube_client::Error>,
     },
+    /// A field selector cannot be answered by indexes, or is invalid.
+    #[error("the field selector {selector:?} cannot be answered by the cache: {problem}")]
+    FieldSelector {
+        /// The selector.
+        selector: Arc<str>,
+        /// The requirement, and what to do.
+        problem: Arc<str>,
+    },
     /// A read from the server failed.
     #[error("{resource} cannot be read from the server: {}", with_causes(&**source))]
     LiveRead {

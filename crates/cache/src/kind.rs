@@ -1,9 +1,12 @@
 //! The cached objects of one kind.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use kinformer::{Informer, KeyError, KeyRef, ObjectKey, Packed, SharedInformerFactory};
+use kinformer::{
+    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, SharedInformerFactory,
+};
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
 use tokio::time::Instant;
@@ -158,6 +161,20 @@ impl<K> Kind<K> {
         Ok(objects.into_iter().map(Packed::cast).collect())
     }
 
+    /// Lists as [`Self::list`], in pages of this many objects. All pages are of one state of the cache, however long their
+    /// reader takes, and take one pointer for each object.
+    ///
+    /// There is no token by which another list continues: controller-runtime 0.25 refuses `Continue` as well.
+    ///
+    /// # Cancel safety
+    /// As [`Self::list`].
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub async fn pages(&self, options: &ListOptions, size: NonZeroUsize) -> Result<Pages<K>, Error> {
+        Ok(Pages { objects: self.list(options).await?.into_iter(), size })
+    }
+
     /// Returns the informer without waiting for its sync. If the cache is started, the informer is started.
     ///
     /// # Errors
@@ -218,7 +235,42 @@ impl<K> Kind<K> {
     /// # Errors
     /// An error that names the index if the field has one already.
     pub fn index_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
-        Ok(self.informer()?.index_by_field(field_index(field), path)?)
+        self.informer()?.index_by_field(field_index(field), path)?;
+        if path.join(".") == field {
+            self.shared.note_plain_field(self.name(), field);
+        }
+        Ok(())
+    }
+
+    /// As [`Self::index_field`], by the values that a function returns for an object; see
+    /// [`Informer::index`](kinformer::Informer::index). The field may have any name.
+    ///
+    /// ```
+    /// # fn example(cache: &kinformer_cache::Cache) -> Result<(), kinformer_cache::Error> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// cache.kind::<Pod>().index_field_with("images", |pod, values| {
+    ///     let pod = pod.decode()?;
+    ///     for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
+    ///         values.push(container.image.as_deref().unwrap_or_default());
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::index_field`].
+    pub fn index_field_with(
+        &self,
+        field: &str,
+        function: impl Fn(PackedRef<'_, K>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Result<(), Error>
+    where
+        K: 'static,
+    {
+        Ok(self.informer()?.index(field_index(field), function)?)
     }
 
     /// Stops the informer of the resource and removes it, for all its users. Waits for it end with an error. The next
@@ -255,5 +307,41 @@ impl<K> Clone for Kind<K> {
 impl<K> fmt::Debug for Kind<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Kind").field(&self.name()).finish()
+    }
+}
+
+/// The pages of a [list](Kind::pages).
+#[must_use = "pages are read by their iterator"]
+pub struct Pages<K> {
+    objects: std::vec::IntoIter<Packed<K>>,
+    size: NonZeroUsize,
+}
+
+impl<K> Pages<K> {
+    /// The number of objects that are left.
+    pub fn objects_left(&self) -> usize {
+        self.objects.len()
+    }
+}
+
+impl<K> Iterator for Pages<K> {
+    type Item = Vec<Packed<K>>;
+
+    fn next(&mut self) -> Option<Vec<Packed<K>>> {
+        let page: Vec<_> = self.objects.by_ref().take(self.size.get()).collect();
+        (!page.is_empty()).then_some(page)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let pages = self.objects.len().div_ceil(self.size.get());
+        (pages, Some(pages))
+    }
+}
+
+impl<K> ExactSizeIterator for Pages<K> {}
+
+impl<K> fmt::Debug for Pages<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("objects_left", &self.objects.len()).field("size", &self.size).finish()
     }
 }

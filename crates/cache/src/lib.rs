@@ -55,7 +55,7 @@ mod writes;
 
 pub use cache::{Cache, CacheBuilder};
 pub use error::Error;
-pub use kind::Kind;
+pub use kind::{Kind, Pages};
 pub use kinformer;
 #[doc(no_inline)]
 pub use kinformer::{FieldPath, LabelSelector};

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kinformer::{Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedObject, PackedRef, Snapshot};
+use kinformer::{
+    FieldSelector, FieldSelectorError, Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedObject,
+    PackedRef, Snapshot,
+};
 
 use crate::error::Error;
 
@@ -52,7 +55,7 @@ impl ListOptions {
     }
 
     /// The fields as a parameter of a request.
-    pub(crate) fn field_selector(&self) -> Option<String> {
+    pub(crate) fn requested_fields(&self) -> Option<String> {
         let escaped = |value: &str| value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=");
         let fields = self.fields.iter().map(|(field, value)| format!("{field}={}", escaped(value)));
         (!self.fields.is_empty()).then(|| fields.collect::<Vec<_>>().join(","))
@@ -67,9 +70,34 @@ impl ListOptions {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
     }
 
-    /// Whether the labels of an object are selected.
-    pub(crate) fn matches(&self, object: &PackedObject) -> bool {
-        self.labels.is_everything() || self.labels.matches_object(object)
+    /// Whether an object has the labels, and the values of those fields whose index has the values at their own path.
+    pub(crate) fn matches(&self, object: &PackedObject, is_plain: impl Fn(&str) -> bool) -> bool {
+        let has_labels = self.labels.is_everything() || self.labels.matches_object(object);
+        let mut fields = self.fields.iter().filter(|(field, _)| is_plain(field));
+        has_labels && fields.all(|(field, value)| FieldSelector::exact(&**field, &**value).matches(object))
+    }
+
+    /// Selects the objects that an exact field selector matches, as [`Self::field`] for each requirement:
+    /// `spec.nodeName=node-1,status.phase==Running`.
+    ///
+    /// # Errors
+    /// [`Error::FieldSelector`] if the selector is invalid, or not exact: `!=` cannot be answered by an index.
+    pub fn field_selector(mut self, selector: &str) -> Result<Self, Error> {
+        let error =
+            |problem: String| Error::FieldSelector { selector: selector.into(), problem: problem.into() };
+        let parsed: FieldSelector =
+            selector.parse().map_err(|FieldSelectorError { requirement, .. }| {
+                error(format!("{requirement:?} is not field=value"))
+            })?;
+        for (field, is_equal, value) in parsed.requirements() {
+            if !is_equal {
+                return Err(error(format!(
+                    "{field}!={value} is not exact; filter the objects of the list instead"
+                )));
+            }
+            self = self.field(field, value);
+        }
+        Ok(self)
     }
 
     /// Returns at most this many objects: the first ones by key.

@@ -57,7 +57,7 @@ impl Live<'_> {
         if let Some(labels) = options.label_selector() {
             source = source.labels(labels);
         }
-        if let Some(fields) = options.field_selector() {
+        if let Some(fields) = options.requested_fields() {
             source = source.fields(fields);
         }
         let list = Pager::new(source).list().await;

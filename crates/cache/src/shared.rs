@@ -1,6 +1,6 @@
 //! What a cache and its kinds share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) writes: Writes,
     /// The informers that reads have used, by the name of their resource.
     informers: Mutex<HashMap<Arc<str>, Informer<()>>>,
+    /// The fields, with the names of their resources, whose index has the values at the path that the field names.
+    plain_fields: Mutex<HashSet<(Arc<str>, String)>>,
     is_started: AtomicBool,
 }
 
@@ -43,6 +45,7 @@ impl Shared {
             settings,
             writes: Writes::default(),
             informers: Mutex::default(),
+            plain_fields: Mutex::default(),
             is_started: AtomicBool::new(false),
         }
     }
@@ -66,6 +69,15 @@ impl Shared {
     pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
         let before = self.informers.lock().insert(resource, informer);
         drop(before); // without the lock
+    }
+
+    /// Notes that the index of a field has the values at the path that the field names.
+    pub(crate) fn note_plain_field(&self, resource: Arc<str>, field: &str) {
+        self.plain_fields.lock().insert((resource, field.to_owned()));
+    }
+
+    pub(crate) fn is_plain_field(&self, resource: &Arc<str>, field: &str) -> bool {
+        self.plain_fields.lock().contains(&(resource.clone(), field.to_owned()))
     }
 
     /// Returns the informer of a resource, if a read has used it and it was not removed.

@@ -120,7 +120,7 @@ pub use self::{
     options::SharedInformerFactoryBuilder,
     resource_options::{Decode, ResourceOptions},
     selection::NamespaceOptions,
-    selector::{LabelSelector, SelectorError, SelectorProblem},
+    selector::{FieldSelector, FieldSelectorError, LabelSelector, SelectorError, SelectorProblem},
     snapshot::{Difference, Snapshot},
     sync::CacheSync,
 };

@@ -115,12 +115,13 @@ impl Wait<'_> {
                 return false;
             }
         }
+        let is_plain = |field: &str| self.shared.is_plain_field(self.name, field);
         let written = match write {
-            Write::State(object) => options.matches(object),
+            Write::State(object) => options.matches(object, is_plain),
             Write::Version(_) | Write::Unversioned => true,
             Write::Deleted { .. } => false,
         };
-        written || stored.is_some_and(|stored| options.matches(stored))
+        written || stored.is_some_and(|stored| options.matches(stored, is_plain))
     }
 
     async fn until_seen(&self, pending: &Pending) -> Result<(), Error> {

@@ -72,3 +72,70 @@ async fn every_field_needs_one_index() {
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }
+
+// contract: C-02c
+#[tokio::test]
+async fn pages_are_of_one_state() {
+    let server = server().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        server.create(pod("team-a", name, "web", "node-1")).unwrap();
+    }
+    let cache = started(&server).await;
+    let pods = cache.kind::<Pod>();
+    let size = std::num::NonZeroUsize::new(2).unwrap();
+    let mut pages = pods.pages(&ListOptions::new(), size).await.unwrap();
+    assert_eq!((pages.len(), pages.objects_left()), (3, 5));
+    let names =
+        |page: Vec<kinformer::Packed<Pod>>| page.iter().map(|pod| pod.name().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(pages.next().unwrap()), ["a", "b"]);
+    server.delete("v1", "Pod", "team-a", "c").unwrap();
+    let created = server.create(pod("team-a", "bb", "web", "node-1")).unwrap();
+    let version = created["metadata"]["resourceVersion"].as_str().unwrap();
+    pods.informer().unwrap().wait_for(("team-a", "bb"), &version.into()).await.unwrap();
+    assert_eq!(names(pages.next().unwrap()), ["c", "d"]);
+    assert_eq!(names(pages.next().unwrap()), ["e"]);
+    assert!(pages.next().is_none());
+    assert_eq!(keys(&pods, ListOptions::new().limit(3)).await, ["team-a/a", "team-a/b", "team-a/bb"]);
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: C-03d
+#[test]
+fn field_selectors_are_exact() {
+    let options = ListOptions::new();
+    let error = |selector: &str| options.clone().field_selector(selector).unwrap_err();
+    assert_eq!(
+        error("spec.nodeName=node-1,status.phase!=Running").to_string(),
+        "the field selector \"spec.nodeName=node-1,status.phase!=Running\" cannot be answered by the cache: \
+         status.phase!=Running is not exact; filter the objects of the list instead"
+    );
+    assert!(matches!(error("spec.nodeName"), Error::FieldSelector { .. }));
+    assert!(options.field_selector("").is_ok());
+}
+
+// contract: C-03d, C-03e
+#[tokio::test]
+async fn indexes_are_by_path_or_function() {
+    let server = server().await;
+    server.create(pod("team-a", "a", "web", "node-1")).unwrap();
+    server.create(pod("team-a", "b", "api", "node-1")).unwrap();
+    let cache = started(&server).await;
+    let pods = cache.kind::<Pod>();
+    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
+    let images = |pod: kinformer::PackedRef<'_, Pod>, values: &mut kinformer::IndexValues| {
+        values.push("all");
+        values.push(pod.label("app").unwrap_or_default());
+        Ok(())
+    };
+    pods.index_field_with("images", images).unwrap();
+    let found = |selector: &str| ListOptions::new().field_selector(selector).unwrap();
+    assert_eq!(keys(&pods, found("images=all,spec.nodeName==node-1")).await, ["team-a/a", "team-a/b"]);
+    assert_eq!(keys(&pods, found("images=api,spec.nodeName==node-1")).await, ["team-a/b"]);
+    pods.index_field_with("images", images).unwrap_err();
+    // A function that panics is contained: its objects are not in the index.
+    pods.index_field_with("broken", |_, _| panic!("of the test")).unwrap();
+    assert!(keys(&pods, found("broken=x")).await.is_empty());
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}

@@ -155,6 +155,14 @@ async fn list_waits_for_writes_that_can_match_it() {
         world.gated.at_once(world.maps.list(&options)).unwrap();
     }
     assert_eq!(world.keys(of("2")).await, ["new"]);
+    // A field by path decides as well, and one by a function does not.
+    world.maps.index_field("data.key", &["data", "key"]).unwrap();
+    world.maps.index_field_with("any", |_, _| Ok(())).unwrap();
+    world.api.create(&PostParams::default(), &map("more", "4")).await.unwrap();
+    world.gated.at_once(world.maps.list(&all().field("data.key", "1"))).unwrap();
+    assert!(world.keys(all().field("any", "1")).await.is_empty());
+    world.api.delete("more", &DeleteParams::default()).await.unwrap();
+    assert!(world.keys(all().field("data.key", "4")).await.is_empty());
     assert_eq!(world.gated.at_once(world.maps.list(&all())).unwrap().len(), 2);
 
     // An object that leaves the list, and one that is deleted.

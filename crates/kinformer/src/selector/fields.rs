@@ -7,33 +7,70 @@ use kinformer_kube::{FieldPath, PackedObject};
 
 use crate::index_by_field::Value;
 
-/// A field selector, in the grammar of Kubernetes 1.37 (`fields.ParseSelector`).
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct FieldSelector(Vec<Requirement>);
+/// A field selector: `spec.nodeName=node-1,status.phase!=Running`. Matches an object if all of its requirements hold.
+///
+/// A value may contain `,`, `=` and `\\` if they are escaped by `\\`. An empty string matches everything. Follows Kubernetes
+/// 1.37 (`fields.ParseSelector`).
+///
+/// ```
+/// use kinformer::FieldSelector;
+///
+/// let selector: FieldSelector = "spec.nodeName==node-1,status.phase!=Running".parse()?;
+/// assert!(selector.requirements().eq([("spec.nodeName", true, "node-1"), ("status.phase", false, "Running")]));
+/// assert!("spec.nodeName in (node-1)".parse::<FieldSelector>().is_err());
+/// # Ok::<(), kinformer::FieldSelectorError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<Requirement>);
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     field: String,
     is_equal: bool,
     value: String,
 }
 
-/// The selector is not in the grammar.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Invalid;
+/// The error of an invalid field selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[error("field selector {selector:?}: {requirement:?} is not field=value, field==value or field!=value")]
+pub struct FieldSelectorError {
+    /// The parsed string.
+    pub selector: String,
+    /// The requirement that is invalid.
+    pub requirement: String,
+}
+
+/// The requirement is not in the grammar.
+struct Invalid;
 
 impl FromStr for FieldSelector {
-    type Err = Invalid;
+    type Err = FieldSelectorError;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn from_str(text: &str) -> Result<Self, FieldSelectorError> {
         let terms = split(text).into_iter().filter(|term| !term.is_empty());
-        terms.map(Requirement::parse).collect::<Result<_, _>>().map(Self)
+        let parse = |term: &str| {
+            let error =
+                |Invalid| FieldSelectorError { selector: text.to_owned(), requirement: term.to_owned() };
+            Requirement::parse(term).map_err(error)
+        };
+        terms.map(parse).collect::<Result<_, _>>().map(Self)
     }
 }
 
 impl FieldSelector {
-    /// Whether the object has the requested values.
-    pub(crate) fn matches(&self, object: &PackedObject) -> bool {
+    /// Selects the objects in which a field has a value.
+    pub fn exact(field: impl Into<String>, value: impl Into<String>) -> Self {
+        Self(vec![Requirement { field: field.into(), is_equal: true, value: value.into() }])
+    }
+
+    /// The requirements: a field, whether it must have the value or another one, and the value.
+    pub fn requirements(&self) -> impl ExactSizeIterator<Item = (&str, bool, &str)> {
+        self.0.iter().map(|Requirement { field, is_equal, value }| (&**field, *is_equal, &**value))
+    }
+
+    /// Whether the object has the requested values. A field that is missing has the values empty, `false` and `0`.
+    pub fn matches(&self, object: &PackedObject) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(object))
     }
 }
@@ -136,7 +173,12 @@ mod tests {
     #[test]
     fn other_grammars_are_refused() {
         for selector in ["metadata.name", "a=b=c", r"a=\b", "a in (b)"] {
-            assert_eq!(selector.parse::<FieldSelector>(), Err(Invalid), "{selector}");
+            assert!(selector.parse::<FieldSelector>().is_err(), "{selector}");
         }
+        let error = "a=b,c".parse::<FieldSelector>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "field selector \"a=b,c\": \"c\" is not field=value, field==value or field!=value"
+        );
     }
 }

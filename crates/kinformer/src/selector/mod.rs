@@ -14,7 +14,7 @@ use kinformer_core::Object;
 use self::requirement::{Operator, Requirement};
 
 pub use error::{SelectorError, SelectorProblem};
-pub(crate) use fields::FieldSelector;
+pub use fields::{FieldSelector, FieldSelectorError};
 
 /// A label selector. Matches an object if all of its requirements hold.
 ///
