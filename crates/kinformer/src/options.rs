@@ -39,6 +39,8 @@ pub(crate) struct Options {
     /// The largest share of a resync period by which it is longer or shorter.
     resync_jitter: f64,
     resources: HashMap<Key, ResourceOptions>,
+    /// The transform and the dropped fields of resources without their own.
+    defaults: ResourceOptions,
     tweak: Option<Arc<Tweak>>,
     encoding: Option<Encoding>,
     error_hook: Option<Arc<ErrorHook>>,
@@ -137,6 +139,34 @@ impl SharedInformerFactoryBuilder {
     /// moment. The default is 0. Periods that handlers request themselves are exact.
     pub fn resync_jitter(mut self, share: f64) -> Self {
         self.options.resync_jitter = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        self
+    }
+
+    /// Drops these fields, in addition to the managed fields, from the objects of every resource for which
+    /// [`ResourceOptions::drop_fields`] is not called: with no fields there, such a resource keeps them.
+    ///
+    /// ```
+    /// # use kinformer::{FieldPath, SharedInformerFactoryBuilder};
+    /// # fn example(builder: SharedInformerFactoryBuilder) {
+    /// let applied = "kubectl.kubernetes.io/last-applied-configuration";
+    /// builder.default_drop_fields([FieldPath::new(&["metadata", "annotations", applied])]);
+    /// # }
+    /// ```
+    pub fn default_drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+        self.options.defaults = self.options.defaults.drop_fields(fields);
+        self
+    }
+
+    /// Adds a transform of the objects of every resource that has none of its own; see
+    /// [`ResourceOptions::transform_packed`]. A transform needs whole objects: with a default, metadata-only informers fetch
+    /// them as well. To drop fields, [`Self::default_drop_fields`] is cheaper.
+    ///
+    /// Follows controller-runtime 0.25 (`cache.Options.DefaultTransform`).
+    pub fn default_transform(
+        mut self,
+        change: impl Fn(Packed<()>) -> Result<Packed<()>, BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.options.defaults = self.options.defaults.transform_packed(change);
         self
     }
 
@@ -368,12 +398,14 @@ impl Options {
         self.resources.get(&Key::of_resource(resource))
     }
 
+    /// The options whose transform applies to a resource.
+    fn transformed_by(&self, resource: &ApiResource) -> &ResourceOptions {
+        self.of_resource(resource).filter(|own| own.has_transform()).unwrap_or(&self.defaults)
+    }
+
     /// Returns the projection of a new informer: whole objects if there is a transform, which needs them.
     pub(crate) fn projection(&self, resource: &ApiResource, requested: Projection) -> Projection {
-        match self.of_resource(resource) {
-            Some(options) if options.has_transform() => Projection::Full,
-            _ => requested,
-        }
+        if self.transformed_by(resource).has_transform() { Projection::Full } else { requested }
     }
 
     /// The type that objects are decoded as on arrival.
@@ -395,7 +427,7 @@ impl Options {
         if let Some(queue) = self.queue.clone() {
             builder = builder.queue_with(move |parts| queue(parts));
         }
-        if let Some(transform) = own.and_then(ResourceOptions::transforms) {
+        if let Some(transform) = self.transformed_by(resource).transforms() {
             builder = builder.transform(transform);
         }
         builder
@@ -479,11 +511,11 @@ impl Options {
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
-        if let Some(options) = self.of_resource(resource) {
-            source = source.drop_fields(options.dropped.iter().cloned());
-            if let Some(objects) = options.keep {
-                source = source.decoded_cache_size(objects);
-            }
+        let own = self.of_resource(resource);
+        let dropped = own.and_then(|own| own.dropped.as_ref()).or(self.defaults.dropped.as_ref());
+        source = source.drop_fields(dropped.into_iter().flatten().cloned());
+        if let Some(objects) = own.and_then(|own| own.keep) {
+            source = source.decoded_cache_size(objects);
         }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));

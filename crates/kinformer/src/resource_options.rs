@@ -40,7 +40,7 @@ pub struct ResourceOptions {
     pub(crate) scope: Option<Scope>,
     pub(crate) resync: Option<Duration>,
     changes: Vec<Arc<Change>>,
-    pub(crate) dropped: Vec<FieldPath>,
+    pub(crate) dropped: Option<Vec<FieldPath>>,
     pub(crate) keep: Option<usize>,
     pub(crate) decode: Option<DecodeAs>,
 }
@@ -81,9 +81,10 @@ impl ResourceOptions {
 
     /// Drops these fields, in addition to the managed fields, from every object as it arrives:
     /// `[FieldPath::new(&["metadata", "annotations"])]`. Dropped fields are neither decoded nor stored; see
-    /// [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields).
+    /// [`KubeListerWatcher::drop_fields`](crate::KubeListerWatcher::drop_fields). The default is the factory's
+    /// [`default_drop_fields`](crate::SharedInformerFactoryBuilder::default_drop_fields).
     pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
-        self.dropped.extend(fields);
+        self.dropped.get_or_insert_default().extend(fields);
         self
     }
 
@@ -99,7 +100,9 @@ impl ResourceOptions {
 
     /// Adds a transform, which changes every object once before it is stored and delivered. The result is encoded as
     /// JSON and replaces the object in all views of the resource. Several transforms are applied in the order of the
-    /// calls.
+    /// calls, instead of the factory's
+    /// [`default_transform`](crate::SharedInformerFactoryBuilder::default_transform). The namespaces of a resource share its
+    /// transform, which can read the namespace of an object.
     ///
     /// An object that cannot be decoded, or for which the transform fails, is not stored and is reported with its key.
     /// To drop fields, [`Self::drop_fields`] is cheaper.

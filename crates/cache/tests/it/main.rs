@@ -9,6 +9,7 @@
 
 mod auto_traits;
 mod common;
+mod defaults;
 mod gate;
 mod informers;
 mod lists;

@@ -30,7 +30,7 @@ fn periods(factory: &SharedInformerFactory) -> Vec<Duration> {
     ]
 }
 
-// contract: C-06b
+// contract: C-04e, C-06b
 #[tokio::test]
 async fn sync_period_has_jitter() {
     let server = server().await;
