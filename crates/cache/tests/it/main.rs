@@ -17,6 +17,7 @@ mod live;
 mod mapper;
 mod options;
 mod reads;
+mod shapes;
 mod tracker;
 mod updates;
 mod writes;
