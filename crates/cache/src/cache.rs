@@ -61,6 +61,11 @@ impl CacheBuilder {
     /// # }
     /// ```
     ///
+    /// Managed fields are never stored (`TransformStripManagedFields` of controller-runtime);
+    /// [`default_drop_fields`](SharedInformerFactoryBuilder::default_drop_fields) removes other fields of all objects. A
+    /// namespace without a selector has that of its resource, else that of the same namespace of all resources, else that
+    /// of all.
+    ///
     /// Namespaces of all resources have no effect on those that are not in namespaces. Namespaces of such a resource itself
     /// are an error of [`Self::build`].
     ///
