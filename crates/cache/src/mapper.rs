@@ -65,6 +65,14 @@ impl RestMapper {
         })
     }
 
+    /// Forgets what was found, also by clones. The next calls send requests: for kinds whose definition was deleted and
+    /// created again with another resource or scope.
+    ///
+    /// Follows client-go 0.37 (`DeferredDiscoveryRESTMapper.Reset`).
+    pub fn reset(&self) {
+        self.groups.lock().clear();
+    }
+
     /// Returns the scope of a resource; `None` if the server does not serve it.
     pub(crate) async fn scope(&self, of: &GroupVersionResource) -> Result<Option<Scope>, Error> {
         let group_version = GroupVersion { group: of.group.clone(), version: of.version.clone() };

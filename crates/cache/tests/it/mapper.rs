@@ -47,6 +47,14 @@ async fn kind_that_is_defined_later_is_found() {
             "metadata": {"name": "w", "namespace": "team-a"}}))
         .unwrap();
     assert_eq!(widgets.get("team-a/w").await.unwrap().name(), "w");
+
+    // A definition that is replaced is found after a reset.
+    server
+        .delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com")
+        .unwrap();
+    mapper.resource(&widget).await.unwrap();
+    mapper.reset();
+    assert!(matches!(mapper.resource(&widget).await, Err(Error::UnknownKind { .. })));
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

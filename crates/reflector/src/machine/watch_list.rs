@@ -181,7 +181,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.tries_without_progress = 0;
         if decided {
             self.refuse_watch_list();
-        } else {
+        } else if !error.is_not_found() {
             self.watch_list_maybe_unsupported = true;
         }
         self.report(error, Recovery::FallBackToList, Duration::ZERO);

@@ -134,6 +134,21 @@ async fn failed_watch_list_falls_back_to_a_list() {
     run.stop().await;
 }
 
+/// A 404 says that the resource is not served yet, and nothing about watch-lists.
+// contract: L-05a, R-25a
+#[tokio::test(start_paused = true)]
+async fn resource_that_is_not_served_yet_is_watch_listed_later() {
+    let source = able()
+        .watch_error(status(404, "NotFound"))
+        .list(list(7, &[]))
+        .watch_error(expired())
+        .watch(WatchScript::new().initial_events_end(9).hang());
+    let run = start(source);
+    run.finished().await;
+    assert_eq!(run.source.texts(), ["watch-list -", "list 0 limit 500", "watch 7", "watch-list 7"]);
+    run.stop().await;
+}
+
 /// A refused connection and 429 lead to another watch-list after a delay, without a limit.
 // contract: L-05c
 #[tokio::test(start_paused = true)]
