@@ -32,7 +32,7 @@ async fn first_read_starts_the_informer_and_waits() {
     server.shutdown().await;
 }
 
-// contract: C-05
+// contract: C-05, C-06e
 #[tokio::test]
 async fn reads_have_typed_errors() {
     let server = server().await;
