@@ -20,6 +20,8 @@ pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 pub const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
 /// The variable with the path of the controller by hand, `crates/controller/examples/workqueue_controller.rs`.
 pub const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
+/// The variable with the path of the operator that reads from the cache, `crates/cache/examples/cache_operator.rs`.
+pub const CACHE_OPERATOR: &str = "KINFORMER_CACHE_OPERATOR";
 /// The variable with the path of the processes that elect a leader, `crates/leader-election/examples/leader_election.rs`.
 pub const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
 

@@ -54,6 +54,7 @@ const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
 /// The variable that passes the path of the sample controller to the suite.
 const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
 const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
+const CACHE_OPERATOR: &str = "KINFORMER_CACHE_OPERATOR";
 const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
 
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
@@ -214,6 +215,7 @@ impl Programs {
             (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
             (SAMPLE_CONTROLLER, example("kinformer-controller", "sample_controller")?),
             (WORKQUEUE_CONTROLLER, example("kinformer-controller", "workqueue_controller")?),
+            (CACHE_OPERATOR, example("kinformer-cache", "cache_operator")?),
             (LEADER_ELECTION, example("kinformer-leader-election", "leader_election")?),
         ]))
     }

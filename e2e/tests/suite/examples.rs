@@ -6,8 +6,8 @@ use e2e::{ControlPlane, Options, programs};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube_client::Api;
-use kube_client::api::{DeleteParams, ListParams, PostParams};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube_client::{Api, Client};
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind};
 use nix::sys::signal::{Signal, kill};
@@ -132,4 +132,62 @@ async fn leader_election_survives_a_kill_of_the_api_server() {
     let left = config_maps.list(&ListParams::default().labels("leader-election-example")).await.unwrap();
     assert_eq!(left.items.len(), 0);
     control_plane.stop().await;
+}
+
+/// The operator has one Deployment for each zone, before and after. Their names are generated, so that a read of a state
+/// before its own writes would lead to more.
+#[tokio::test(flavor = "multi_thread")]
+async fn cache_operator_survives_a_kill_of_the_api_server() {
+    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let client = control_plane.client().await.unwrap();
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "websites.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Website", "plural": "websites"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    }))
+    .unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    definitions.create(&PostParams::default(), &definition).await.unwrap();
+    let mut program = programs::example(programs::CACHE_OPERATOR, &control_plane.kubeconfig()).unwrap();
+    let mut program = program.kill_on_drop(true).spawn().unwrap();
+
+    let kind = GroupVersionKind::gvk("example.com", "v1", "Website");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "websites");
+    let websites: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+    let zones = |zones: &[&str]| json!({"spec": {"zones": zones}});
+    eventually("the kind is served", async || {
+        let website = DynamicObject::new("web", &resource).data(zones(&["east", "west"]));
+        websites.create(&PostParams::default(), &website).await.map_err(|error| error.to_string())
+    })
+    .await;
+    has_zones(&client, &["east", "west"]).await;
+    control_plane.kill_apiserver().await;
+    control_plane.restart_apiserver().await.unwrap();
+    eventually("a change after the restart", async || {
+        let patch = Patch::Merge(zones(&["east", "north", "south"]));
+        let patched = websites.patch("web", &PatchParams::default(), &patch).await;
+        patched.map_err(|error| error.to_string())
+    })
+    .await;
+    has_zones(&client, &["east", "north", "south"]).await;
+    end(&mut program, Signal::SIGTERM).await;
+    has_zones(&client, &["east", "north", "south"]).await;
+    control_plane.stop().await;
+}
+
+/// Waits until there is one Deployment for each of these zones.
+async fn has_zones(client: &Client, zones: &[&str]) {
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    eventually("a deployment for each zone", async || {
+        let found = deployments.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let labels = found.items.into_iter().map(|found| found.metadata.labels.unwrap_or_default());
+        let mut found: Vec<String> = labels.filter_map(|mut labels| labels.remove("zone")).collect();
+        found.sort();
+        if found == zones { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
 }

@@ -49,9 +49,7 @@ async fn kind_that_is_defined_later_is_found() {
     assert_eq!(widgets.get("team-a/w").await.unwrap().name(), "w");
 
     // A definition that is replaced is found after a reset.
-    server
-        .delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com")
-        .unwrap();
+    server.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com").unwrap();
     mapper.resource(&widget).await.unwrap();
     mapper.reset();
     assert!(matches!(mapper.resource(&widget).await, Err(Error::UnknownKind { .. })));
