@@ -6,12 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-/// The actors that can end early, in the order in which they are tried.
-pub(crate) const ACTORS: [&str; 9] =
-    ["guests", "crowd", "restores", "switch", "waiter", "visitor", "reader", "faults", "writer"];
-
 /// The actors of a run that end early, each at a simulated time. The others do what they do without it, since each has
-/// random numbers of its own.
+/// random numbers of its own; only in an election the faults and the network share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits(BTreeMap<&'static str, Duration>);
 

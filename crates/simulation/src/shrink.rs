@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 use std::time::Duration;
 
-use crate::limits::{ACTORS, Limits};
+use crate::limits::Limits;
 use crate::trace::Trace;
 use crate::world::{World, run_with};
 
@@ -11,7 +11,7 @@ use crate::world::{World, run_with};
 const PRECISION: Duration = Duration::from_millis(1);
 
 /// Returns a run of a seed that fails with as little as possible before it, and what it leaves out. `None` if the seed does
-/// not fail. Takes some hundred runs. The worlds of controllers and of elections have no limits.
+/// not fail. Takes some hundred runs.
 ///
 /// # Panics
 /// As [`run`](crate::run).
@@ -20,11 +20,7 @@ pub fn shrink(seed: u64) -> Option<(Limits, Trace)> {
     let fails = |limits: &Limits| run(limits).is_none_or(|trace| trace.violations().next().is_some());
     let whole = run(&Limits::default());
     let end = whole.as_ref().and_then(|trace| Some(trace.lines().last()?.time)).unwrap_or(LONGEST);
-    let limits = match World::of(seed) {
-        World::Pipeline => shrunk(end, fails)?,
-        World::Controllers | World::Election if fails(&Limits::default()) => Limits::default(),
-        World::Controllers | World::Election => return None,
-    };
+    let limits = shrunk(World::of(seed).actors(), end, fails)?;
     let trace = run(&limits).or(whole).unwrap_or_default();
     Some((limits, trace))
 }
@@ -34,14 +30,14 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// Returns limits with which a run still fails, and fails no more if one actor ends earlier. `None` if it does not fail
 /// without limits.
-fn shrunk(end: Duration, mut fails: impl FnMut(&Limits) -> bool) -> Option<Limits> {
+fn shrunk(actors: &[&'static str], end: Duration, mut fails: impl FnMut(&Limits) -> bool) -> Option<Limits> {
     let mut limits = Limits::default();
     if !fails(&limits) {
         return None;
     }
     loop {
         let before = limits.clone();
-        for actor in ACTORS {
+        for &actor in actors {
             let mut last = limits.end(actor).unwrap_or(end);
             let mut first = Duration::ZERO;
             if fails(&limits.with(actor, first)) {
@@ -71,14 +67,16 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
+    const ACTORS: &[&str] = &["guests", "crowd", "faults", "writer"];
+
     #[test]
     fn actors_without_effect_are_left_out() {
         let end = |limits: &Limits, actor| limits.end(actor).unwrap_or(100 * S);
         let fails = |limits: &Limits| end(limits, "writer") >= 30 * S && end(limits, "faults") >= 7 * S;
-        let limits = shrunk(100 * S, fails).unwrap();
+        let limits = shrunk(ACTORS, 100 * S, fails).unwrap();
         assert!(end(&limits, "writer") - 30 * S < 2 * PRECISION, "{limits}");
         assert!(end(&limits, "faults") - 7 * S < 2 * PRECISION, "{limits}");
-        assert!(ACTORS[..7].iter().all(|actor| end(&limits, actor).is_zero()), "{limits}");
+        assert!(ACTORS[..2].iter().all(|actor| end(&limits, actor).is_zero()), "{limits}");
         assert_eq!(Limits::default().to_string(), "all actors");
         let limits = Limits::default().with("writer", 30 * S).with("crowd", Duration::ZERO);
         assert_eq!(limits.to_string(), "no crowd, writer until 30.000 s");
@@ -86,23 +84,34 @@ mod tests {
 
     #[test]
     fn run_that_passes_is_not_shrunk() {
-        assert_eq!(shrunk(100 * S, |_| false), None);
+        assert_eq!(shrunk(ACTORS, 100 * S, |_| false), None);
         assert_eq!(shrink(0).map(|(limits, _)| limits), None);
+    }
+
+    /// What an actor does in a run with these limits.
+    fn lines_of(actor: &str, seed: u64, limits: &Limits) -> Vec<String> {
+        let trace = run_with(seed, limits);
+        trace.lines().iter().filter(|line| line.actor == actor).map(ToString::to_string).collect()
     }
 
     #[test]
     fn actors_end_and_the_others_do_the_same() {
-        let written = |limits: &Limits| {
-            let trace = run_with(3, limits);
-            let of_writer = trace.lines().iter().filter(|line| line.actor == "writer");
-            of_writer.map(ToString::to_string).collect::<Vec<_>>()
-        };
-        let whole = written(&Limits::default());
-        let others =
-            ACTORS[..7].iter().fold(Limits::default(), |limits, actor| limits.with(actor, Duration::ZERO));
+        for seed in [3, 4] {
+            let actors = World::of(seed).actors().split_last().unwrap().1;
+            let whole = lines_of("writer", seed, &Limits::default());
+            let others = |limits: Limits, actor: &&'static str| limits.with(actor, Duration::ZERO);
+            let others = actors.iter().fold(Limits::default(), others);
+            assert!(!whole.is_empty());
+            assert_eq!(lines_of("writer", seed, &others), whole);
+            let early = lines_of("writer", seed, &Limits::default().with("writer", S / 10));
+            assert!(early.len() < whole.len() && whole.starts_with(&early), "{early:?}");
+        }
+    }
+
+    #[test]
+    fn faults_of_an_election_end() {
+        let whole = lines_of("faults", 7, &Limits::default());
         assert!(!whole.is_empty());
-        assert_eq!(written(&others), whole);
-        let early = written(&Limits::default().with("writer", S / 10));
-        assert!(early.len() < whole.len() && whole.starts_with(&early), "{early:?}");
+        assert!(lines_of("faults", 7, &Limits::default().with("faults", Duration::ZERO)).is_empty());
     }
 }

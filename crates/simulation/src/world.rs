@@ -58,13 +58,24 @@ impl World {
             _ => Self::Pipeline,
         }
     }
+
+    /// The actors that can end early, in the order in which that is tried.
+    pub(crate) fn actors(self) -> &'static [&'static str] {
+        match self {
+            Self::Pipeline => {
+                &["guests", "crowd", "restores", "switch", "waiter", "visitor", "reader", "faults", "writer"]
+            }
+            Self::Controllers => &["restarts", "faults", "writer"],
+            Self::Election => &["faults"],
+        }
+    }
 }
 
 /// As [`run`], with actors that end early.
 pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     let world = World::of(seed);
     if world == World::Election {
-        return election::run(seed);
+        return election::run(seed, limits);
     }
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
@@ -77,7 +88,7 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
         let is_dropped = rng.u8(..20) == 0 && !has_controllers;
         let longest = if is_dropped { Duration::from_millis(rng.u64(..60_000)) } else { LONGEST };
         let has_ended = match has_controllers {
-            true => timeout(longest, controllers::live(rng, server.clone(), &recorder)).await.is_ok(),
+            true => timeout(longest, controllers::live(rng, server.clone(), &recorder, limits)).await.is_ok(),
             false => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
         };
         if !has_ended && !is_dropped {

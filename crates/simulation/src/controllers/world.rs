@@ -16,6 +16,7 @@ use super::process::{Process, Shared};
 use super::reconciler::ANNOTATION;
 use super::triggers::LABEL;
 use crate::api_server::ApiServer;
+use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::state::text_of;
 use crate::trace::Recorder;
@@ -29,7 +30,7 @@ const LONGEST_WRITE: Duration = Duration::from_secs(11);
 const NAMESPACES: [&str; 2] = ["a", "b"];
 
 /// Runs a world with controllers.
-pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
+pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
     let shared = Shared {
         server: server.clone(),
@@ -44,12 +45,13 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder) {
         format_args!("controllers, elected {}, broken {:?}", shared.is_elected, shared.broken),
     );
     let mut actors = JoinSet::new();
-    actors.spawn(writer(rng.fork(), server.clone(), recorder.clone()));
-    actors.spawn(server.clone().fail(rng.fork()));
+    actors.spawn(limits.clone().run("writer", writer(rng.fork(), server.clone(), recorder.clone())));
+    actors.spawn(limits.clone().run("faults", server.clone().fail(rng.fork())));
+    let restarts = limits.end("restarts").map(|end| Instant::now() + end);
     let calm = CancellationToken::new();
     let mut slots = JoinSet::new();
     for slot in 0..if shared.is_elected { 2 } else { 1 } {
-        slots.spawn(processes(rng.fork(), slot, shared.clone(), calm.clone()));
+        slots.spawn(processes(rng.fork(), slot, shared.clone(), (calm.clone(), restarts)));
     }
     while let Some(ended) = actors.join_next().await {
         if let Err(error) = ended {
@@ -127,8 +129,14 @@ fn has_final_secrets(server: &ApiServer, broken: Option<&str>) -> bool {
     })
 }
 
-/// Processes after each other, until the faults end. Returns the last one.
-async fn processes(mut rng: Rng, slot: usize, shared: Shared, calm: CancellationToken) -> Process {
+/// Processes after each other, until the faults end. Returns the last one. After the time of `restarts` only those that have
+/// ended by themselves are replaced.
+async fn processes(
+    mut rng: Rng,
+    slot: usize,
+    shared: Shared,
+    (calm, restarts): (CancellationToken, Option<Instant>),
+) -> Process {
     let mut number = slot;
     let mut process = Process::start(&mut rng, number, &shared);
     let ends = pick(&mut rng, [0, 0, 5, 20]);
@@ -140,7 +148,8 @@ async fn processes(mut rng: Rng, slot: usize, shared: Shared, calm: Cancellation
         process.controllers.iter().for_each(|controller| controller.check_metrics());
         process.send(&format!("p{}", rng.u8(..6)));
         let is_over = process.is_over();
-        if is_over || rng.u8(..100) < ends {
+        let ends = !is_over && rng.u8(..100) < ends && restarts.is_none_or(|end| Instant::now() < end);
+        if is_over || ends {
             match is_over {
                 true => process.has_ended().await,
                 false => process.end(&mut rng).await,

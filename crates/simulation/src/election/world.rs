@@ -14,6 +14,7 @@ use super::host::{Host, Stop};
 use super::judge::{Judge, SHARED, Timing};
 use super::network::Network;
 use super::process::Process;
+use crate::limits::Limits;
 use crate::random::pick;
 use crate::server::{Cluster, Key, Options, Server};
 use crate::trace::{Recorder, Trace};
@@ -44,7 +45,7 @@ struct World {
 }
 
 /// Runs the election of a seed.
-pub(crate) fn run(seed: u64) -> Trace {
+pub(crate) fn run(seed: u64, limits: &Limits) -> Trace {
     let _stepping = Stepping::from_seed(seed);
     let mut rng = Rng::with_seed(seed);
     let time = Arc::<Mutex<Duration>>::default();
@@ -54,8 +55,11 @@ pub(crate) fn run(seed: u64) -> Trace {
     });
     let mut world = World::new(&mut rng, time, &recorder);
     let faults = Duration::from_secs(rng.u64(20..150));
+    let until = limits.end("faults").unwrap_or(faults);
     while world.now() < faults {
-        world.fail();
+        if world.now() < until {
+            world.fail();
+        }
         world.step();
     }
     world.calm();
