@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use kinformer::prometheus::escaped;
 use kinformer_workqueue::Histogram;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -102,15 +103,11 @@ impl ControllerCollector {
             is_kept
         });
         // Without the lock, and controllers that end meanwhile are dropped here.
-        let metrics =
-            controllers.into_iter().map(|(name, controller)| Some((escaped(&name), controller.current()?)));
+        let metrics = controllers
+            .into_iter()
+            .map(|(name, controller)| Some((escaped(&name).into(), controller.current()?)));
         metrics.flatten().collect()
     }
-}
-
-/// The value of a label. prometheus-client writes it as it is, and a scraper refuses a page with a quote in a value.
-fn escaped(name: &str) -> Arc<str> {
-    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
 }
 
 /// A metric: its name, its help text, and its value in the metrics of a controller.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, unfold};
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kinformer::{Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated};
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::owner::OwnerKind;
@@ -56,7 +57,26 @@ pub(crate) struct Attached {
 type SyncWait = Box<dyn Fn(Instant) -> BoxFuture<'static, Result<(), kinformer::Error>> + Send + Sync>;
 
 impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
-    /// Enqueues the keys of a stream, such as the receiver of a channel.
+    /// Enqueues the keys that are sent to a channel.
+    ///
+    /// ```
+    /// # use kinformer_controller::Trigger;
+    /// let (sender, receiver) = tokio::sync::mpsc::channel(100);
+    /// let trigger = Trigger::channel(receiver);
+    /// # let trigger: Trigger<String> = trigger;
+    /// # _ = (trigger, sender.try_send("web".to_owned()));
+    /// ```
+    ///
+    /// The queue merges equal keys, so the channel needs no more room than a burst of different keys takes.
+    ///
+    /// Follows controller-runtime 0.25 (`source.Channel`).
+    pub fn channel(receiver: mpsc::Receiver<Key>) -> Self {
+        let next =
+            |mut receiver: mpsc::Receiver<Key>| async move { Some((receiver.recv().await?, receiver)) };
+        Self::stream(unfold(receiver, next))
+    }
+
+    /// Enqueues the keys of a stream.
     pub fn stream(keys: impl Stream<Item = Key> + Send + 'static) -> Self {
         Self { source: Source::Stream(keys.boxed()) }
     }

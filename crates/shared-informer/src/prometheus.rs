@@ -132,8 +132,14 @@ fn labels(metrics: &InformerMetrics, more: Option<(&'static str, &str)>) -> Vec<
         .into_iter()
         .chain(optional)
         .chain(more)
-        .map(|(label, value)| (label, value.to_owned()))
+        .map(|(label, value)| (label, escaped(value)))
         .collect()
+}
+
+/// The value of a label. prometheus-client writes it as it is, and a scraper refuses a page with a quote in a value.
+#[doc(hidden)]
+pub fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// A metric: its name, its help text, and its value in the metrics of an informer.

@@ -135,19 +135,23 @@ async fn watches_map_events_to_keys() {
 async fn keys_of_a_channel() {
     let cluster = Cluster::start().await;
     let (mut calls, reconcile) = recorded::<(u8, &str)>(|_| Ok(Action::none()));
-    let (mut sender, keys) = mpsc::channel(10);
+    let (sender, keys) = tokio::sync::mpsc::channel(10);
+    let (mut other_sender, other_keys) = mpsc::channel(10);
     let controller = Controller::of(&cluster.factory)
         .keyed("numbers")
-        .trigger(Trigger::stream(keys))
+        .trigger(Trigger::channel(keys))
+        .trigger(Trigger::stream(other_keys))
         .trigger(Trigger::on(&cluster.factory.informer::<ConfigMap>()).map(|_, keys| keys.push((2, "two"))))
         .build(reconcile);
     let running = Running::of(controller);
     sender.try_send((1, "one")).unwrap();
     assert_eq!(calls.next().await.key, (1, "one"));
+    other_sender.try_send((3, "three")).unwrap();
+    assert_eq!(calls.next().await.key, (3, "three"));
     cluster.create(config_map("a", "1"));
     assert_eq!(*calls.next().await, (2, "two"));
     running.end().await.unwrap();
-    assert!(sender.is_closed(), "the stream is dropped");
+    assert!(sender.is_closed() && other_sender.is_closed(), "the streams are dropped");
     cluster.end().await;
 }
 

@@ -227,3 +227,23 @@ async fn page_has_no_duplicate_series() {
     collector.add(&informer("team-a")).unwrap();
     assert_eq!(page(), [unscoped], "the last one was dropped at once");
 }
+
+/// A page with a quote in a label would be refused as a whole.
+// contract: I-16e
+#[cfg(feature = "prometheus")]
+#[tokio::test(start_paused = true)]
+async fn labels_are_escaped() {
+    use kinformer_shared_informer::prometheus::InformerCollector;
+    use prometheus_client::{encoding::text, registry::Registry};
+
+    let collector = InformerCollector::new();
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector.clone()));
+    let builder = SharedIndexInformer::<Item>::builder(FakeSource::new());
+    let informer = builder.name("a\"b\\c\nd").resource("items.test").build().unwrap();
+    collector.add(&informer).unwrap();
+    let mut page = String::new();
+    text::encode(&mut page, &registry).unwrap();
+    let line = r#"informer_objects{name="a\"b\\c\nd",resource="items.test"} 0"#;
+    assert!(page.lines().any(|other| other == line), "{page}");
+}
