@@ -67,6 +67,7 @@ impl Shared {
 
     /// Notes the informer of a resource.
     pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
+        self.writes.informer_changed(&resource);
         let before = self.informers.lock().insert(resource, informer);
         drop(before); // without the lock
     }

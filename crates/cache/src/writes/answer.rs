@@ -6,6 +6,7 @@ use http::Method;
 use kinformer::generic::FromWire as _;
 use kinformer::{ObjectDecoder, ObjectKey, Packed, ResourceVersion};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::ledger::Write;
 use super::request::Target;
@@ -37,6 +38,7 @@ struct Metadata {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 impl Metadata {
@@ -82,6 +84,10 @@ impl Target {
             kind => match &envelope.metadata {
                 // A resource that is not stored, such as a review of access or a token.
                 Metadata { uid: None, .. } | Metadata { resource_version: None, .. } => return Vec::new(),
+                // It is gone: no finalizer and no grace period keep it.
+                Metadata { uid: Some(uid), deletion_timestamp: None, .. } if *method == Method::DELETE => {
+                    Write::Deleted { uid: uid.as_str().into(), is_gone: true }
+                }
                 // It has the version of its object, and no labels.
                 Metadata { resource_version: Some(version), .. }
                     if kind == "Scale" && self.subresource.is_some() =>
@@ -140,7 +146,9 @@ mod tests {
     fn responses_with_an_object_have_its_state() {
         let pod = r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "7"}}"#;
         assert_eq!(writes(Method::POST, PODS, Some(pod)), ["a/web: state a/web 7"]);
-        assert_eq!(writes(Method::DELETE, POD, Some(pod)), ["a/web: state a/web 7"], "with finalizers");
+        assert_eq!(writes(Method::DELETE, POD, Some(pod)), ["a/web: deleted u true"], "the last state");
+        let pod = pod.replace(r#""uid": "u""#, r#""uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z""#);
+        assert_eq!(writes(Method::DELETE, POD, Some(&pod)), ["a/web: state a/web 7"], "with finalizers");
         let scale = r#"{"kind": "Scale", "metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "8"}}"#;
         let path = "/apis/apps/v1/namespaces/a/deployments/web/scale";
         assert_eq!(writes(Method::PATCH, path, Some(scale)), ["a/web: version 8"]);

@@ -96,6 +96,10 @@ impl Writes {
         write: Write,
         seen: Option<ResourceVersion>,
     ) {
+        // Versions of another form have no order, so nothing could be waited for.
+        if write.version().is_some_and(|version| version.compare(&ResourceVersion::number(0)).is_none()) {
+            return;
+        }
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
         of_resource.note_version(seen);
@@ -104,6 +108,13 @@ impl Writes {
             None => of_resource.record_any(write),
         }
         self.count(&mut resources);
+    }
+
+    /// A resource has another informer, whose first version may be lower than that of the one before.
+    pub(crate) fn informer_changed(&self, resource: &str) {
+        if let Some(of_resource) = self.resources.lock().get_mut(resource) {
+            of_resource.seen = None;
+        }
     }
 
     /// Whether there are no writes, of any resource.
@@ -369,7 +380,17 @@ mod tests {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 90), Some(version(80)));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
+        writes.informer_changed("pods");
+        assert_eq!(pending(&writes, "x", 70), ["state 1 90"], "of another informer");
         assert!(pending(&writes, "x", 30).is_empty());
+        assert!(writes.is_empty());
+    }
+
+    // contract: C-08e
+    #[test]
+    fn versions_without_order_are_not_waited_for() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), Write::Version("x7".into()), None);
         assert!(writes.is_empty());
     }
 

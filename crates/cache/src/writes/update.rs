@@ -59,6 +59,11 @@ struct Metadata {
 
 /// Refuses an update of the cached state of an object that lacks fields which were dropped from it.
 pub(super) fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(), IncompleteUpdate> {
+    let written: fn(&str) -> bool = match target.subresource.as_deref() {
+        None => |_| true,
+        Some("status") => |first| first == "status",
+        Some(_) => return Ok(()), // the server takes single fields of it, or it is no object of the resource
+    };
     let resource = resource_name(&target.group, &target.plural);
     let Some(snapshot) = shared.informer(&resource).and_then(|informer| informer.snapshot().ok()) else {
         return Ok(());
@@ -77,7 +82,8 @@ pub(super) fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(),
         return Ok(());
     }
     let mut dropped = stored.dropped_fields();
-    dropped.retain(|field| !field.names().eq(["metadata", "managedFields"]));
+    let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
+    dropped.retain(|field| !is_managed(field) && field.names().next().is_some_and(written));
     if dropped.is_empty() {
         return Ok(());
     }

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_cache::{FieldPath, IncompleteUpdate};
 use kube_client::Api;
@@ -48,6 +49,43 @@ async fn update_without_dropped_fields_is_refused() {
     live.metadata.labels = None;
     api.replace("m", &PostParams::default(), &live).await.unwrap();
     assert_eq!(api.get("m").await.unwrap().data.unwrap()["a"], "1");
+    gated.shutdown().await;
+}
+
+/// Subresources take single fields of an object.
+// contract: C-10a
+#[tokio::test]
+async fn updates_of_subresources_need_only_their_fields() {
+    let drop = [FieldPath::new(&["spec", "template"])];
+    let gated = Gated::new(|cache| {
+        cache.options(|options| options.of_kind::<Deployment>(|deployments| deployments.drop_fields(drop)))
+    })
+    .await;
+    let labels = json!({"app": "web"});
+    gated
+        .server
+        .create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "team-a"},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}}))
+        .unwrap();
+    let api: Api<Deployment> = Api::namespaced(gated.cache.client(), "team-a");
+    gated.cache.get::<Deployment>("team-a/web").await.unwrap();
+    let mut body = gated.server.get("apps/v1", "Deployment", "team-a", "web").unwrap().unwrap();
+    body["spec"].as_object_mut().unwrap().remove("template");
+    let put = |path: &str| {
+        let path = format!("/apis/apps/v1/namespaces/team-a/deployments/web{path}");
+        let request = http::Request::put(path).header("content-type", "application/json");
+        let body = serde_json::to_vec(&body).unwrap();
+        let client = gated.cache.client();
+        async move { client.request_text(request.body(body).unwrap()).await }
+    };
+    put("/status").await.unwrap();
+    put("").await.unwrap_err();
+    let mut scale = api.get_scale("web").await.unwrap();
+    scale.spec.as_mut().unwrap().replicas = Some(3);
+    api.replace_scale("web", &PostParams::default(), &scale).await.unwrap();
+    let read = gated.cache.get::<Deployment>("team-a/web").await.unwrap();
+    assert_eq!(read.field::<i32>(&FieldPath::new(&["spec", "replicas"])).unwrap(), Some(3));
     gated.shutdown().await;
 }
 
