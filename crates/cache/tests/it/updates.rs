@@ -53,7 +53,7 @@ async fn update_without_dropped_fields_is_refused() {
 }
 
 /// Subresources take single fields of an object.
-// contract: C-10a
+// contract: C-10c
 #[tokio::test]
 async fn updates_of_subresources_need_only_their_fields() {
     let drop = [FieldPath::new(&["spec", "template"])];
