@@ -16,6 +16,7 @@ mod lists;
 mod live;
 mod mapper;
 mod options;
+mod own_writes;
 mod reads;
 mod shapes;
 mod tracker;
