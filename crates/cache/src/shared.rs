@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::{Informer, SharedInformerFactory};
+use kinformer::{Informer, ResourceVersion, SharedInformerFactory};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::writes::Writes;
 
@@ -25,13 +26,22 @@ pub(crate) struct Settings {
     pub(crate) live: Vec<Arc<str>>,
 }
 
+/// An informer of a resource, and how many there were up to it.
+#[derive(Clone)]
+struct Numbered {
+    informer: Informer<()>,
+    number: u64,
+}
+
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) factory: SharedInformerFactory,
     pub(crate) settings: Settings,
     pub(crate) writes: Writes,
+    /// One request for the version of a write at a time, so that many reads of one write send one.
+    pub(crate) questions: Semaphore,
     /// The informers that reads have used, by the name of their resource.
-    informers: Mutex<HashMap<Arc<str>, Informer<()>>>,
+    informers: Mutex<HashMap<Arc<str>, Numbered>>,
     /// The fields, with the names of their resources, whose index has the values at the path that the field names.
     plain_fields: Mutex<HashSet<(Arc<str>, String)>>,
     is_started: AtomicBool,
@@ -44,6 +54,7 @@ impl Shared {
             factory,
             settings,
             writes: Writes::default(),
+            questions: Semaphore::new(1),
             informers: Mutex::default(),
             plain_fields: Mutex::default(),
             is_started: AtomicBool::new(false),
@@ -67,9 +78,36 @@ impl Shared {
 
     /// Notes the informer of a resource.
     pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
-        self.writes.informer_changed(&resource);
-        let before = self.informers.lock().insert(resource, informer);
-        drop(before); // without the lock
+        let before = self.numbered(&resource);
+        if before.as_ref().is_some_and(|before| before.informer.is_same_as(&informer)) {
+            return;
+        }
+        let mut informers = self.informers.lock();
+        let number = informers.get(&resource).map_or(1, |known| known.number + 1);
+        let replaced = informers.insert(resource.clone(), Numbered { informer, number });
+        drop(informers);
+        drop(replaced); // without the lock
+        self.writes.informer_changed(&resource, number);
+    }
+
+    fn numbered(&self, resource: &str) -> Option<Numbered> {
+        self.informers.lock().get(resource).cloned()
+    }
+
+    /// Returns the number of an informer; `None` if it is no longer that of its resource.
+    pub(crate) fn number_of(&self, resource: &str, informer: &Informer<()>) -> Option<u64> {
+        let known = self.numbered(resource)?;
+        known.informer.is_same_as(informer).then_some(known.number)
+    }
+
+    /// Returns the version of an informer with its number; `None` if it is no longer that of its resource.
+    pub(crate) fn version_of(
+        &self,
+        resource: &str,
+        informer: &Informer<()>,
+    ) -> Option<(u64, ResourceVersion)> {
+        let number = self.number_of(resource, informer)?;
+        Some((number, informer.snapshot().ok()?.resource_versions().lowest()))
     }
 
     /// Notes that the index of a field has the values at the path that the field names.
@@ -83,8 +121,8 @@ impl Shared {
 
     /// Returns the informer of a resource, if a read has used it and it was not removed.
     pub(crate) fn informer(&self, resource: &str) -> Option<Informer<()>> {
-        let informer = self.informers.lock().get(resource).cloned();
-        informer.filter(|informer| !informer.is_stopped())
+        let known = self.numbered(resource)?;
+        (!known.informer.is_stopped()).then_some(known.informer)
     }
 }
 

@@ -492,6 +492,11 @@ impl<K> Informer<K> {
         Ok(self.view.bound().entry.run(cancel).await?)
     }
 
+    /// Whether both are views of the same informer. An informer that is requested after a removal is another one.
+    pub fn is_same_as<M>(&self, other: &Informer<M>) -> bool {
+        Arc::ptr_eq(&self.view.bound().entry, &other.view.bound().entry)
+    }
+
     /// Whether the informer has stopped.
     pub fn is_stopped(&self) -> bool {
         self.phase() == Phase::Stopped

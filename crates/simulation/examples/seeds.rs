@@ -1,6 +1,6 @@
 //! Runs seeds and prints their violations; `cargo xtask simulate` starts it on each core. `seeds FIRST COUNT` runs seeds,
-//! `seeds FIRST COUNT first` ends at the first violation, `seeds SEED` prints the trace of one seed, and `seeds SEED shrink`
-//! that of a shorter run of a seed that fails.
+//! `seeds FIRST COUNT 10` each tenth one, `seeds FIRST COUNT first` ends at the first violation, `seeds SEED` prints the
+//! trace of one seed, and `seeds SEED shrink` that of a shorter run of a seed that fails.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::disallowed_methods, reason = "the watchdog of a run waits for real time")]
 
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let numbers: Vec<u64> = arguments.iter().filter_map(|number| number.parse().ok()).collect();
     let until_first = arguments.iter().any(|argument| argument == "first");
     thread::spawn(end_if_stuck);
-    let (first, count) = match *numbers {
+    let (first, count, step) = match *numbers {
         [seed] if arguments.iter().any(|argument| argument == "shrink") => return shrunk(seed),
         [seed] => {
             RUNNING.store(seed, Ordering::Relaxed);
@@ -31,11 +31,13 @@ fn main() -> ExitCode {
             print!("{trace}");
             return if trace.violations().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
-        [first, count] => (first, count),
-        _ => (0, 10),
+        [first, count] => (first, count, 1),
+        [first, count, step] => (first, count, step.max(1)),
+        _ => (0, 10, 1),
     };
     let mut failed: u64 = 0;
-    for seed in first..first.saturating_add(count) {
+    for number in 0..count {
+        let seed = first.saturating_add(number.saturating_mul(step));
         RUNNING.store(seed, Ordering::Relaxed);
         failed += u64::from(!is_clean(seed));
         if failed > 0 && until_first {

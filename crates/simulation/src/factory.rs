@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::{Bound, BoxError, Packed, QueueKind, SharedInformerFactory, WatchListMode};
+use kinformer::{
+    Bound, BoxError, Packed, QueueKind, SharedInformerFactory, SharedInformerFactoryBuilder, WatchListMode,
+};
 
 use crate::api_server::ApiServer;
 use crate::random::pick;
@@ -17,11 +19,27 @@ pub(crate) fn factory(
     server: &ApiServer,
     recorder: &Recorder,
 ) -> (SharedInformerFactory, QueueKind) {
+    let (builder, queue) = configured(rng, server, recorder, SharedInformerFactory::builder(server.client()));
+    let builder = match server.has_panicking_transform() {
+        true => builder.transform_packed::<ConfigMap>(transform).transform_packed::<Secret>(transform),
+        false => builder,
+    };
+    let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
+    (factory, queue)
+}
+
+/// Sets the options of the reflectors, the queues and the resyncs at random.
+pub(crate) fn configured(
+    rng: &mut Rng,
+    server: &ApiServer,
+    recorder: &Recorder,
+    builder: SharedInformerFactoryBuilder,
+) -> (SharedInformerFactoryBuilder, QueueKind) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
     let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
     let page = std::num::NonZeroU32::new(page);
     let watch = Duration::from_secs(rng.u64(5..200));
-    let builder = SharedInformerFactory::builder(server.client()).reflector(move |options| {
+    let builder = builder.reflector(move |options| {
         let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);
         match page {
             Some(page) => options.page_size(page),
@@ -36,13 +54,7 @@ pub(crate) fn factory(
         parts.bound = bound;
         queue.build(parts)
     });
-    let builder = builder.default_resync(resync);
-    let builder = match server.has_panicking_transform() {
-        true => builder.transform_packed::<ConfigMap>(transform).transform_packed::<Secret>(transform),
-        false => builder,
-    };
-    let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
-    (factory, queue)
+    (builder.default_resync(resync), queue)
 }
 
 /// Panics for some states, without a message on stderr.

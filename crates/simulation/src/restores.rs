@@ -9,7 +9,7 @@ use crate::api_server::ApiServer;
 use crate::trace::Recorder;
 
 /// More versions than a run writes.
-const AHEAD: u64 = 10_000;
+pub(crate) const AHEAD: u64 = 10_000;
 
 /// How often it looks whether all informers have reached a version.
 const CHECKS: usize = 120;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
+use crate::cached;
 use crate::controllers;
 use crate::crowd::crowd;
 use crate::election;
@@ -46,6 +47,7 @@ pub fn run(seed: u64) -> Trace {
 pub(crate) enum World {
     /// Informers and their handlers.
     Pipeline,
+    Cache,
     Controllers,
     Election,
 }
@@ -53,6 +55,7 @@ pub(crate) enum World {
 impl World {
     pub(crate) fn of(seed: u64) -> Self {
         match seed % 10 {
+            2 => Self::Cache,
             7 => Self::Election,
             4 | 9 => Self::Controllers,
             _ => Self::Pipeline,
@@ -65,6 +68,7 @@ impl World {
             Self::Pipeline => {
                 &["guests", "crowd", "restores", "switch", "waiter", "visitor", "reader", "faults", "writer"]
             }
+            Self::Cache => &["removals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
         }
@@ -81,15 +85,19 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
     let runtime = runtime.expect("a runtime");
     let _stepping = Stepping::from_seed(seed);
-    let has_controllers = world == World::Controllers;
     let (server, recorder) = runtime.block_on(async {
         let (mut rng, recorder) = (Rng::with_seed(seed), Recorder::new());
         let server = ApiServer::new(&mut rng, &recorder);
-        let is_dropped = rng.u8(..20) == 0 && !has_controllers;
+        let is_dropped = rng.u8(..20) == 0 && world != World::Controllers;
         let longest = if is_dropped { Duration::from_millis(rng.u64(..60_000)) } else { LONGEST };
-        let has_ended = match has_controllers {
-            true => timeout(longest, controllers::live(rng, server.clone(), &recorder, limits)).await.is_ok(),
-            false => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
+        let has_ended = match world {
+            World::Controllers => {
+                timeout(longest, controllers::live(rng, server.clone(), &recorder, limits)).await.is_ok()
+            }
+            World::Cache => {
+                timeout(longest, cached::live(rng, server.clone(), &recorder, limits)).await.is_ok()
+            }
+            _ => timeout(longest, live(rng, server.clone(), &recorder, limits)).await.is_ok(),
         };
         if !has_ended && !is_dropped {
             recorder.violation("the run has not ended");

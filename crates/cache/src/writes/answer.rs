@@ -61,7 +61,7 @@ fn key(namespace: Option<&str>, name: &str) -> Option<ObjectKey> {
 }
 
 impl Target {
-    fn key(&self) -> Option<ObjectKey> {
+    pub(crate) fn key(&self) -> Option<ObjectKey> {
         key(self.namespace.as_deref(), self.name.as_deref()?)
     }
 
@@ -78,7 +78,9 @@ impl Target {
         }
         let write = match &envelope.kind[..] {
             "Status" => match envelope.details.and_then(|details| details.uid) {
-                Some(uid) if *method == Method::DELETE => Write::Deleted { uid: uid.into(), is_gone: true },
+                Some(uid) if *method == Method::DELETE => {
+                    Write::Deleted { uid: uid.into(), is_gone: true, was_cached: false }
+                }
                 _ => Write::Unversioned,
             },
             kind => match &envelope.metadata {
@@ -86,7 +88,7 @@ impl Target {
                 Metadata { uid: None, .. } | Metadata { resource_version: None, .. } => return Vec::new(),
                 // It is gone: no finalizer and no grace period keep it.
                 Metadata { uid: Some(uid), deletion_timestamp: None, .. } if *method == Method::DELETE => {
-                    Write::Deleted { uid: uid.as_str().into(), is_gone: true }
+                    Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
                 }
                 // It has the version of its object, and no labels.
                 Metadata { resource_version: Some(version), .. }
@@ -107,9 +109,10 @@ impl Target {
     fn collection(&self, envelope: &Envelope) -> Vec<(Option<ObjectKey>, Write)> {
         let Some(items) = &envelope.items else { return vec![(None, Write::Unversioned)] };
         let deleted = items.iter().map(|Item { metadata }| match (metadata.key(), &metadata.uid) {
-            (Some(key), Some(uid)) => {
-                (Some(key), Write::Deleted { uid: Arc::from(uid.as_str()), is_gone: false })
-            }
+            (Some(key), Some(uid)) => (
+                Some(key),
+                Write::Deleted { uid: Arc::from(uid.as_str()), is_gone: false, was_cached: false },
+            ),
             (key, _) => (key, Write::Unversioned),
         });
         deleted.collect()
@@ -131,7 +134,7 @@ mod tests {
                     format!("{key}: state {} {}", object.key(), object.resource_version())
                 }
                 Write::Version(version) => format!("{key}: version {version}"),
-                Write::Deleted { uid, is_gone } => format!("{key}: deleted {uid} {is_gone}"),
+                Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
                 Write::Unversioned => format!("{key}: unversioned"),
             }
         };

@@ -25,8 +25,9 @@ pub(crate) enum Write {
     State(Packed<()>),
     /// Its state is that of this version, which is not known.
     Version(ResourceVersion),
-    /// The object with this UID is gone, or its deletion has begun.
-    Deleted { uid: Arc<str>, is_gone: bool },
+    /// The object with this UID is gone, or its deletion has begun. `was_cached` is whether the informer has had it: only then
+    /// an object with another UID is a later one for certain.
+    Deleted { uid: Arc<str>, is_gone: bool, was_cached: bool },
     /// Nothing.
     Unversioned,
 }
@@ -41,16 +42,17 @@ impl Write {
         }
     }
 
-    /// Whether a read that sees `later` also sees this write.
-    fn is_covered_by(&self, later: &Self) -> bool {
-        match (self, later) {
-            (Self::Deleted { uid, .. }, Self::State(object)) => object.uid() != Some(&**uid),
-            (Self::Deleted { uid, is_gone }, Self::Deleted { uid: other, is_gone: other_is_gone }) => {
-                uid == other && is_gone <= other_is_gone
-            }
+    /// Whether a read that sees `other` also sees this write. A state of another object with the same name may be older or
+    /// newer than a deletion.
+    fn is_covered_by(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Deleted { uid, is_gone, .. },
+                Self::Deleted { uid: other, is_gone: other_is_gone, .. },
+            ) => uid == other && is_gone <= other_is_gone,
             (Self::Unversioned, Self::Unversioned) => true,
-            _ => match (self.version(), later.version()) {
-                (Some(own), Some(later)) => later.reaches(&own),
+            _ => match (self.version(), other.version()) {
+                (Some(own), Some(other)) => other.reaches(&own),
                 _ => false,
             },
         }
@@ -63,7 +65,7 @@ pub(crate) struct Pending {
     /// `None` for writes of any keys.
     pub(crate) key: Option<ObjectKey>,
     pub(crate) write: Write,
-    id: u64,
+    pub(crate) id: u64,
 }
 
 /// The writes that no read has seen yet, of all resources.
@@ -82,19 +84,24 @@ struct OfResource {
     order: VecDeque<(Instant, ObjectKey, u64)>,
     /// What all reads wait for: writes that are too old or too many to be kept by key.
     any: Option<(u64, Write)>,
-    /// The version of the informer when it was last looked at.
+    /// The number of the resource's informer.
+    informer: u64,
+    /// The version of that informer when it was last looked at.
     seen: Option<ResourceVersion>,
+    /// The highest version of a write that was removed because it has been seen. Another informer may begin below it.
+    newest_seen: Option<ResourceVersion>,
 }
 
 impl Writes {
-    /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` is the current
-    /// version of the resource's informer, if there is one.
+    /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` returns the current
+    /// version of the resource's informer with its number, if there is one. It is called under the lock, so that versions are
+    /// noted in the order in which the informer had them.
     pub(crate) fn record(
         &self,
         resource: &Arc<str>,
         key: Option<ObjectKey>,
         write: Write,
-        seen: Option<ResourceVersion>,
+        seen: impl FnOnce() -> Option<(u64, ResourceVersion)>,
     ) {
         // Versions of another form have no order, so nothing could be waited for.
         if write.version().is_some_and(|version| version.compare(&ResourceVersion::number(0)).is_none()) {
@@ -102,19 +109,26 @@ impl Writes {
         }
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
-        of_resource.note_version(seen);
+        of_resource.note_version(seen());
         match key {
             Some(key) => of_resource.record(key, write, Instant::now()),
             None => of_resource.record_any(write),
         }
-        self.count(&mut resources);
+        self.count(&resources);
     }
 
-    /// A resource has another informer, whose first version may be lower than that of the one before.
-    pub(crate) fn informer_changed(&self, resource: &str) {
-        if let Some(of_resource) = self.resources.lock().get_mut(resource) {
-            of_resource.seen = None;
+    /// A resource has another informer, whose first version may be lower than that of the one before. All reads wait until
+    /// it has the writes that the one before had.
+    pub(crate) fn informer_changed(&self, resource: &Arc<str>, number: u64) {
+        let mut resources = self.resources.lock();
+        let of_resource = resources.entry(resource.clone()).or_default();
+        if of_resource.informer < number {
+            (of_resource.informer, of_resource.seen) = (number, None);
+            if let Some(newest) = of_resource.newest_seen.take() {
+                of_resource.record_any(Write::Version(newest));
+            }
         }
+        self.count(&resources);
     }
 
     /// Whether there are no writes, of any resource.
@@ -127,38 +141,55 @@ impl Writes {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Returns the writes of a key and those of any keys; all of them for no key. `seen` is the current version of the
-    /// informer: if it has gone back, the server was restored from a backup, and the writes are forgotten.
+    /// Returns the writes of a key and those of any keys; all of them for no key. `seen` is as for [`Self::record`]: if the
+    /// version has gone back, the server was restored from a backup, and the writes are forgotten.
     pub(crate) fn pending(
         &self,
         resource: &str,
         key: Option<&ObjectKey>,
-        seen: ResourceVersion,
+        seen: impl FnOnce() -> Option<(u64, ResourceVersion)>,
     ) -> Vec<Pending> {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
-        of_resource.note_version(Some(seen));
+        of_resource.note_version(seen());
         let pending = of_resource.pending(key);
-        self.count(&mut resources);
+        self.count(&resources);
         pending
     }
 
-    /// Removes a write that has been seen.
-    pub(crate) fn remove(&self, resource: &str, seen: &Pending) {
-        self.replace(resource, seen, None);
+    /// Removes a write that an informer has, unless it is no longer that of the resource: the other one may not have it.
+    pub(crate) fn remove(&self, resource: &str, seen: &Pending, informer: u64) {
+        let mut resources = self.resources.lock();
+        if let Some(of_resource) = resources.get_mut(resource)
+            && of_resource.informer == informer
+        {
+            of_resource.remove(seen);
+        }
+        self.count(&resources);
+    }
+
+    /// Whether a write is still waited for.
+    pub(crate) fn has(&self, resource: &str, pending: &Pending) -> bool {
+        let resources = self.resources.lock();
+        let Some(of_resource) = resources.get(resource) else { return false };
+        match &pending.key {
+            Some(key) => {
+                of_resource.keys.get(key).is_some_and(|writes| writes.iter().any(|(id, _)| *id == pending.id))
+            }
+            None => of_resource.any.as_ref().is_some_and(|(id, _)| *id == pending.id),
+        }
     }
 
     /// Replaces a write by what is known about it now.
-    pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Option<Write>) {
+    pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Write) {
         let mut resources = self.resources.lock();
         if let Some(of_resource) = resources.get_mut(resource) {
             of_resource.replace(pending, known);
         }
-        self.count(&mut resources);
+        self.count(&resources);
     }
 
-    fn count(&self, resources: &mut HashMap<Arc<str>, OfResource>) {
-        resources.retain(|_, of_resource| of_resource.len() > 0);
+    fn count(&self, resources: &HashMap<Arc<str>, OfResource>) {
         self.len.store(resources.values().map(OfResource::len).sum(), Ordering::Release);
     }
 }
@@ -168,12 +199,15 @@ impl OfResource {
         self.keys.len() + usize::from(self.any.is_some())
     }
 
-    fn note_version(&mut self, version: Option<ResourceVersion>) {
-        let Some(version) = version else { return };
+    fn note_version(&mut self, seen: Option<(u64, ResourceVersion)>) {
+        let Some((informer, version)) = seen else { return };
+        if informer != self.informer {
+            return;
+        }
         let has_gone_back =
             self.seen.as_ref().is_some_and(|seen| seen.compare(&version).is_some_and(|order| order.is_gt()));
         if has_gone_back {
-            *self = Self { last_id: self.last_id, ..Self::default() };
+            *self = Self { last_id: self.last_id, informer, ..Self::default() };
         }
         self.seen = Some(version);
     }
@@ -248,18 +282,27 @@ impl OfResource {
         pending
     }
 
-    fn replace(&mut self, pending: &Pending, known: Option<Write>) {
-        let Some(key) = &pending.key else {
-            self.any.take_if(|(id, _)| *id == pending.id);
-            if let Some(known) = known {
+    fn remove(&mut self, seen: &Pending) {
+        if let Some(version) = seen.write.version() {
+            self.newest_seen.get_or_insert_with(|| version.clone()).advance(&version);
+        }
+        match &seen.key {
+            Some(key) => _ = self.take(key, seen.id),
+            None => _ = self.any.take_if(|(id, _)| *id == seen.id),
+        }
+    }
+
+    fn replace(&mut self, pending: &Pending, known: Write) {
+        match &pending.key {
+            Some(key) => {
+                if self.take(key, pending.id).is_some() {
+                    self.record(key.clone(), known, Instant::now());
+                }
+            }
+            None => {
+                self.any.take_if(|(id, _)| *id == pending.id);
                 self.record_any(known);
             }
-            return;
-        };
-        if self.take(key, pending.id).is_some()
-            && let Some(known) = known
-        {
-            self.record(key.clone(), known, Instant::now());
         }
     }
 }
@@ -283,7 +326,7 @@ mod tests {
     }
 
     fn deleted(uid: &str) -> Write {
-        Write::Deleted { uid: uid.into(), is_gone: true }
+        Write::Deleted { uid: uid.into(), is_gone: true, was_cached: true }
     }
 
     fn version(version: u64) -> ResourceVersion {
@@ -292,7 +335,7 @@ mod tests {
 
     /// What reads of a key wait for, as text.
     fn pending(writes: &Writes, of: &str, seen: u64) -> Vec<String> {
-        let pending = writes.pending("pods", Some(&key(of)), version(seen));
+        let pending = writes.pending("pods", Some(&key(of)), || Some((0, version(seen))));
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {
@@ -316,8 +359,8 @@ mod tests {
             (vec![state("1", 5), state("1", 7)], &["state 1 7"][..]),
             (vec![state("1", 7), state("1", 5)], &["state 1 7"]),
             (vec![state("1", 5), deleted("1")], &["state 1 5", "deleted 1"]),
-            (vec![deleted("1"), state("2", 9)], &["state 2 9"]),
-            (vec![state("2", 9), deleted("1")], &["state 2 9"]),
+            (vec![deleted("1"), state("2", 9)], &["deleted 1", "state 2 9"]),
+            (vec![state("2", 9), deleted("1")], &["state 2 9", "deleted 1"]),
             (vec![deleted("1"), deleted("1")], &["deleted 1"]),
             (vec![deleted("1"), deleted("2")], &["deleted 1", "deleted 2"]),
             (vec![Write::Unversioned, state("1", 5), Write::Unversioned], &["unversioned", "state 1 5"]),
@@ -325,7 +368,7 @@ mod tests {
         ] {
             let writes = Writes::default();
             for write in recorded {
-                writes.record(&resource, Some(key("x")), write, None);
+                writes.record(&resource, Some(key("x")), write, || None);
             }
             assert_eq!(pending(&writes, "x", 1), *expected);
             assert!(pending(&writes, "y", 1).is_empty());
@@ -336,19 +379,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 5), None);
+        writes.record(&resource, Some(key("x")), state("1", 5), || None);
         tokio::time::advance(RETENTION).await;
-        writes.record(&resource, Some(key("y")), state("2", 9), None);
+        writes.record(&resource, Some(key("y")), state("2", 9), || None);
         assert_eq!(pending(&writes, "z", 1), ["any: version 5"]);
         assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: version 5"]);
-        writes.record(&resource, Some(key("y")), deleted("2"), None);
+        writes.record(&resource, Some(key("y")), deleted("2"), || None);
         tokio::time::advance(RETENTION).await;
-        writes.record(&resource, Some(key("v")), state("3", 11), None);
+        writes.record(&resource, Some(key("v")), state("3", 11), || None);
         assert_eq!(pending(&writes, "z", 1), ["any: unversioned"], "a deletion has no version");
-        let any = writes.pending("pods", Some(&key("z")), version(1)).remove(0);
-        writes.replace("pods", &any, Some(Write::Version(version(12))));
+        let any = writes.pending("pods", Some(&key("z")), || None).remove(0);
+        writes.replace("pods", &any, Write::Version(version(12)));
         assert_eq!(pending(&writes, "z", 1), ["any: version 12"]);
-        writes.remove("pods", &writes.pending("pods", Some(&key("z")), version(1)).remove(0));
+        writes.remove("pods", &writes.pending("pods", Some(&key("z")), || None).remove(0), 0);
         assert_eq!(pending(&writes, "v", 1), ["state 3 11"]);
         assert_eq!(writes.len(), 1);
     }
@@ -362,13 +405,13 @@ mod tests {
                 &resource,
                 Some(key(&format!("x-{number}"))),
                 Write::Version(version(u64::try_from(number).unwrap() + 1)),
-                None,
+                || None,
             );
         }
         assert_eq!(pending(&writes, "x-0", 1), ["any: version 10"]);
         assert!(writes.len() <= LIMIT + 1);
         for uid in 0..=DELETIONS {
-            writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), None);
+            writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), || None);
         }
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
     }
@@ -378,19 +421,39 @@ mod tests {
     #[test]
     fn versions_that_go_back_end_the_waits() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 90), Some(version(80)));
+        writes.record(&resource, Some(key("x")), state("1", 90), || Some((0, version(80))));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
-        writes.informer_changed("pods");
-        assert_eq!(pending(&writes, "x", 70), ["state 1 90"], "of another informer");
-        assert!(pending(&writes, "x", 30).is_empty());
+        writes.informer_changed(&resource, 1);
+        assert_eq!(pending(&writes, "x", 30), ["state 1 90"], "of the earlier informer");
+        let of_other = |seen| writes.pending("pods", Some(&key("x")), || Some((1, version(seen)))).len();
+        assert_eq!((of_other(70), of_other(71)), (1, 1));
+        assert_eq!(of_other(30), 0);
         assert!(writes.is_empty());
+    }
+
+    /// Another informer may begin with an older state, from a server that is behind.
+    // contract: C-08a
+    #[test]
+    fn writes_that_one_informer_has_are_waited_for_with_the_next() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), state("1", 5), || None);
+        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        writes.remove("pods", &read, 0);
+        assert!(writes.is_empty());
+        writes.informer_changed(&resource, 1);
+        assert_eq!(pending(&writes, "x", 1), ["any: version 5"]);
+        // A read that goes on with the earlier informer.
+        writes.record(&resource, Some(key("x")), state("1", 7), || None);
+        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        writes.remove("pods", &read, 0);
+        assert_eq!(pending(&writes, "x", 1), ["state 1 7", "any: version 5"]);
     }
 
     // contract: C-08e
     #[test]
     fn versions_without_order_are_not_waited_for() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), Write::Version("x7".into()), None);
+        writes.record(&resource, Some(key("x")), Write::Version("x7".into()), || None);
         assert!(writes.is_empty());
     }
 
@@ -399,10 +462,10 @@ mod tests {
     #[test]
     fn write_during_a_wait_is_kept() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 5), None);
-        let read = writes.pending("pods", Some(&key("x")), version(1)).remove(0);
-        writes.record(&resource, Some(key("x")), state("1", 7), None);
-        writes.remove("pods", &read);
+        writes.record(&resource, Some(key("x")), state("1", 5), || None);
+        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        writes.record(&resource, Some(key("x")), state("1", 7), || None);
+        writes.remove("pods", &read, 0);
         assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
     }
 }

@@ -47,13 +47,16 @@ pub(crate) async fn caught_up(
         Read::Get(key) => Some(key),
         Read::List(_) => None,
     };
+    // The writes that this informer has, and that stay recorded because it is no longer that of the resource.
+    let mut passed = Vec::new();
     loop {
+        let pending = shared.writes.pending(name, key, || shared.version_of(name, informer));
+        // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
-        let pending = shared.writes.pending(name, key, snapshot.resource_versions().lowest());
         let mut unseen = None;
-        for pending in pending {
+        for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
             match wait.state(&snapshot, &pending, read) {
-                Seen::Always => shared.writes.remove(name, &pending),
+                Seen::Always => wait.seen(&pending),
                 Seen::InThisState => {}
                 Seen::No => {
                     unseen = Some(pending);
@@ -62,7 +65,15 @@ pub(crate) async fn caught_up(
             }
         }
         let Some(unseen) = unseen else { return Ok(snapshot) };
-        wait.until_seen(&unseen).await?;
+        let waited = wait.until_seen(&unseen).await;
+        if let Err(Error::WriteNotSeen { .. }) = &waited {
+            // A server that was restored from a backup may not have the write any more: the next read asks it.
+            shared.writes.replace(name, &unseen, Write::Unversioned);
+        }
+        waited?;
+        if shared.number_of(name, informer).is_none() {
+            passed.push(unseen.id);
+        }
     }
 }
 
@@ -92,11 +103,17 @@ impl Wait<'_> {
             }
             // It has left the scope of the informer, or was never in it.
             (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
-            (Write::Deleted { uid, is_gone }, stored) => match is_deleted(stored.as_deref(), uid, *is_gone) {
-                // An earlier state may still arrive.
-                true => Seen::InThisState,
-                false => Seen::No,
-            },
+            // Another object, which may be an earlier one.
+            (Write::Deleted { uid, was_cached: false, .. }, Some(stored)) if stored.uid() != Some(uid) => {
+                Seen::No
+            }
+            (Write::Deleted { uid, is_gone, .. }, stored) => {
+                match is_deleted(stored.as_deref(), uid, *is_gone) {
+                    // An earlier state may still arrive.
+                    true => Seen::InThisState,
+                    false => Seen::No,
+                }
+            }
             _ => Seen::No,
         }
     }
@@ -127,22 +144,33 @@ impl Wait<'_> {
     async fn until_seen(&self, pending: &Pending) -> Result<(), Error> {
         let Pending { key, write, .. } = pending;
         match (key, write) {
-            (_, Write::Unversioned) => {
-                let known = timeout_at(self.deadline, self.ask(key.as_ref())).await;
-                let known = known.map_err(|_| self.not_seen(pending))??;
-                self.shared.writes.replace(self.name, pending, Some(known));
-                return Ok(());
-            }
-            (Some(key), Write::Deleted { uid, is_gone }) => {
+            (_, Write::Unversioned) => return self.find_out_until(pending).await,
+            (Some(key), Write::Deleted { uid, is_gone, was_cached }) => {
+                if !was_cached && !self.has(key, uid) {
+                    return self.find_out_until(pending).await;
+                }
                 let is_deleted =
                     |object: Option<&Packed<()>>| is_deleted(object.map(|object| &**object), uid, *is_gone);
                 let waited = self.informer.wait_for_condition_until(key, is_deleted, self.deadline).await;
-                return waited.map(drop).map_err(|error| self.unreached(pending, error));
+                waited.map_err(|error| self.unreached(pending, error))?;
+                if !was_cached {
+                    let write = Write::Deleted { uid: uid.clone(), is_gone: *is_gone, was_cached: true };
+                    self.shared.writes.replace(self.name, pending, write);
+                }
+                return Ok(());
             }
             (Some(key), _) => {
                 let Some(version) = write.version() else { return Ok(()) };
                 let waited = self.informer.wait_for_until(key, &version, self.deadline).await;
                 waited.map_err(|error| self.unreached(pending, error))?;
+                if self.is_incomplete() {
+                    // The object may be one of those that the last list should have had.
+                    let is_stored = |object: Option<&Packed<()>>| {
+                        object.is_some_and(|object| object.resource_version().reaches(&version))
+                    };
+                    let waited = self.informer.wait_for_condition_until(key, is_stored, self.deadline).await;
+                    waited.map_err(|error| self.unreached(pending, error))?;
+                }
             }
             (None, _) => {
                 let Some(version) = write.version() else { return Ok(()) };
@@ -152,7 +180,41 @@ impl Wait<'_> {
                 }
             }
         }
-        self.shared.writes.remove(self.name, pending);
+        self.seen(pending);
+        Ok(())
+    }
+
+    /// Removes a write that all later reads of this informer see.
+    fn seen(&self, pending: &Pending) {
+        if let Some(number) = self.shared.number_of(self.name, self.informer) {
+            self.shared.writes.remove(self.name, pending, number);
+        }
+    }
+
+    /// Whether objects are missing, because the last list of a part had some that could not be identified.
+    fn is_incomplete(&self) -> bool {
+        self.informer.parts().iter().any(|part| part.reflector().incomplete_list().is_some())
+    }
+
+    /// Whether the cache has the object with this UID.
+    fn has(&self, key: &ObjectKey, uid: &str) -> bool {
+        let snapshot = self.informer.snapshot();
+        snapshot.is_ok_and(|snapshot| snapshot.get(key).is_some_and(|stored| stored.uid() == Some(uid)))
+    }
+
+    async fn find_out_until(&self, pending: &Pending) -> Result<(), Error> {
+        let found_out = timeout_at(self.deadline, self.find_out(pending)).await;
+        found_out.map_err(|_| self.not_seen(pending))?
+    }
+
+    /// Asks the server for the version of a write, unless another read has done so.
+    async fn find_out(&self, pending: &Pending) -> Result<(), Error> {
+        // Never closed.
+        let _permit = self.shared.questions.acquire().await;
+        if self.shared.writes.has(self.name, pending) {
+            let known = self.ask(pending.key.as_ref()).await?;
+            self.shared.writes.replace(self.name, pending, known);
+        }
         Ok(())
     }
 

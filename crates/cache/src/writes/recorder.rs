@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
+use kinformer::ObjectKey;
 use kube_client::Client;
 use kube_client::client::Body;
 use tower::{BoxError, Service};
 
+use super::ledger::Write;
 use super::request::{Target, is_dry_run, is_write};
 use super::update;
 use crate::shared::{Shared, resource_name};
@@ -60,18 +62,27 @@ async fn write(
     if method == Method::PUT {
         update::check(shared, target, &body)?;
     }
+    let resource = resource_name(&target.group, &target.plural);
+    let uid_before = target.key().and_then(|key| cached_uid(shared, &resource, &key));
     let response = client.send(Request::from_parts(head, Body::from(body))).await?;
     if !is_recorded || !response.status().is_success() {
         return Ok(response);
     }
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await;
-    let resource = resource_name(&target.group, &target.plural);
-    let seen = shared
-        .informer(&resource)
-        .and_then(|informer| Some(informer.snapshot().ok()?.resource_versions().lowest()));
-    for (key, write) in target.writes(&method, body.as_deref().ok()) {
-        shared.writes.record(&resource, key, write, seen.clone());
+    let seen = || shared.version_of(&resource, &shared.informer(&resource)?);
+    for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
+        if let (Write::Deleted { uid, was_cached, .. }, Some(key)) = (&mut write, &key) {
+            *was_cached = uid_before.as_ref() == Some(uid)
+                || cached_uid(shared, &resource, key).is_some_and(|cached| cached == *uid);
+        }
+        shared.writes.record(&resource, key, write, seen);
     }
     Ok(Response::from_parts(head, Body::from(body?)))
+}
+
+/// The UID of an object in the cache.
+fn cached_uid(shared: &Shared, resource: &str, key: &ObjectKey) -> Option<Arc<str>> {
+    let snapshot = shared.informer(resource)?.snapshot().ok()?;
+    snapshot.get(key)?.uid().map(Arc::from)
 }

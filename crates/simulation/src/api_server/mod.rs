@@ -45,6 +45,8 @@ pub(crate) struct ApiServer {
     latency: Arc<Mutex<Rng>>,
     recorder: Recorder,
     calm: Arc<AtomicBool>,
+    /// Whether a restored backup has set the versions back.
+    went_back: Arc<AtomicBool>,
 }
 
 impl ApiServer {
@@ -81,6 +83,7 @@ impl ApiServer {
             latency: Arc::new(Mutex::new(rng.fork())),
             recorder: recorder.clone(),
             calm: Arc::default(),
+            went_back: Arc::default(),
         };
         if let Some(stale) = &created.stale {
             stale.set_lag(Lag::Stopped);
@@ -95,13 +98,25 @@ impl ApiServer {
 
     /// Returns a client whose requests these servers answer. Its requests are counted apart from those of other clients.
     pub(crate) fn client(&self) -> Client {
+        self.client_with(Some(RequestRate::default()))
+    }
+
+    /// Returns a client whose requests are not counted: informers that are removed and requested again do not know the
+    /// requests of each other.
+    pub(crate) fn client_without_rate(&self) -> Client {
+        self.client_with(None)
+    }
+
+    fn client_with(&self, rate: Option<RequestRate>) -> Client {
         let (balancer, latency) = (self.balancer.clone(), self.latency.clone());
-        let (rate, recorder) = (Arc::new(Mutex::new(RequestRate::default())), self.recorder.clone());
+        let (rate, recorder) = (Arc::new(Mutex::new(rate)), self.recorder.clone());
         let stale = self.stale.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             let mut balancer = balancer.clone();
-            if is_of_object(&request) {
+            // Lists of kube-client, whose queries begin with `&`, are those of a user, and have no rate.
+            let is_of_user = request.uri().query().is_some_and(|query| query.starts_with('&'));
+            if is_of_object(&request) || is_of_user {
                 return Either::Left(async move {
                     sleep(time).await;
                     balancer.call(request).await
@@ -115,8 +130,8 @@ impl ApiServer {
                 false if is_metadata && query == "limit=1" => Kind::Question,
                 false => Kind::List,
             };
-            let counted = rate.lock().request(kind, path, query, Instant::now());
-            if let Err(problem) = counted {
+            let counted = rate.lock().as_mut().map(|rate| rate.request(kind, path, query, Instant::now()));
+            if let Some(Err(problem)) = counted {
                 recorder.violation(problem);
             }
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
@@ -132,13 +147,18 @@ impl ApiServer {
                     .headers()
                     .get(header::RETRY_AFTER)
                     .and_then(|delay| delay.to_str().ok()?.parse().ok());
-                if let Some(seconds) = delay {
-                    rate.lock().retry_after(kind, &path, seconds, Instant::now());
+                if let (Some(seconds), Some(rate)) = (delay, rate.lock().as_mut()) {
+                    rate.retry_after(kind, &path, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
             })
         });
         Client::new(service, "default")
+    }
+
+    /// Reads the whole history. `read` must not call this server.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&History) -> R) -> R {
+        self.cluster.read(read)
     }
 
     /// Reads the history of a resource. `read` must not call this server.
@@ -215,6 +235,11 @@ impl ApiServer {
         self.cluster.read(History::restores) > 0
     }
 
+    /// Whether a restored backup has set the versions back.
+    pub(crate) fn has_gone_back(&self) -> bool {
+        self.went_back.load(Ordering::Relaxed)
+    }
+
     /// The newest version.
     pub(crate) fn newest(&self) -> u64 {
         self.cluster.read(History::newest)
@@ -227,6 +252,7 @@ impl ApiServer {
 
     /// Restores the state at a version, and uses the versions after it again.
     pub(crate) fn restore(&self, version: u64) {
+        self.went_back.store(true, Ordering::Relaxed);
         self.cluster.restore(version);
     }
 

@@ -125,8 +125,11 @@ impl ObjectRequest {
             }
             Method::DELETE => {
                 check(field(&self.body, ["preconditions"]), &before, &key)?;
-                history.delete(key, None);
-                Ok(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
+                let deleted = history.delete(key, None).unwrap_or_default();
+                // That of kube-apiserver has the UID, that of other servers may not.
+                let uid = field(&before, ["metadata", "uid"]).filter(|_| !deleted.is_multiple_of(4));
+                let details = uid.map_or_else(|| json!({}), |uid| json!({"uid": uid}));
+                Ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details}))
             }
             _ => Err(Status::new(405, "MethodNotAllowed", "the model has no such method")),
         }

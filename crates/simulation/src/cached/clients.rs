@@ -1,0 +1,377 @@
+//! The clients of a cache: tasks that write through it and read from it.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use fastrand::Rng;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::Packed;
+use kinformer::kube_core::{ApiResource, DynamicObject, PartialObjectMeta, Resource};
+use kinformer_cache::{Cache, Error, Kind, ListOptions};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::judge::{Judge, LABEL, Selected, View};
+use crate::random::{pause, pick};
+use crate::record::Objects;
+use crate::state::state_of;
+
+pub(crate) const NAMESPACES: [&str; 2] = ["a", "b"];
+
+/// The values of the label of objects.
+pub(crate) const LABELS: [&str; 2] = ["x", "y"];
+
+/// The indexed field.
+const FIELD: &str = "data.value";
+
+/// How long a client waits for the response of a write.
+const LONGEST_WRITE: Duration = Duration::from_secs(20);
+
+/// Longer than a read waits for a sync and for a write.
+const LONGEST_READ: Duration = Duration::from_secs(300);
+
+/// A client. Clones are handles.
+#[derive(Clone)]
+pub(crate) struct Client {
+    cache: Cache,
+    judge: Judge,
+    name: String,
+    /// The number of names of objects.
+    names: u8,
+    views: Views,
+}
+
+/// The objects of a cache in all views.
+#[derive(Clone)]
+struct Views {
+    maps: Kind<ConfigMap>,
+    map_metadata: Kind<PartialObjectMeta<ConfigMap>>,
+    secrets: Kind<Secret>,
+    secret_metadata: Kind<PartialObjectMeta<Secret>>,
+}
+
+/// How a client reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Waits,
+    Stale,
+    Live,
+}
+
+impl Client {
+    pub(crate) fn new(cache: &Cache, judge: &Judge, name: String, names: u8) -> Self {
+        let views = Views {
+            maps: cache.kind(),
+            map_metadata: cache.metadata(),
+            secrets: cache.kind(),
+            secret_metadata: cache.metadata(),
+        };
+        Self { cache: cache.clone(), judge: judge.clone(), name, names, views }
+    }
+
+    /// Writes and reads for some time.
+    pub(crate) async fn run(self, mut rng: Rng) {
+        let mut burst = 0;
+        for _ in 0..rng.usize(10..80) {
+            if burst == 0 {
+                pause(&mut rng).await;
+                burst = pick(&mut rng, [1, 2, 4, 10]);
+            }
+            burst -= 1;
+            let plural = pick(&mut rng, ["configmaps", "configmaps", "secrets"]);
+            let key = self.key(&mut rng);
+            match rng.u8(..10) {
+                0..4 => {
+                    self.write(&mut rng, plural, &key).await;
+                    if rng.bool() {
+                        self.get(&mut rng, plural, &key, Way::Waits).await;
+                    }
+                }
+                4..7 => {
+                    let way = pick(&mut rng, [Way::Waits, Way::Waits, Way::Waits, Way::Stale, Way::Live]);
+                    self.get(&mut rng, plural, &key, way).await;
+                }
+                _ => {
+                    let way = pick(&mut rng, [Way::Waits, Way::Waits, Way::Stale]);
+                    self.list(&mut rng, plural, way).await;
+                }
+            }
+        }
+    }
+
+    fn key(&self, rng: &mut Rng) -> String {
+        format!("{}/p{}", pick(rng, NAMESPACES), rng.u8(..self.names))
+    }
+
+    /// Writes an object, or deletes it.
+    pub(crate) async fn write(&self, rng: &mut Rng, plural: &str, key: &str) {
+        let resource = resource_of(plural);
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        let api: Api<DynamicObject> = Api::namespaced_with(self.cache.client(), namespace, &resource);
+        let known = match rng.bool() {
+            true => self.views.maps.clone().allow_stale().get(key).await.ok(),
+            false => None,
+        };
+        let version =
+            known.filter(|_| plural == "configmaps").map(|known| known.resource_version().to_string());
+        let begun = self.judge.begin();
+        let content = content(rng);
+        let mut metadata = content.get("metadata").cloned().unwrap_or_default();
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("name".into(), json!(name));
+            metadata.insert("namespace".into(), json!(namespace));
+            metadata.insert("resourceVersion".into(), json!(version));
+        }
+        let object = json!({"apiVersion": "v1", "kind": resource.kind, "metadata": metadata, "data": content.get("data")});
+        let Ok(object) = serde_json::from_value::<DynamicObject>(object) else { return };
+        let what = rng.u8(..10);
+        let written = timeout(LONGEST_WRITE, async {
+            Ok::<_, kube_client::Error>(match what {
+                0..3 => {
+                    let mut object = object;
+                    object.metadata.resource_version = None;
+                    ("creates", api.create(&PostParams::default(), &object).await.map(version_of)?)
+                }
+                3..6 => {
+                    ("replaces", api.replace(name, &PostParams::default(), &object).await.map(version_of)?)
+                }
+                6..8 => {
+                    let patch = Patch::Merge(content);
+                    ("patches", api.patch(name, &PatchParams::default(), &patch).await.map(version_of)?)
+                }
+                _ => {
+                    let preconditions = Some(Preconditions { resource_version: version, uid: None });
+                    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+                    api.delete(name, &params).await?;
+                    ("deletes", None)
+                }
+            })
+        });
+        match written.await {
+            Ok(Ok((what, version))) => {
+                self.note(format_args!("{what} {plural} {key} at {version:?}"));
+                self.judge.wrote(&begun, plural, key, version);
+            }
+            Ok(Err(error)) => self.note(format_args!("a write of {plural} {key} failed: {error}")),
+            Err(_) => self.note(format_args!("does not wait longer for a write of {plural} {key}")),
+        }
+    }
+
+    /// Changes an object that there is.
+    pub(crate) async fn change(&self, plural: &str, key: &str, value: &str) {
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        let resource = resource_of(plural);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.cache.client(), namespace, &resource);
+        let begun = self.judge.begin();
+        let patch = Patch::Merge(json!({"data": {"value": value}}));
+        match api.patch(name, &PatchParams::default(), &patch).await {
+            Ok(object) => self.judge.wrote(&begun, plural, key, version_of(object)),
+            Err(error) => self.judge.violation(format_args!("a write without faults failed: {error}")),
+        }
+    }
+
+    async fn get(&self, rng: &mut Rng, plural: &'static str, key: &str, way: Way) {
+        let is_metadata = rng.u8(..3) == 0 && way != Way::Live;
+        let views = &self.views;
+        match (plural, is_metadata) {
+            ("configmaps", false) => _ = self.get_of(&views.maps, (plural, View::Whole), key, way).await,
+            ("configmaps", true) => {
+                _ = self.get_of(&views.map_metadata, (plural, View::Metadata), key, way).await
+            }
+            (_, false) => _ = self.get_of(&views.secrets, (plural, View::Whole), key, way).await,
+            (_, true) => _ = self.get_of(&views.secret_metadata, (plural, View::Metadata), key, way).await,
+        }
+    }
+
+    /// Returns whether the read has succeeded, and returned the newest state.
+    async fn get_of<K>(
+        &self,
+        kind: &Kind<K>,
+        (plural, view): (&'static str, View),
+        key: &str,
+        way: Way,
+    ) -> bool {
+        let kind = match way {
+            Way::Waits => kind.clone(),
+            Way::Stale => kind.clone().allow_stale(),
+            Way::Live => kind.clone().live(),
+        };
+        let begun = self.judge.begin();
+        // A live get is one request, which may have no response.
+        let Ok(got) = timeout(LONGEST_READ, kind.get(key)).await else {
+            if way != Way::Live {
+                self.judge.violation(format_args!("a get of {plural} {key} does not end"));
+            }
+            return false;
+        };
+        let object = match got {
+            Ok(object) => Some(self.state(&object, view)),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => {
+                self.note(format_args!("a get of {plural} {key} failed: {error}"));
+                let namespace = key.split_once('/').map(|(namespace, _)| namespace);
+                self.judge.failed(&begun, plural, namespace, Some(key), &error);
+                return false;
+            }
+        };
+        self.note(format_args!("{way:?}: {plural} {key} {}", object.is_some()));
+        match way {
+            Way::Live => self.judge.got_live(&begun, plural, key, object.as_ref()),
+            _ => self.judge.got(&begun, (plural, view, way == Way::Waits), key, object.as_ref()),
+        }
+        self.judge.is_newest(plural, key, object.as_ref())
+    }
+
+    fn state<K>(&self, object: &Packed<K>, view: View) -> crate::state::State {
+        let state = state_of(object.object());
+        view.of(&state)
+    }
+
+    async fn list(&self, rng: &mut Rng, plural: &'static str, way: Way) {
+        let selected = Selected {
+            namespace: pick(rng, [None, Some("a"), Some("b")]),
+            label: pick(rng, [None, Some("x"), Some("y")]),
+            value: (rng.u8(..3) == 0).then(|| rng.u8(..3).to_string()),
+            limit: (rng.u8(..5) == 0).then(|| rng.usize(1..4)),
+        };
+        let is_metadata = rng.u8(..3) == 0 && selected.value.is_none();
+        let page = (rng.u8(..4) == 0).then(|| NonZeroUsize::new(rng.usize(1..4))).flatten();
+        let views = &self.views;
+        match (plural, is_metadata) {
+            ("configmaps", false) => {
+                self.list_of(&views.maps, (plural, View::Whole), selected, way, page).await
+            }
+            ("configmaps", true) => {
+                self.list_of(&views.map_metadata, (plural, View::Metadata), selected, way, page).await
+            }
+            (_, false) => self.list_of(&views.secrets, (plural, View::Whole), selected, way, page).await,
+            (_, true) => {
+                self.list_of(&views.secret_metadata, (plural, View::Metadata), selected, way, page).await
+            }
+        };
+    }
+
+    async fn list_of<K: 'static>(
+        &self,
+        kind: &Kind<K>,
+        (plural, view): (&'static str, View),
+        selected: Selected,
+        way: Way,
+        page: Option<NonZeroUsize>,
+    ) -> Option<Objects> {
+        let mut options = ListOptions::new();
+        if let Some(namespace) = selected.namespace {
+            options = options.namespace(namespace);
+        }
+        if let Some(selector) = selected.label.and_then(|label| format!("{LABEL}={label}").parse().ok()) {
+            options = options.labels(selector);
+        }
+        if let Some(value) = &selected.value {
+            // After a removal, the new informer has no index.
+            _ = kind.index_field(FIELD, &["data", "value"]);
+            options = options.field(FIELD, value.as_str());
+        }
+        if let Some(limit) = selected.limit {
+            options = options.limit(limit);
+        }
+        let kind = if way == Way::Stale { kind.clone().allow_stale() } else { kind.clone() };
+        let begun = self.judge.begin();
+        let listing = async {
+            match page {
+                Some(size) => kind.pages(&options, size).await.map(|pages| pages.flatten().collect()),
+                None => kind.list(&options).await,
+            }
+        };
+        let Ok(listed) = timeout(LONGEST_READ, listing).await else {
+            self.judge.violation(format_args!("a list of {plural} does not end"));
+            return None;
+        };
+        let listed: Vec<Packed<K>> = match listed {
+            Ok(listed) => listed,
+            Err(error) => {
+                self.note(format_args!("a list of {plural} by {selected:?} failed: {error}"));
+                self.judge.failed(&begun, plural, selected.namespace, None, &error);
+                return None;
+            }
+        };
+        let keys: Vec<String> = listed.iter().map(|object| object.key().to_string()).collect();
+        if !keys.is_sorted() {
+            self.judge.violation(format_args!("{plural} are not ordered: {keys:?}"));
+        }
+        let objects: Objects =
+            keys.into_iter().zip(listed.iter().map(|object| self.state(object, view))).collect();
+        self.note(format_args!("{way:?}: lists {plural} by {selected:?}: {:?}", objects.keys()));
+        self.judge.listed(&begun, (plural, view, way == Way::Waits), &selected, &objects);
+        Some(objects)
+    }
+
+    /// Reads all objects. Returns whether all reads have returned the newest states.
+    pub(crate) async fn is_in_sync(&self) -> bool {
+        for key in self.visible("configmaps") {
+            if !self.get_of(&self.views.maps, ("configmaps", View::Whole), &key, Way::Waits).await {
+                return false;
+            }
+        }
+        for key in self.visible("secrets") {
+            if !self.get_of(&self.views.secrets, ("secrets", View::Whole), &key, Way::Waits).await {
+                return false;
+            }
+        }
+        let all = Selected::default();
+        let maps = self.list_of(&self.views.maps, ("configmaps", View::Whole), all.clone(), Way::Waits, None);
+        let Some(maps) = maps.await else { return false };
+        let secrets = self.list_of(&self.views.secrets, ("secrets", View::Whole), all, Way::Waits, None);
+        let Some(secrets) = secrets.await else { return false };
+        let are_newest = |plural, objects: &Objects| {
+            self.visible(plural).iter().all(|key| self.judge.is_newest(plural, key, objects.get(key)))
+        };
+        are_newest("configmaps", &maps) && are_newest("secrets", &secrets)
+    }
+
+    /// The keys in the namespaces of the cache.
+    fn visible(&self, plural: &str) -> Vec<String> {
+        let mut keys = self.judge.keys(plural);
+        keys.retain(|key| self.judge.scope().has_namespace(key.split_once('/').unwrap_or_default().0));
+        keys
+    }
+
+    fn note(&self, what: impl std::fmt::Display) {
+        self.judge.recorder.note(&self.name, what);
+    }
+}
+
+fn resource_of(plural: &str) -> ApiResource {
+    match plural {
+        "configmaps" => ApiResource::erase::<ConfigMap>(&()),
+        _ => ApiResource::erase::<Secret>(&()),
+    }
+}
+
+fn version_of(object: DynamicObject) -> Option<u64> {
+    object.metadata.resource_version.and_then(|version| version.parse().ok())
+}
+
+/// Returns the labels and the value of an object.
+pub(crate) fn content(rng: &mut Rng) -> Value {
+    let label = pick(rng, [Some(LABELS[0]), Some(LABELS[0]), Some(LABELS[1]), None]);
+    let metadata = label.map_or_else(|| json!({}), |label| json!({"labels": {LABEL: label}}));
+    json!({"metadata": metadata, "data": {"value": rng.u8(..3).to_string()}})
+}
+
+/// Removes informers at some times.
+pub(crate) async fn remove_informers<K: Resource<DynamicType = (), Scope: 'static>>(
+    mut rng: Rng,
+    cache: Cache,
+    judge: Judge,
+) {
+    for _ in 0..rng.usize(1..5) {
+        pause(&mut rng).await;
+        tokio::time::sleep(Duration::from_millis(rng.u64(..20_000))).await;
+        judge.informers_change();
+        let removed = cache.kind::<K>().remove_informer().await;
+        judge.informers_change();
+        judge.recorder.note("removals", format_args!("removes {}: {removed}", K::plural(&())));
+    }
+}

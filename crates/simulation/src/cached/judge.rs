@@ -1,0 +1,480 @@
+//! What reads of a cache may return.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kinformer_cache::Error;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::api_server::ApiServer;
+use crate::record::Objects;
+use crate::server::{Change, History};
+use crate::state::{State, field, text_of};
+use crate::trace::Recorder;
+
+/// The label of objects.
+pub(crate) const LABEL: &str = "app";
+
+/// Which objects the cache has.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// No namespaces: all.
+    pub(crate) namespaces: Vec<&'static str>,
+    /// The value of the label of config maps.
+    pub(crate) label: Option<&'static str>,
+}
+
+impl Scope {
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(&namespace)
+    }
+
+    /// The prefixes of the keys of each part of an informer.
+    fn parts(&self) -> Vec<String> {
+        match self.namespaces.is_empty() {
+            true => vec![String::new()],
+            false => self.namespaces.iter().map(|namespace| format!("{namespace}/")).collect(),
+        }
+    }
+
+    fn has(&self, plural: &str, key: &str, state: &State) -> bool {
+        let label = self.label.filter(|_| plural == "configmaps");
+        self.has_namespace(key.split_once('/').unwrap_or_default().0)
+            && label.is_none_or(|label| text_of(state, ["metadata", "labels", LABEL]) == Some(label))
+    }
+}
+
+/// What a list selects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) namespace: Option<&'static str>,
+    pub(crate) label: Option<&'static str>,
+    pub(crate) value: Option<String>,
+    pub(crate) limit: Option<usize>,
+}
+
+impl Selected {
+    fn has(&self, key: &str, state: &State) -> bool {
+        self.namespace.is_none_or(|namespace| key.split_once('/').unwrap_or_default().0 == namespace)
+            && self.label.is_none_or(|label| text_of(state, ["metadata", "labels", LABEL]) == Some(label))
+            && self.value.as_deref().is_none_or(|value| text_of(state, ["data", "value"]) == Some(value))
+    }
+}
+
+/// How objects are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    Whole,
+    /// Only metadata is compared.
+    Metadata,
+}
+
+impl View {
+    pub(crate) fn of(self, state: &State) -> State {
+        match self {
+            Self::Whole => state.clone(),
+            Self::Metadata => {
+                State::new(serde_json::json!({"metadata": field(state, ["metadata"]).cloned()}))
+            }
+        }
+    }
+}
+
+/// Positions in the history, by resource and key. A read must see the changes before them.
+type Floors = BTreeMap<String, usize>;
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Of writes that have returned.
+    writes: Floors,
+    /// Of reads that have returned, of each key and each list of a part.
+    reads: Floors,
+    /// Changes when what is known may not hold any more: the versions of the server went back.
+    writes_epoch: usize,
+    /// Changes when informers are removed as well.
+    reads_epoch: usize,
+}
+
+/// An operation in progress, and what was known when it began.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    writes: Floors,
+    reads: Floors,
+    epochs: (usize, usize),
+    /// The number of changes at the beginning.
+    position: usize,
+    time: Instant,
+    is_certain: bool,
+}
+
+/// Judges reads. Clones are handles.
+#[derive(Clone)]
+pub(crate) struct Judge {
+    server: ApiServer,
+    pub(crate) recorder: Recorder,
+    scope: Scope,
+    /// Whether lists are of one state of each part.
+    is_atomic: bool,
+    write_timeout: Duration,
+    known: Arc<Mutex<Known>>,
+    /// Whether all informers have versions that the server has had since the last restored backup.
+    is_current: Arc<dyn Fn() -> bool + Send + Sync>,
+    is_started: Arc<AtomicBool>,
+    has_removals: bool,
+}
+
+impl Judge {
+    pub(crate) fn new(
+        server: &ApiServer,
+        recorder: &Recorder,
+        (scope, is_atomic, has_removals): (Scope, bool, bool),
+        write_timeout: Duration,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            server: server.clone(),
+            recorder: recorder.clone(),
+            scope,
+            is_atomic,
+            write_timeout,
+            known: Arc::default(),
+            is_current: Arc::new(is_current),
+            is_started: Arc::default(),
+            has_removals,
+        }
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    pub(crate) fn set_started(&self) {
+        self.is_started.store(true, Ordering::Relaxed);
+    }
+
+    /// An informer was removed: the next one may begin with an older state, but with all writes of the client.
+    pub(crate) fn informers_change(&self) {
+        let mut known = self.known.lock();
+        known.reads.clear();
+        known.reads_epoch += 1;
+    }
+
+    /// Whether positions are certain. They are not from the moment at which a backup is restored until all informers have
+    /// noticed it: versions of the lost history may be higher than those of later writes (C-08h).
+    fn is_certain(&self) -> bool {
+        if !self.server.is_restored() {
+            return true;
+        }
+        let is_current = (self.is_current)();
+        if !is_current {
+            let mut known = self.known.lock();
+            known.writes.clear();
+            known.reads.clear();
+            known.writes_epoch += 1;
+            known.reads_epoch += 1;
+        }
+        is_current
+    }
+
+    /// Begins a read or a write.
+    pub(crate) fn begin(&self) -> Begun {
+        let is_certain = self.is_certain();
+        let known = self.known.lock();
+        Begun {
+            writes: known.writes.clone(),
+            reads: known.reads.clone(),
+            epochs: (known.writes_epoch, known.reads_epoch),
+            position: self.server.read(|history| history.changes().len()),
+            time: Instant::now(),
+            is_certain,
+        }
+    }
+
+    /// A write has returned this version of an object; `None` after a deletion.
+    pub(crate) fn wrote(&self, begun: &Begun, plural: &str, key: &str, version: Option<u64>) {
+        let is_certain = self.is_certain() && begun.is_certain;
+        let position = self.server.read(|history| {
+            let is_it = |(index, change): &(usize, &Change)| match version {
+                Some(version) => change.version == version && change.after.is_some(),
+                None => *index >= begun.position && change.after.is_none(),
+            };
+            changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1)
+        });
+        let Some(position) = position else {
+            return self
+                .violation(format_args!("the write of {plural} {key} at {version:?} is not in the history"));
+        };
+        let mut known = self.known.lock();
+        if is_certain && known.writes_epoch == begun.epochs.0 {
+            raise(&mut known.writes, format!("{plural} {key}"), position);
+        }
+    }
+
+    /// A get has returned this object, or none. `waits` is whether it has waited for writes.
+    pub(crate) fn got(
+        &self,
+        begun: &Begun,
+        (plural, view, waits): (&str, View, bool),
+        key: &str,
+        object: Option<&State>,
+    ) {
+        let floor = begun.floor(plural, key, waits);
+        let found = self.server.read(|history| self.place(history, (plural, view), key, object, floor));
+        // The writes do not say which state of the informer it was: it may be an earlier one that is the same.
+        let earliest = begun.floor(plural, key, false);
+        let earliest = self.server.read(|history| self.place(history, (plural, view), key, object, earliest));
+        match earliest.filter(|_| found.is_some()) {
+            Some(position) => self.read(begun, format!("{plural} {key}"), position),
+            None => self.violation(format_args!(
+                "{plural} {key} was read as {}, which it has not been since position {floor}: {}",
+                text(object),
+                self.states(plural, key)
+            )),
+        }
+    }
+
+    /// A live get has returned this object, or none.
+    pub(crate) fn got_live(&self, begun: &Begun, plural: &str, key: &str, object: Option<&State>) {
+        let found = self
+            .server
+            .read(|history| states(history, plural, key, begun.position).any(|(_, state)| state == object));
+        // A fault may be a response with status 404.
+        let is_fault = object.is_none() && !self.server.is_calm();
+        if !found && !is_fault {
+            self.violation(format_args!("{plural} {key} was read live as {}", text(object)));
+        }
+    }
+
+    /// A list has returned these objects.
+    pub(crate) fn listed(
+        &self,
+        begun: &Begun,
+        (plural, view, waits): (&str, View, bool),
+        selected: &Selected,
+        objects: &Objects,
+    ) {
+        let all: Vec<String> = self.server.read(|history| keys(history, plural));
+        let last = objects.keys().next_back().filter(|_| Some(objects.len()) == selected.limit);
+        // Each key by itself: a list has the writes that it can see.
+        for key in all.iter().filter(|key| last.is_none_or(|last| *key <= last)) {
+            let floor = begun.floor(plural, key, waits);
+            let listed = objects.get(key);
+            let is_possible = self.server.read(|history| {
+                states(history, plural, key, floor).any(|(_, state)| {
+                    let state =
+                        state.filter(|state| self.scope.has(plural, key, state) && selected.has(key, state));
+                    state.map(|state| view.of(state)).as_ref() == listed
+                })
+            });
+            if !is_possible {
+                self.violation(format_args!(
+                    "{plural} {key} was listed by {selected:?} as {}, which it has not been since position {floor}: {}",
+                    text(listed),
+                    self.states(plural, key)
+                ));
+            }
+        }
+        if let Some(foreign) = objects.keys().find(|key| !all.contains(key)) {
+            self.violation(format_args!("{plural} {foreign} was listed, and has never been"));
+        }
+        if self.is_atomic && selected.limit.is_none() && !self.server.was_incomplete(plural) {
+            for part in self.scope.parts() {
+                self.check_state(begun, (plural, view), (&part, selected), objects);
+            }
+        }
+    }
+
+    /// All listed objects of a part were there at one moment, not before that of an earlier list.
+    fn check_state(
+        &self,
+        begun: &Begun,
+        (plural, view): (&str, View),
+        (part, selected): (&str, &Selected),
+        objects: &Objects,
+    ) {
+        let of_part: BTreeMap<&String, &State> =
+            objects.iter().filter(|(key, _)| key.starts_with(part)).collect();
+        let name = format!("{plural} {part}*");
+        let floor = begun.reads.get(&name).copied().unwrap_or_default();
+        let found = self.server.read(|history| {
+            let mut state: Objects = Objects::new();
+            let is_same =
+                |state: &Objects| state.iter().eq(of_part.iter().map(|(key, state)| (*key, *state)));
+            let mut is_changed = true;
+            for (index, change) in history.changes().iter().enumerate() {
+                if is_changed && index >= floor && is_same(&state) {
+                    return Some(index);
+                }
+                let key = change.key.path();
+                is_changed = change.key.plural == plural && key.starts_with(part) || index + 1 == floor;
+                if change.key.plural != plural || !key.starts_with(part) {
+                    continue;
+                }
+                let has = |state: &&State| self.scope.has(plural, &key, state) && selected.has(&key, state);
+                match change.after.as_ref().filter(has) {
+                    Some(after) => state.insert(key, view.of(after)),
+                    None => state.remove(&key),
+                };
+            }
+            is_same(&state).then_some(history.changes().len())
+        });
+        match found {
+            Some(position) => self.read(begun, name, position),
+            None => self.violation(format_args!(
+                "{plural} of {part:?} listed by {selected:?} were at no moment since position {floor} {:?}",
+                of_part.keys()
+            )),
+        }
+    }
+
+    /// Checks the error of a read.
+    pub(crate) fn failed(
+        &self,
+        begun: &Begun,
+        plural: &str,
+        namespace: Option<&str>,
+        key: Option<&str>,
+        error: &Error,
+    ) {
+        let waited = begun.time.elapsed();
+        let is_allowed = match error {
+            Error::NotStarted { .. } => {
+                !self.is_started.load(Ordering::Relaxed) || begun.time == Instant::now()
+            }
+            Error::UnknownNamespace { namespace, .. } => !self.scope.has_namespace(namespace),
+            Error::WriteNotSeen { key: written_key, written, read, .. } => {
+                let is_own = written_key.as_deref().is_none_or(|written| match key {
+                    Some(key) => written == key,
+                    None => namespace.is_none_or(|own| written.split_once('/').unwrap_or_default().0 == own),
+                });
+                let is_reached = written.as_ref().is_some_and(|written| read.reaches(written));
+                let may_be_reached = self.server.was_incomplete(plural) || self.server.is_restored();
+                is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
+            }
+            Error::NotSynced { timeout, .. } => waited >= *timeout || self.has_removals,
+            Error::Request { .. } | Error::LiveRead { .. } => {
+                !self.server.is_calm() || waited > Duration::ZERO
+            }
+            Error::Informer(_) => self.has_removals,
+            _ => false,
+        };
+        if !is_allowed {
+            self.violation(format_args!(
+                "a read of {plural} {key:?} of {namespace:?} failed after {waited:?}: {error}"
+            ));
+        }
+    }
+
+    /// Whether the newest visible state of an object is this one.
+    pub(crate) fn is_newest(&self, plural: &str, key: &str, object: Option<&State>) -> bool {
+        self.server.read(|history| {
+            let newest = states(history, plural, key, usize::MAX).last().and_then(|(_, state)| state);
+            newest.filter(|state| self.scope.has(plural, key, state)) == object
+        })
+    }
+
+    /// The keys that ever were.
+    pub(crate) fn keys(&self, plural: &str) -> Vec<String> {
+        self.server.read(|history| keys(history, plural))
+    }
+
+    pub(crate) fn violation(&self, what: impl std::fmt::Display) {
+        self.recorder.violation(what);
+    }
+
+    /// The first position from a floor on at which an object is read as this.
+    fn place(
+        &self,
+        history: &History,
+        (plural, view): (&str, View),
+        key: &str,
+        object: Option<&State>,
+        floor: usize,
+    ) -> Option<usize> {
+        let mut states = states(history, plural, key, floor);
+        let found = states.find(|(_, state)| {
+            let state = state.filter(|state| self.scope.has(plural, key, state));
+            state.map(|state| view.of(state)).as_ref() == object
+        });
+        found.map(|(position, _)| position)
+    }
+
+    /// A later read of the informer is not older.
+    fn read(&self, begun: &Begun, name: String, position: usize) {
+        let is_certain = self.is_certain() && begun.is_certain;
+        let mut known = self.known.lock();
+        if is_certain && known.reads_epoch == begun.epochs.1 {
+            raise(&mut known.reads, name, position);
+        }
+    }
+
+    /// The states of an object with their positions, as text.
+    fn states(&self, plural: &str, key: &str) -> String {
+        self.server.read(|history| {
+            let states = states(history, plural, key, 0)
+                .map(|(position, state)| format!("{position} {}", text(state)));
+            states.collect::<Vec<_>>().join(", ")
+        })
+    }
+}
+
+impl Begun {
+    /// The position from which on a key must be read.
+    fn floor(&self, plural: &str, key: &str, waits: bool) -> usize {
+        let name = format!("{plural} {key}");
+        let of = |floors: &Floors| floors.get(&name).copied().unwrap_or_default();
+        if !self.is_certain {
+            return 0;
+        }
+        of(&self.reads).max(if waits { of(&self.writes) } else { 0 })
+    }
+}
+
+fn raise(floors: &mut Floors, name: String, position: usize) {
+    let floor = floors.entry(name).or_default();
+    *floor = position.max(*floor);
+}
+
+/// The changes of an object, with their indexes.
+fn changes_of<'a>(
+    history: &'a History,
+    plural: &'a str,
+    key: &'a str,
+) -> impl DoubleEndedIterator<Item = (usize, &'a Change)> {
+    let (namespace, name) = key.split_once('/').unwrap_or_default();
+    let is_it = move |change: &Change| {
+        change.key.plural == plural && change.key.namespace == namespace && change.key.name == name
+    };
+    let changes = history.changes().iter();
+    (0..changes.len()).zip(changes).filter(move |(_, change)| is_it(change))
+}
+
+/// The states of an object from a position on, each with its first position.
+fn states<'a>(
+    history: &'a History,
+    plural: &'a str,
+    key: &'a str,
+    from: usize,
+) -> impl Iterator<Item = (usize, Option<&'a State>)> {
+    let before = changes_of(history, plural, key).take_while(move |(index, _)| *index < from).last();
+    let before = (from.min(history.changes().len()), before.and_then(|(_, change)| change.after.as_ref()));
+    let later = changes_of(history, plural, key).skip_while(move |(index, _)| *index < from);
+    std::iter::once(before).chain(later.map(|(index, change)| (index + 1, change.after.as_ref())))
+}
+
+fn keys(history: &History, plural: &str) -> Vec<String> {
+    let keys = history.changes().iter().filter(|change| change.key.plural == plural);
+    let mut keys: Vec<String> = keys.map(|change| change.key.path()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+fn text(state: Option<&State>) -> String {
+    let version =
+        |state: &State| text_of(state, ["metadata", "resourceVersion"]).unwrap_or_default().to_owned();
+    state.map_or("absent".into(), |state| format!("version {} {state}", version(state)))
+}

@@ -1,0 +1,213 @@
+//! One run with a cache.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::QueueKind;
+use kinformer::kube_core::{ApiResource, Resource};
+use kinformer_cache::Cache;
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::clients::{Client, NAMESPACES, content, remove_informers};
+use super::judge::{Judge, LABEL, Scope};
+use crate::api_server::ApiServer;
+use crate::factory::configured;
+use crate::limits::Limits;
+use crate::random::{pause, pick};
+use crate::restores::{AHEAD, restores};
+use crate::server::History;
+use crate::trace::Recorder;
+
+/// The simulated time within which reads return the newest states after the last fault.
+const CONVERGES: Duration = Duration::from_secs(900);
+
+/// Longer than the cache keeps a write by its key.
+const RETENTION: Duration = Duration::from_secs(601);
+
+/// Longer than the server takes for a request.
+const LONGEST_REQUEST: Duration = Duration::from_secs(61);
+
+/// Runs a world with a cache.
+pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    let scope = Scope {
+        namespaces: pick(&mut rng, [vec![], vec!["a"], vec!["a", "b"]]),
+        label: pick(&mut rng, [None, None, Some("x")]),
+    };
+    let write_timeout = Duration::from_secs(rng.u64(5..60));
+    let has_removals = rng.u8(..4) == 0;
+    recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
+    let Some((cache, queue)) =
+        cache(&mut rng, &server, recorder, (&scope, has_removals), write_timeout).await
+    else {
+        return;
+    };
+    let is_current = {
+        let (cache, server) = (cache.clone(), server.clone());
+        move || {
+            let (is_back, origin) = (server.has_gone_back(), server.read(History::origin));
+            have(&cache, true, |version| if is_back { version < AHEAD } else { version >= origin })
+        }
+    };
+    let setting = (scope, queue == QueueKind::RealFifo, has_removals);
+    let judge = Judge::new(&server, recorder, setting, write_timeout, is_current);
+
+    let mut actors = Actors { tasks: JoinSet::new(), limits };
+    actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("faults", server.clone().fail(rng.fork()));
+    let reached = cache.clone();
+    let have_reached = move |version| have(&reached, false, |own| own >= version);
+    actors.spawn("restores", restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
+    if has_removals {
+        actors.spawn("removals", remove_informers::<ConfigMap>(rng.fork(), cache.clone(), judge.clone()));
+        actors.spawn("removals", remove_informers::<Secret>(rng.fork(), cache.clone(), judge.clone()));
+    }
+    let names = pick(&mut rng, [1, 2, 6]);
+    for number in 0..pick(&mut rng, [1, 2, 4]) {
+        let client = Client::new(&cache, &judge, format!("client {number}"), names);
+        actors.spawn("clients", client.run(rng.fork()));
+    }
+    sleep(Duration::from_millis(rng.u64(..500))).await;
+    judge.set_started();
+    if let Err(error) = cache.start() {
+        recorder.violation(error);
+    }
+    while let Some(ended) = actors.tasks.join_next().await {
+        if let Err(error) = ended {
+            recorder.violation(format_args!("an actor failed: {error}"));
+        }
+    }
+
+    server.heal(&mut rng);
+    recorder.note("world", "no more changes and faults");
+    let last = Client::new(&cache, &judge, "last".into(), names);
+    settle(&last, recorder).await;
+    let key = format!("{}/last", judge.scope().namespaces.first().unwrap_or(&"a"));
+    for value in ["first", "second"] {
+        for plural in ["configmaps", "secrets"] {
+            server.put_content(plural, &key, json!({"metadata": {"labels": {LABEL: "x"}}}));
+            last.change(plural, &key, value).await;
+        }
+        settle(&last, recorder).await;
+        // Writes that are older than that are not kept by their keys (C-08g).
+        sleep(RETENTION).await;
+    }
+    if cache.pending_writes() > 2 {
+        recorder.violation(format_args!("{} writes are kept after all reads", cache.pending_writes()));
+    }
+    if let Err(error) = cache.shutdown().await {
+        recorder.violation(error);
+    }
+    recorder.note("world", "shut down");
+    drop((last, judge, cache));
+    sleep(LONGEST_REQUEST).await;
+    let left = Handle::current().metrics().num_alive_tasks() - tasks;
+    if left > 0 {
+        recorder.violation(format_args!("{left} tasks are left"));
+    }
+    if server.open_bodies() > 0 {
+        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
+    }
+}
+
+/// The actors of a world.
+struct Actors<'a> {
+    tasks: JoinSet<()>,
+    limits: &'a Limits,
+}
+
+impl Actors<'_> {
+    fn spawn(&mut self, name: &'static str, actor: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.limits.clone().run(name, actor));
+    }
+}
+
+async fn cache(
+    rng: &mut Rng,
+    server: &ApiServer,
+    recorder: &Recorder,
+    (scope, has_removals): (&Scope, bool),
+    write_timeout: Duration,
+) -> Option<(Cache, QueueKind)> {
+    let mut queue = QueueKind::RealFifo;
+    let sync_timeout = Duration::from_secs(rng.u64(10..120));
+    let options = |builder| {
+        let (builder, chosen) = configured(rng, server, recorder, builder);
+        queue = chosen;
+        let builder = builder.namespaces(scope.namespaces.iter().copied());
+        match scope.label {
+            Some(label) => builder.of_kind::<ConfigMap>(|maps| maps.labels(format!("{LABEL}={label}"))),
+            None => builder,
+        }
+    };
+    let client = if has_removals { server.client_without_rate() } else { server.client() };
+    let builder = Cache::builder(client).options(options);
+    match builder.write_timeout(write_timeout).sync_timeout(sync_timeout).build().await {
+        Ok(cache) => Some((cache, queue)),
+        Err(error) => {
+            recorder.violation(error);
+            None
+        }
+    }
+}
+
+/// Whether the versions of all parts of both informers are such; `without` for informers that were not requested.
+fn have(cache: &Cache, without: bool, is_such: impl Fn(u64) -> bool) -> bool {
+    has::<ConfigMap>(cache, without, &is_such) && has::<Secret>(cache, without, &is_such)
+}
+
+fn has<K: Resource<DynamicType = (), Scope: 'static>>(
+    cache: &Cache,
+    without: bool,
+    is_such: &impl Fn(u64) -> bool,
+) -> bool {
+    if !cache.factory().has_informer(&ApiResource::erase::<K>(&())) {
+        return without;
+    }
+    let informer = cache.factory().metadata::<K>();
+    let Ok(snapshot) = informer.snapshot() else { return without };
+    informer.parts().iter().all(|part| {
+        let version = snapshot.resource_versions().of(part.id()).to_string().parse::<u64>();
+        version.map_or(without, is_such)
+    })
+}
+
+/// Waits until reads return the newest states.
+async fn settle(client: &Client, recorder: &Recorder) {
+    let deadline = Instant::now() + CONVERGES;
+    while !client.is_in_sync().await {
+        if Instant::now() >= deadline {
+            recorder.violation("reads do not return the newest states in time");
+            return;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    recorder.note("world", "in sync");
+}
+
+/// Writes objects by another client.
+async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
+    let names = pick(&mut rng, [1, 2, 6]);
+    let mut burst = 0;
+    for _ in 0..rng.usize(..60) {
+        if burst == 0 {
+            pause(&mut rng).await;
+            burst = pick(&mut rng, [1, 1, 4]);
+        }
+        burst -= 1;
+        let plural = pick(&mut rng, ["configmaps", "configmaps", "secrets"]);
+        let key = format!("{}/p{}", pick(&mut rng, NAMESPACES), rng.u8(..names));
+        if rng.u8(..4) == 0 {
+            if let Some(version) = server.delete(plural, &key) {
+                recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
+            }
+        } else {
+            let version = server.put_content(plural, &key, content(&mut rng));
+            recorder.note("writer", format_args!("writes {plural} {key} at {version}"));
+        }
+    }
+}
