@@ -1,0 +1,1 @@
+//! HTTP and JSON over informers.
