@@ -7,7 +7,7 @@ use cargo_metadata::Package;
 
 use crate::semver::Baseline;
 use crate::{
-    codegen, contract, e2e, files, kinds, minimal_versions, packages, release, semver, simulate, tidy,
+    codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver, simulate, tidy,
 };
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ const STEPS: [Step; 22] = [
     ("documentation of each library alone", each_documented),
     ("model checking", model_checking),
     ("simulation", || simulate::step().map(passed)),
-    ("examples", examples),
+    ("examples", || examples::check().map(passed)),
     ("end to end", end_to_end),
     // Unoptimized, because that shares the dependencies with the tests.
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run", "--profile", "dev"])),
@@ -276,37 +276,6 @@ fn end_to_end() -> Result<Done, String> {
     }
 }
 
-/// Runs every example that ends by itself.
-fn examples() -> Result<Done, String> {
-    let examples = self_ending(&files::rust()?);
-    if examples.is_empty() {
-        return Err("no example says that it `ends by itself.`".into());
-    }
-    for (package, example) in examples {
-        cargo(&["run", "--quiet", "--package", &package, "--example", &example])?;
-    }
-    Ok(Done::Passed)
-}
-
-/// Returns the examples whose head says `ends by itself.`, by package. Others run until they are stopped, or take
-/// long; clippy has compiled them.
-fn self_ending(files: &[files::File]) -> Vec<(String, String)> {
-    let mut examples = Vec::new();
-    for file in files {
-        let parts: Vec<&str> = file.path.split('/').collect();
-        let mut head = file.text.lines().take_while(|line| line.starts_with("//!"));
-        if let ["crates", folder, "examples", example] | ["crates", folder, "examples", example, "main.rs"] =
-            parts.as_slice()
-            && head.any(|line| line.contains("ends by itself."))
-        {
-            let package =
-                if *folder == "kinformer" { "kinformer".into() } else { format!("kinformer-{folder}") };
-            examples.push((package, example.trim_end_matches(".rs").to_owned()));
-        }
-    }
-    examples
-}
-
 /// Checks licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
 /// workflow checks them.
 fn dependencies() -> Result<Done, String> {
@@ -454,20 +423,6 @@ mod tests {
         assert_eq!(modelled("kinformer-store"), Some(true));
         assert_eq!(modelled("kinformer-core"), Some(false));
         assert_eq!(modelled("xtask"), None);
-    }
-
-    #[test]
-    fn only_examples_that_end_are_run() {
-        let file = |path: &str, text: &str| files::File { path: path.into(), text: text.into() };
-        let files = [
-            file("crates/store/examples/indexer.rs", "//! An index. The program ends by itself.\n"),
-            file("crates/apiserver/examples/serve.rs", "//! A server.\n"),
-            file("crates/store/examples/large/main.rs", "//! Several files. It ends by itself.\n"),
-            file("crates/store/examples/large/part.rs", "//! One of them.\n"),
-            file("crates/store/src/lib.rs", ""),
-        ];
-        let found = ["indexer", "large"].map(|name| ("kinformer-store".to_owned(), name.to_owned()));
-        assert_eq!(self_ending(&files), found);
     }
 
     #[test]

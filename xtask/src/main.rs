@@ -7,6 +7,7 @@ mod codegen;
 mod contract;
 mod cycles;
 mod e2e;
+mod examples;
 mod files;
 mod imports;
 mod kinds;
@@ -48,6 +49,8 @@ enum Task {
     Kinds(kinds::Args),
     /// Run seeds of the simulation on all cores, print the story of one, or run its mutants
     Simulate(simulate::Args),
+    /// Run the example programs, and compare code and output with their pages in `docs/examples`
+    Examples(examples::Args),
     /// Check the structure: layers, the map, import cycles, file sizes, lints, words
     Tidy,
     /// List the lines of the contract with the tests that prove them
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Kinds(args) => kinds::run(&args),
         Task::Simulate(args) => simulate::run(&args),
+        Task::Examples(args) => examples::run(&args),
         Task::Tidy => tidy::run(),
         Task::Contract(args) => contract::run(&args),
         Task::Release(args) => release::run(&args),
