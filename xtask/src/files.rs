@@ -90,7 +90,7 @@ pub(crate) fn rust() -> Result<Vec<File>, String> {
 /// All files of the workspace with text or comments that people read and that are not Rust, sorted by path.
 pub(crate) fn prose() -> Result<Vec<File>, String> {
     let mut files = Vec::new();
-    for extension in ["md", "toml", "yml", "sh", "go"] {
+    for extension in ["md", "toml", "yml", "sh", "go", "js", "html", "css"] {
         walk(&root(), extension, &mut files)?;
     }
     // Scripts without an extension.
@@ -99,9 +99,11 @@ pub(crate) fn prose() -> Result<Vec<File>, String> {
     Ok(files)
 }
 
-/// Reads all files with this extension (`""` for none) below a folder, except those of cargo and git.
+/// Reads all files with this extension (`""` for none) below a folder, except those of cargo, git and npm.
 fn walk(folder: &Path, extension: &str, files: &mut Vec<File>) -> Result<(), String> {
-    for path in below(folder, |folder| !folder.ends_with("target") && !folder.ends_with(".git"))? {
+    let enter: fn(&Path) -> bool =
+        |folder| !["target", ".git", "node_modules"].iter().any(|name| folder.ends_with(name));
+    for path in below(folder, enter)? {
         if path.extension().unwrap_or_default() == extension {
             let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.push(File { path: from_root(&path), text });

@@ -6,8 +6,13 @@ export function el(name, properties = {}, ...children) {
   const element = document.createElement(tag);
   if (classes.length > 0) element.className = classes.join(" ");
   set(element, properties);
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(children));
   return element;
+}
+
+/** The children that are there, of nested lists as well. */
+function present(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
 
 function set(element, properties) {
@@ -33,7 +38,7 @@ export function text(element, value) {
 
 /** Replaces the children of an element. */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.replaceChildren(...present(children));
 }
 
 const SVG = "http://www.w3.org/2000/svg";

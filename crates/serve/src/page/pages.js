@@ -33,7 +33,8 @@ export class Pages {
     this.#informer = informer;
     this.#selection = selection;
     this.#changed = changed;
-    this.#open();
+    /** Resolved when the first page has arrived, or could not be read. */
+    this.ready = this.#open();
   }
 
   close() {

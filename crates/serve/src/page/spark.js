@@ -3,14 +3,20 @@
 import { svg } from "./dom.js";
 import { SAMPLES } from "./state.js";
 
-/** A line over the last two minutes, with the area below it. Gaps in the samples are gaps in the line. */
+/** Samples in the full width at first, so that a page that was just opened does not show an empty area. */
+const LEAST = 30;
+
+/** A line over the last samples, with the area below it. Gaps in the samples are gaps in the line. */
 export class Sparkline {
   #line = svg("path", { class: "line", "vector-effect": "non-scaling-stroke" });
   #area = svg("path", { class: "area" });
   #width;
   #height;
 
-  constructor(width, height, label) {
+  #samples;
+
+  constructor(width, height, label, samples = SAMPLES) {
+    this.#samples = samples;
     this.#width = width;
     this.#height = height;
     const base = svg("path", { class: "base", d: `M0 ${height - 0.5}H${width}`, "vector-effect": "non-scaling-stroke" });
@@ -30,10 +36,12 @@ export class Sparkline {
   }
 
   /** `least` is the smallest value of the upper edge, so that noise near zero stays flat. */
-  draw(values, least = 1) {
+  draw(all, least = 1) {
+    const values = all.slice(-this.#samples);
     const highest = Math.max(least, ...values.map((value) => value ?? 0));
-    const step = this.#width / (SAMPLES - 1);
-    const first = SAMPLES - values.length;
+    const shown = Math.max(LEAST, values.length);
+    const step = this.#width / (shown - 1);
+    const first = shown - values.length;
     const y = (value) => this.#height - 1 - (value / highest) * (this.#height - 3);
     let line = "";
     let area = "";

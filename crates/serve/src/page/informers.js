@@ -1,0 +1,239 @@
+// The first view: whether all informers are up to date, which one is not and why, and a line for each.
+
+import { bytes, count, counted, duration, el, fill, rate, since, text } from "./dom.js";
+import { go, href } from "./router.js";
+import { Sparkline } from "./spark.js";
+import { listen, severity, state, worstHandler } from "./state.js";
+
+/** The state of an informer in one word, as it is shown in the lists. */
+export function word(info) {
+  const worst = severity(info);
+  if (info.phase === "NotStarted") return "not started";
+  if (info.phase === "Stopped") return "stopped";
+  if (info.problems.some(({ reason }) => /Handler/.test(reason))) return "behind";
+  if (info.sources.some((source) => source.notServed)) return "not served";
+  if (!info.synced) return worst === "ok" ? "syncing" : "not synced";
+  return worst === "ok" ? "up to date" : worst === "warning" ? "degraded" : "failing";
+}
+
+/** The group, version and scope of an informer, in small print. */
+export function kindOf(info) {
+  const api = info.group ? `${info.group}/${info.version}` : info.version;
+  return [info.kind, api, info.scope, info.cluster].filter(Boolean).join(" · ");
+}
+
+class Row {
+  #id;
+  #cells = {};
+  #spark = new Sparkline(160, 26, "events per second in the last two minutes");
+
+  constructor(id) {
+    this.#id = id;
+    const cell = (name) => (this.#cells[name] = el(`td.${name}`));
+    this.name = el("a.informer-name", { href: href(["informers", id]) });
+    this.kind = el("small");
+    this.state = el("span.state");
+    this.element = el(
+      "tr",
+      { data: { informer: id }, on: { click: (event) => this.#click(event) } },
+      el("th.name", { scope: "row" }, this.name, this.kind),
+      el("td.condition", {}, this.state),
+      el("td.activity", {}, el("div.activity-cell", {}, this.#spark.element, (this.#cells.rate = el("span.rate")))),
+      cell("objects"),
+      cell("version"),
+      cell("lag"),
+      cell("relists"),
+      cell("memory"),
+    );
+  }
+
+  #click(event) {
+    if (!event.target.closest("a")) go(href(["informers", this.#id]));
+  }
+
+  update({ info, rates }, selected) {
+    const worst = severity(info);
+    const cells = this.#cells;
+    this.element.dataset.severity = worst;
+    this.element.classList.toggle("selected", selected);
+    text(this.name, info.name);
+    text(this.kind, kindOf(info));
+    text(this.state, word(info));
+    this.state.dataset.tone = worst;
+    this.#spark.draw(rates.values);
+    text(cells.rate, rate(rates.last()));
+    text(cells.objects, count(info.objects));
+    text(cells.version, info.resourceVersion || "–");
+    text(cells.relists, count(info.counters.relists));
+    text(cells.memory, bytes(info.bytes));
+    const handler = worstHandler(info);
+    const isLate = handler !== null && (handler.stuck || handler.lag >= 1);
+    fill(
+      cells.lag,
+      handler === null ? el("span.dim", {}, "no handler") : el(isLate ? "b.late" : "span", {}, duration(handler.lag)),
+      isLate ? el("small", {}, handler.name) : null,
+    );
+    this.element.title = info.problems.map((problem) => sentence(problem.message)).join("\n");
+  }
+}
+
+/** The server's text as a sentence. */
+export function sentence(message) {
+  const start = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.!?]$/.test(start) ? start : `${start}.`;
+}
+
+/** What the page says about all informers together. */
+function verdict(informers) {
+  const bad = informers.filter(({ info }) => severity(info) !== "ok");
+  const waiting = informers.filter(({ info }) => severity(info) === "ok" && !info.synced);
+  if (informers.length === 0) return { tone: "ok", title: "No informers", text: "This server has none." };
+  if (bad.length > 0) {
+    const worst = bad.some(({ info }) => severity(info) === "error") ? "error" : "warning";
+    const names = bad.map(({ info }) => info.name);
+    const title = bad.length === 1 ? `${names[0]} needs attention` : `${bad.length} of ${counted(informers.length, "informer")} need attention`;
+    return { tone: worst, title, bad };
+  }
+  if (waiting.length > 0) {
+    return { tone: "busy", title: `Reading the initial objects of ${waiting.map(({ info }) => info.name).join(", ")}` };
+  }
+  const all = informers.length === 1 ? "The informer is" : `All ${informers.length} informers are`;
+  return { tone: "ok", title: `${all} up to date`, text: "Every handler has received every event." };
+}
+
+export function mount(main) {
+  const abort = new AbortController();
+  const rows = new Map();
+  let selected = -1;
+  const body = el("tbody");
+  const banner = el("section.verdict", { role: "status", "aria-label": "Summary" });
+  const figures = el("dl.figures");
+  const total = new Sparkline(600, 44, "events per second of all informers in the last two minutes");
+  const heading = (label, className = "") => el(`th${className}`, { scope: "col" }, label);
+  const table = el(
+    "table.informers",
+    {},
+    el("caption.hidden", {}, "Informers"),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        heading("Informer"),
+        heading("State"),
+        heading("Events per second"),
+        heading("Objects", ".number"),
+        heading("Version", ".number"),
+        heading("Handler lag", ".number"),
+        heading("Relists", ".number"),
+        heading("Memory", ".number"),
+      ),
+    ),
+    body,
+  );
+  const view = el("div.view.overview", {}, banner, figures, el("div.panel.table-panel", {}, table));
+  main.replaceChildren(view);
+
+  const figure = (label) => {
+    const value = el("dd");
+    figures.append(el("div", {}, el("dt", {}, label), value));
+    return value;
+  };
+  const objects = figure("Objects");
+  const memory = figure("Memory of the objects");
+  const changes = figure("Events received");
+  const uptime = figure("Running for");
+  const events = el("dd.now");
+  figures.append(el("div.wide", {}, el("dt", {}, "Events per second"), events, total.element));
+
+  let shown = "";
+  const update = () => {
+    const informers = [...state.informers.values()];
+    if (state.startedAt === null) return;
+    const { tone, title, text: more, bad } = verdict(informers);
+    // Drawn again only if it says something else, so that links in it keep the focus.
+    const messages = (bad ?? []).flatMap(({ info }) => info.problems.map((problem) => [info, problem]));
+    const identity = JSON.stringify([tone, title, messages.map(([info, problem]) => [info.id, problem.reason])]);
+    if (identity !== shown) {
+      shown = identity;
+      banner.dataset.tone = tone;
+      fill(
+        banner,
+        el("h1", {}, title),
+        more ? el("p", {}, more) : null,
+        messages.length > 0
+          ? el(
+              "ul",
+              {},
+              messages.map(([info, problem]) =>
+                el(
+                  "li",
+                  { data: { severity: problem.severity } },
+                  el("a", { href: href(["informers", info.id, "health"]) }, info.name),
+                  el("span.message"),
+                ),
+              ),
+            )
+          : null,
+      );
+    }
+    banner.querySelectorAll(".message").forEach((element, index) => text(element, sentence(messages[index][1].message)));
+
+    const sum = (value) => informers.reduce((all, tracked) => all + (value(tracked) ?? 0), 0);
+    text(objects, count(sum(({ info }) => info.objects)));
+    text(memory, bytes(sum(({ info }) => info.bytes)));
+    text(changes, count(sum(({ info }) => info.counters.events)));
+    text(uptime, since(state.startedAt));
+    text(events, rate(sum(({ rates }) => rates.last())));
+    total.draw(sumOfSamples(informers.map(({ rates }) => rates.values)), 5);
+
+    const ids = [...state.informers.keys()];
+    for (const [id, row] of rows) {
+      if (!state.informers.has(id)) {
+        row.element.remove();
+        rows.delete(id);
+      }
+    }
+    ids.forEach((id, index) => {
+      if (!rows.has(id)) {
+        const row = new Row(id);
+        rows.set(id, row);
+        body.append(row.element);
+      }
+      rows.get(id).update(state.informers.get(id), index === selected);
+    });
+  };
+  listen(abort.signal, { state: update });
+  update();
+
+  const select = (index) => {
+    const ids = [...state.informers.keys()];
+    selected = Math.max(0, Math.min(ids.length - 1, index));
+    update();
+    rows.get(ids[selected])?.element.scrollIntoView({ block: "nearest" });
+  };
+  return {
+    title: "Informers",
+    crumbs: [["Informers", null]],
+    move: (by) => select(selected < 0 && by < 0 ? 0 : selected + by),
+    first: () => select(0),
+    last: () => select(state.informers.size - 1),
+    enter: () => {
+      const id = [...state.informers.keys()][selected];
+      if (id === undefined) return false;
+      go(href(["informers", id]));
+      return true;
+    },
+    close: () => abort.abort(),
+  };
+}
+
+/** The sum of several informers' samples, aligned at the newest. */
+function sumOfSamples(all) {
+  const longest = Math.max(0, ...all.map((values) => values.length));
+  return Array.from({ length: longest }, (_, index) => {
+    const values = all.map((samples) => samples[samples.length - longest + index] ?? null);
+    return values.every((value) => value === null) ? null : values.reduce((sum, value) => sum + (value ?? 0), 0);
+  });
+}
