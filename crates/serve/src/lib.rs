@@ -1,1 +1,74 @@
-//! HTTP and JSON over informers.
+//! HTTP and JSON over Kubernetes informers: their state, their objects and indexes, live events, metrics, health, and a
+//! page for browsers.
+//!
+//! ```
+//! use kinformer::SharedInformerFactory;
+//! use kinformer_serve::Server;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let cluster = kinformer_apiserver::ApiServer::builder().start().await?;
+//! # let config = cluster.config()?;
+//! let client = kinformer::client(config)?;
+//! let factory = SharedInformerFactory::new(client.clone());
+//! let pods = factory.core().v1().pods();
+//! factory.start()?;
+//!
+//! let server = Server::builder().informer(&pods).client(client).or_any_port().bind().await?;
+//! println!("{}", server.url()); // http://127.0.0.1:4000/
+//! let server = server.spawn();
+//! // ...
+//! server.shutdown().await;
+//! # factory.shutdown().await?;
+//! # cluster.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The [documentation of the interface](https://github.com/kinformer/kinformer/blob/main/docs/serve.md) has all paths; the
+//! server itself has them as an OpenAPI document at `/openapi.json`.
+//!
+//! # Trade-offs
+//!
+//! * Reads never touch the API server: they show what the informers have. The only exception is a `POST` that asks for
+//!   one object, which is for the button "ask the API server".
+//! * Changes are remembered in a memory of [limited](Limits) size, as the shared objects of the store; their differences
+//!   are computed when they are read. A stream of events has no queue of its own: a client that is too slow gets a gap.
+//! * Without a token the server listens on loopback addresses only, and anyone on the machine can read it. There is no TLS:
+//!   put a proxy or a tunnel before it.
+//! * Objects of kind `Secret` are not shown, unless [`ServerBuilder::show_secrets`] is used.
+
+mod app;
+mod ask;
+mod assets;
+mod change;
+mod diff;
+mod error;
+mod events;
+mod explain;
+mod failures;
+mod guard;
+mod hidden;
+mod limits;
+mod listen;
+mod memory;
+mod metrics;
+mod objects;
+mod openapi;
+mod problems;
+mod query;
+mod reply;
+mod router;
+mod server;
+mod state;
+mod summary;
+mod trends;
+mod views;
+mod watched;
+
+pub use self::{
+    error::Error,
+    failures::FailureLog,
+    limits::Limits,
+    server::{Server, ServerBuilder, ServerHandle},
+};

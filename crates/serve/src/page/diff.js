@@ -1,6 +1,6 @@
 // What a change changed: paths with the value before and after.
 
-import { el } from "./dom.js";
+import { count, el } from "./dom.js";
 
 const LONGEST = 400;
 
@@ -28,7 +28,8 @@ export function summary(change) {
   }
   if (change.type === "resync") return [el("span.dim", {}, "delivered again, unchanged")];
   if (change.type === "gap") {
-    return [el("span.dim", {}, `${change.skipped} changes are not listed: more than the stream sends, or no longer kept`)];
+    const what = change.skipped > 0 ? `${count(change.skipped)} events are not listed` : "Events are missing here";
+    return [el("span.dim", {}, `${what}: the server no longer has them, or they were more than it sends`)];
   }
   const diff = change.diff ?? [];
   if (diff.length === 0) {

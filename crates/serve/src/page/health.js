@@ -14,7 +14,7 @@ const COUNTERS = [
   ["stalledWatches", "stalled watches"],
   ["requestsThrottled", "requests delayed by the rate limit"],
 ];
-/** Counters of which any is a problem. */
+/** Counters that should be zero. */
 const BAD = new Set(["decodeErrors", "stalledWatches"]);
 
 export function mountHealth(content, info) {

@@ -80,11 +80,11 @@ export function mountIndexes(content, info, index, query) {
     const most = Math.max(1, ...items.map((item) => item.amount));
     while (list.children.length > items.length) list.lastChild.remove();
     items.forEach((item, number) => {
-      const entry = list.children[number] ?? list.appendChild(el("li", {}, el("a", {}, el("i.bar"), el("span.label"), el("b"), el("span.unit"))));
+      const entry = list.children[number] ?? list.appendChild(el("li", {}, el("a", {}, el("span.label"), el("i.track", { "aria-hidden": "true" }, el("i.bar")), el("b"), el("span.unit"))));
       const link = entry.firstChild;
-      const [bar, label, amount, unit] = link.children;
+      const [label, track, amount, unit] = link.children;
       link.href = item.link;
-      bar.style.width = `${(100 * item.amount) / most}%`;
+      track.firstChild.style.width = `${(100 * item.amount) / most}%`;
       text(label, item.label === "" ? "(empty)" : item.label);
       text(amount, count(item.amount));
       text(unit, item.unit);

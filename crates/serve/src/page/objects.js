@@ -26,7 +26,7 @@ export function statusTone(status) {
 }
 
 const RENDER = {
-  namespace: (cell, object) => text(cell, object.namespace),
+  namespace: (cell, object) => text(cell, object.namespace ?? ""),
   name: (cell, object) => {
     // The namespace before the name is visible on narrow screens, which have no column for it.
     if (cell.children.length !== 2) fill(cell, el("span.prefix"), el("span.own"));

@@ -1,4 +1,4 @@
-// A table of which only the visible rows are elements.
+// A table with elements for its visible rows only.
 
 import { el, fill, text } from "./dom.js";
 

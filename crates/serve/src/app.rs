@@ -1,0 +1,199 @@
+//! The state that all requests share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_client::Client;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::AskLimit;
+use crate::change::rfc3339;
+use crate::failures::FailureLog;
+use crate::guard::Guard;
+use crate::hidden::HiddenFields;
+use crate::limits::Limits;
+use crate::memory::Memory;
+use crate::metrics::Metrics;
+use crate::query::Query;
+use crate::reply::Failure;
+use crate::state::{self, InformerState, States};
+use crate::trends::Trends;
+use crate::views::Views;
+use crate::watched::Watched;
+
+/// How long the state of all informers is kept for other streams.
+const STATE_AGE: Duration = Duration::from_millis(500);
+/// How many lists are selected and sorted at the same time.
+const LISTS: usize = 2;
+
+/// The state of a server.
+pub(crate) struct App {
+    pub(crate) guard: Guard,
+    pub(crate) hidden: HiddenFields,
+    pub(crate) show_secrets: bool,
+    pub(crate) cluster: String,
+    pub(crate) limits: Limits,
+    /// The clients for single reads, by cluster.
+    pub(crate) clients: HashMap<String, Client>,
+    /// The fields that each index reads, by the name of the index.
+    pub(crate) index_fields: HashMap<String, Vec<String>>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) failures: FailureLog,
+    pub(crate) views: Views,
+    pub(crate) trends: Trends,
+    pub(crate) metrics: Metrics,
+    pub(crate) ask_limit: AskLimit,
+    /// Permits of requests; streams have their own.
+    pub(crate) requests: Arc<Semaphore>,
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) lists: Arc<Semaphore>,
+    pub(crate) started_at: Timestamp,
+    pub(crate) shutdown: CancellationToken,
+    informers: RwLock<Vec<Arc<Watched>>>,
+    state: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+/// The parts of an [`App`] that the builder decides.
+pub(crate) struct Settings {
+    pub(crate) guard: Guard,
+    pub(crate) hidden: HiddenFields,
+    pub(crate) show_secrets: bool,
+    pub(crate) cluster: String,
+    pub(crate) limits: Limits,
+    pub(crate) clients: HashMap<String, Client>,
+    pub(crate) index_fields: HashMap<String, Vec<String>>,
+    pub(crate) failures: FailureLog,
+}
+
+impl App {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let Settings { guard, hidden, show_secrets, cluster, limits, clients, index_fields, failures } = settings;
+        let started_at = Timestamp::now();
+        // Below 2^53, so that JavaScript has exact numbers, until the year 2255.
+        let first = u64::try_from(started_at.as_second()).unwrap_or(0).saturating_mul(1_000_000);
+        let memory = Arc::new(Memory::new(limits.memory(), first));
+        Self {
+            guard,
+            hidden,
+            show_secrets,
+            cluster,
+            clients,
+            index_fields,
+            memory,
+            failures,
+            views: Views::new(limits.views_bounds()),
+            trends: Trends::default(),
+            metrics: Metrics::new(),
+            ask_limit: AskLimit::default(),
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            lists: Arc::new(Semaphore::new(LISTS)),
+            started_at,
+            shutdown: CancellationToken::new(),
+            informers: RwLock::default(),
+            state: Mutex::default(),
+            limits,
+        }
+    }
+
+    /// All informers, in the order in which they were added.
+    pub(crate) fn informers(&self) -> Vec<Arc<Watched>> {
+        self.informers.read().clone()
+    }
+
+    /// Adds an informer. Adding one again has no effect.
+    ///
+    /// # Errors
+    /// [`crate::Error::DuplicateInformer`], [`crate::Error::Informer`].
+    pub(crate) fn add(
+        &self,
+        informer: kinformer::Informer<kinformer::kube_core::DynamicObject>,
+    ) -> Result<(), crate::Error> {
+        let mut known = self.informers();
+        loop {
+            if known.iter().any(|watched| watched.informer.is_same_as(&informer)) {
+                return Ok(());
+            }
+            let (resource, scope) = (informer.resource(), informer.scope());
+            let cluster = informer.metrics().cluster;
+            if known.iter().any(|watched| watched.is_named(&resource, Some(&cluster), Some(scope))) {
+                return Err(crate::Error::DuplicateInformer {
+                    resource,
+                    cluster: cluster.to_string(),
+                    scope: scope.to_owned(),
+                });
+            }
+            // The handler is added without a lock; another call may add an informer meanwhile.
+            let new = Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets)?;
+            self.metrics.add(&informer);
+            let mut informers = self.informers.write();
+            if informers.len() == known.len() {
+                informers.push(Arc::new(new));
+                return Ok(());
+            }
+            known.clone_from(&informers);
+        }
+    }
+
+    /// Returns the informer of a request.
+    ///
+    /// # Errors
+    /// 404 with the names of the informers; 400 if several have the name.
+    pub(crate) fn find(&self, name: &str, query: &Query) -> Result<Arc<Watched>, Failure> {
+        let informers = self.informers();
+        let (cluster, scope) = (query.get("cluster"), query.get("scope"));
+        let mut found = informers.iter().filter(|watched| watched.is_named(name, cluster, scope));
+        let Some(first) = found.next() else {
+            let names: Vec<&str> = informers.iter().map(|watched| watched.name.as_str()).collect();
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(Failure::not_found(format!("there is no such informer {name:?}; the informers are: {names}")));
+        };
+        if let Some(second) = found.next() {
+            let place = |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
+            return Err(Failure::bad_request(format!(
+                "several informers have the name {name:?}; choose one by {} or {}",
+                place(first),
+                place(second)
+            )));
+        }
+        Ok(first.clone())
+    }
+
+    /// Reads the state of all informers.
+    pub(crate) async fn states(self: &Arc<Self>) -> Result<States, Failure> {
+        let app = self.clone();
+        let read = tokio::task::spawn_blocking(move || States {
+            time: state::now(),
+            started_at: rfc3339(app.started_at),
+            cluster: app.cluster.clone(),
+            events_kept: app.limits.changes,
+            informers: app.informers().iter().map(|watched| InformerState::of(watched, &app.trends)).collect(),
+        });
+        read.await.map_err(|error| Failure::internal(error.to_string()))
+    }
+
+    /// The state of all informers as JSON, at most half a second old.
+    pub(crate) async fn state_json(self: &Arc<Self>) -> Result<Arc<str>, Failure> {
+        if let Some((at, json)) = self.state.lock().clone()
+            && at.elapsed() < STATE_AGE
+        {
+            return Ok(json);
+        }
+        let states = self.states().await?;
+        let json = serde_json::to_string(&states).map_err(|error| Failure::internal(error.to_string()))?;
+        let json: Arc<str> = json.into();
+        *self.state.lock() = Some((Instant::now(), json.clone()));
+        Ok(json)
+    }
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("informers", &self.informers.read().len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,175 @@
+//! The only read from the API server: one object, on request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::Response;
+use http::{Request, StatusCode};
+use kinformer::kube_core::DynamicObject;
+use kinformer::{ObjectDecoder, ObjectKey, Packed, PackedObject};
+use kinformer_core::internal::with_causes;
+use parking_lot::Mutex;
+use percent_encoding::utf8_percent_encode;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::explain::selectors;
+use crate::objects::ESCAPED;
+use crate::reply::{Failure, json_of};
+use crate::watched::Watched;
+
+/// How many requests may follow each other at once.
+const BURST: f64 = 5.0;
+/// How many requests are sent in a second on average.
+const RATE: f64 = 1.0;
+/// The timeout of the request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The limit of requests to the API server.
+#[derive(Debug)]
+pub(crate) struct AskLimit(Mutex<Option<(Instant, f64)>>);
+
+impl Default for AskLimit {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl AskLimit {
+    /// Takes one request.
+    ///
+    /// # Errors
+    /// 429 with the time to wait.
+    fn take(&self) -> Result<(), Failure> {
+        let now = Instant::now();
+        let mut state = self.0.lock();
+        let (at, left) = state.unwrap_or((now, BURST));
+        let left = (left + now.duration_since(at).as_secs_f64() * RATE).min(BURST);
+        if left < 1.0 {
+            *state = Some((now, left));
+            return Err(Failure::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "TooManyRequests",
+                "the API server was asked often in the last seconds; wait a moment",
+            )
+            .retry_after(1));
+        }
+        *state = Some((now, left - 1.0));
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    key: String,
+    found: bool,
+    resource_version: Option<String>,
+    message: String,
+    object: Option<Value>,
+}
+
+/// `POST …/objects/{namespace}/{name}/ask`.
+pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) -> Result<Response, Failure> {
+    watched.check_shown()?;
+    let Some(client) = app.clients.get(&*watched.cluster).cloned() else {
+        return Err(Failure::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NoClient",
+            "this server was started without a client for the cluster, so it cannot ask the API server",
+        ));
+    };
+    app.ask_limit.take()?;
+    app.metrics.asked();
+    let request = Request::get(path(&watched, &key)).body(Vec::new());
+    let request = request.map_err(|error| Failure::bad_request(format!("{key} cannot be requested: {error}")))?;
+    let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
+    let found = match answer {
+        Ok(Ok(object)) => exists(&app, &watched, &key, object),
+        Ok(Err(kube_client::Error::Api(status))) if status.code == 404 => Found {
+            key: key.to_string(),
+            found: false,
+            resource_version: None,
+            message: format!("the server does not have it: {}", status.message),
+            object: None,
+        },
+        Ok(Err(error)) => {
+            let message = format!("the API server did not answer the request: {}", with_causes(&error));
+            return Err(Failure::new(StatusCode::BAD_GATEWAY, "ApiServer", message));
+        }
+        Err(_) => {
+            return Err(Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the API server did not answer within 10 s"));
+        }
+    };
+    Ok(json_of(&found))
+}
+
+fn path(watched: &Watched, key: &ObjectKey) -> String {
+    let api = watched.informer.api_resource();
+    let root = if api.group.is_empty() { "/api" } else { "/apis" };
+    let mut path = format!("{root}/{}", api.api_version);
+    if let Some(namespace) = key.namespace() {
+        path.push_str(&format!("/namespaces/{}", utf8_percent_encode(namespace, ESCAPED)));
+    }
+    path.push_str(&format!("/{}/{}", api.plural, utf8_percent_encode(key.name(), ESCAPED)));
+    path
+}
+
+fn exists(app: &App, watched: &Watched, key: &ObjectKey, mut object: Value) -> Found {
+    let packed = PackedObject::encode(&object, &ObjectDecoder::json()).ok().map(Arc::new);
+    let version = packed.as_ref().map(|object| object.resource_version().to_string());
+    let mut message = match &version {
+        Some(version) => format!("the server has it at version {version}"),
+        None => "the server has it".to_owned(),
+    };
+    message.push_str("; ");
+    message.push_str(&why(watched, key, packed.as_ref()));
+    app.hidden.remove_from(&mut object);
+    Found { key: key.to_string(), found: true, resource_version: version, message, object: Some(object) }
+}
+
+/// Why the store has the object, or does not.
+fn why(watched: &Watched, key: &ObjectKey, object: Option<&Arc<PackedObject>>) -> String {
+    let informer = &watched.informer;
+    let namespace = key.namespace().unwrap_or_default();
+    if informer.is_namespaced() && !informer.has_namespace(namespace) {
+        return format!("the informer holds no objects of namespace {namespace:?}");
+    }
+    let stored = watched.snapshot().and_then(|snapshot| {
+        let object = snapshot.get(key)?;
+        Some(object.resource_version())
+    });
+    let Some(object) = object else { return "its metadata cannot be read".to_owned() };
+    if !informer.selects(&Packed::<DynamicObject>::new(object.clone())) {
+        let selectors = selectors(watched, namespace).unwrap_or_else(|| "of the informer".to_owned());
+        return format!("its labels or fields do not match the selector {selectors}");
+    }
+    match stored {
+        Some(stored) if stored == object.resource_version() => "the store has the same version".to_owned(),
+        Some(stored) => format!("the store has version {stored}"),
+        None if !informer.has_synced() => "the informer has not synced yet".to_owned(),
+        None => "the store does not have it: its event has not arrived, or it could not be stored".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+mod tests {
+    use super::*;
+
+    // contract: H-14b
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_limited() {
+        let limit = AskLimit::default();
+        for _ in 0..5 {
+            limit.take().unwrap();
+        }
+        let refused = limit.take().unwrap_err();
+        assert_eq!((refused.code, refused.retry_after), (StatusCode::TOO_MANY_REQUESTS, Some(1)));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        limit.take().unwrap();
+        limit.take().unwrap_err();
+    }
+}

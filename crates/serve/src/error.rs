@@ -1,0 +1,49 @@
+//! The errors of this crate.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// The error of a [`ServerBuilder`](crate::ServerBuilder) or of a [`Server`](crate::Server).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause; [`io::ErrorKind::AddrInUse`] if another program listens there.
+        source: io::Error,
+    },
+    /// The address is not a loopback address, and no token is set.
+    #[error(
+        "listening on {address} needs a token: other machines can reach that address, and could read every object \
+         that the informers hold"
+    )]
+    TokenRequired {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The token cannot be sent in an HTTP header: it is empty, or has other characters than printable ASCII.
+    #[error("the token is empty or has characters that are not allowed in an HTTP header")]
+    InvalidToken,
+    /// A field cannot be hidden, because it identifies the object.
+    #[error("the field {field:?} cannot be hidden: it identifies the object")]
+    NotHideable {
+        /// The path of the field.
+        field: String,
+    },
+    /// Two informers have the same resource, cluster and scope, so no URL can tell them apart.
+    #[error("two informers of {resource:?} have the cluster {cluster:?} and the scope {scope:?}")]
+    DuplicateInformer {
+        /// The resource.
+        resource: String,
+        /// The cluster.
+        cluster: String,
+        /// The scope.
+        scope: String,
+    },
+    /// The handler that records changes cannot be added, since the informer has stopped.
+    #[error(transparent)]
+    Informer(#[from] kinformer::Error),
+}

@@ -1,0 +1,100 @@
+//! The listening socket and its connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tower::ServiceExt;
+
+use crate::app::App;
+use crate::guard::LocalAddress;
+
+/// How long a connection may take to finish its response during shutdown.
+const GRACE: Duration = Duration::from_millis(500);
+/// The pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a connection may be idle between requests, or take to send a request head.
+const IDLE: Duration = Duration::from_secs(60);
+/// The most bytes of a request head.
+const HEAD_BYTES: usize = 64 * 1024;
+/// The most headers of a request.
+const HEADERS: usize = 100;
+/// How often views are checked for expiry.
+const EXPIRY: Duration = Duration::from_secs(10);
+
+/// Accepts connections until shutdown, then ends all of them.
+pub(crate) async fn serve(app: Arc<App>, router: Router, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    let open = Arc::new(Semaphore::new(app.limits.connections));
+    let mut expiry = tokio::time::interval(EXPIRY);
+    expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let accepted = async {
+            let permit = open.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        tokio::select! {
+            biased;
+            () = app.shutdown.cancelled() => break,
+            Some(_) = connections.join_next() => {}
+            _ = expiry.tick() => app.views.expire(),
+            (permit, accepted) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    let (app, router) = (app.clone(), router.clone());
+                    connections.spawn(async move {
+                        let _permit = permit;
+                        connection(&app, router, stream).await;
+                    });
+                }
+                Err(error) => {
+                    // The process is out of file descriptors, or the client is already gone. The former persists, and
+                    // accepting again without a pause would only use up CPU.
+                    tracing::debug!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    // Each connection ends within its grace.
+    while connections.join_next().await.is_some() {}
+}
+
+async fn connection(app: &App, router: Router, stream: TcpStream) {
+    // An event must not wait for the acknowledgement of the previous one.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot set TCP_NODELAY");
+    }
+    let local = LocalAddress(stream.local_addr().ok());
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(local);
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        biased;
+        finished = connection.as_mut() => {
+            if let Err(error) = finished {
+                tracing::debug!(%error, "connection error");
+            }
+            return;
+        }
+        () = app.shutdown.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    // A client that does not read its response loses it: the connection is dropped with this future.
+    let _ = tokio::time::timeout(GRACE, connection).await;
+}

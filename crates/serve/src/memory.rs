@@ -1,0 +1,201 @@
+//! The bounded memory of changes: what the informers saw.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kinformer::{Event, ObjectKey, PackedObject, PackedRef, ResourceVersion, Tombstone};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// The bytes of a change beside its objects: its key, and its place.
+const OVERHEAD: usize = 256;
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    Added,
+    Updated,
+    Deleted,
+    /// The same version again.
+    Resync,
+}
+
+impl ChangeKind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+            Self::Resync => "resync",
+        }
+    }
+}
+
+/// A recorded change. The objects are those of the store, shared.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    /// Unique and increasing among all informers of the server.
+    pub(crate) id: u64,
+    /// The number of the informer.
+    pub(crate) informer: usize,
+    pub(crate) kind: ChangeKind,
+    pub(crate) key: ObjectKey,
+    pub(crate) old: Option<Arc<PackedObject>>,
+    /// For a deletion, the final state, if it is known.
+    pub(crate) new: Option<Arc<PackedObject>>,
+    pub(crate) final_state_unknown: bool,
+    pub(crate) time: Timestamp,
+    bytes: usize,
+}
+
+/// The last deletion of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Deletion {
+    pub(crate) version: ResourceVersion,
+    pub(crate) time: Timestamp,
+    pub(crate) final_state_unknown: bool,
+}
+
+/// The bounds of the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) changes: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The changes of all informers, oldest first.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    bounds: Bounds,
+    first: u64,
+    inner: Mutex<Inner>,
+    /// The identifier of the last change.
+    last: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    changes: VecDeque<Arc<Recorded>>,
+    bytes: usize,
+    /// By informer: how many changes were dropped.
+    dropped: HashMap<usize, u64>,
+    deletions: HashMap<(usize, ObjectKey), Deletion>,
+    /// The keys of deletions in their order, to drop the oldest. May have keys whose deletion is gone.
+    deleted: VecDeque<(usize, ObjectKey)>,
+}
+
+impl Memory {
+    /// `first` is the identifier of the first change: higher than those of earlier servers, whose clients may resume.
+    pub(crate) fn new(bounds: Bounds, first: u64) -> Self {
+        Self { bounds, first, inner: Mutex::default(), last: watch::Sender::new(first.saturating_sub(1)) }
+    }
+
+    /// Records an event, unless it is of the initial list. Never blocks for longer than the removal of a few changes.
+    pub(crate) fn record<K>(&self, informer: usize, event: &Event<PackedRef<'_, K>>, time: Timestamp) {
+        let Ok(key) = ObjectKey::try_from(event.key()) else { return };
+        let shared = |object: &PackedRef<'_, K>| object.object().clone();
+        let (kind, old, new, final_state_unknown) = match event {
+            Event::Added(added) if added.in_initial_list => return,
+            Event::Added(added) => (ChangeKind::Added, None, Some(shared(&added.object)), false),
+            Event::Updated(updated) => {
+                let same = updated.old.resource_version() == updated.new.resource_version();
+                let kind = if same { ChangeKind::Resync } else { ChangeKind::Updated };
+                (kind, Some(shared(&updated.old)), Some(shared(&updated.new)), false)
+            }
+            Event::Deleted(deleted) => {
+                let unknown = matches!(deleted.tombstone, Tombstone::FinalStateUnknown(_));
+                (ChangeKind::Deleted, None, deleted.tombstone.object().map(shared), unknown)
+            }
+            _ => return,
+        };
+        let length = |object: &Option<Arc<PackedObject>>| object.as_ref().map_or(0, |object| object.encoded_len());
+        let bytes = OVERHEAD + length(&old) + length(&new);
+        let mut change = Recorded { id: 0, informer, kind, key, old, new, final_state_unknown, time, bytes };
+        let mut evicted = Vec::new();
+        let last = {
+            let mut inner = self.inner.lock();
+            let last = inner.changes.back().map_or(*self.last.borrow(), |change| change.id);
+            change.id = last + 1;
+            inner.note_deletion(&change, self.bounds.changes);
+            inner.bytes += bytes;
+            inner.changes.push_back(Arc::new(change));
+            while inner.changes.len() > self.bounds.changes || inner.bytes > self.bounds.bytes {
+                let Some(oldest) = inner.changes.pop_front() else { break };
+                inner.bytes = inner.bytes.saturating_sub(oldest.bytes);
+                *inner.dropped.entry(oldest.informer).or_default() += 1;
+                evicted.push(oldest);
+            }
+            // Under the lock, so that identifiers are published in their order.
+            self.last.send_replace(last + 1);
+            last + 1
+        };
+        tracing::trace!(id = last, "change recorded");
+        // Objects are dropped after the lock is released.
+        drop(evicted);
+    }
+
+    /// Returns a receiver of the identifier of the last change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+
+    /// The identifier of the last change, or the one before the first.
+    pub(crate) fn last(&self) -> u64 {
+        *self.last.borrow()
+    }
+
+    /// Returns at most `most` changes after an identifier, oldest first, and how many changes after it were dropped.
+    pub(crate) fn after(&self, id: u64, most: usize) -> (Vec<Arc<Recorded>>, u64) {
+        let inner = self.inner.lock();
+        let oldest = inner.changes.front().map_or(*self.last.borrow() + 1, |change| change.id);
+        let dropped = oldest.saturating_sub(id.max(self.first.saturating_sub(1)) + 1);
+        // Identifiers have no holes.
+        let skip = usize::try_from((id + 1).saturating_sub(oldest)).unwrap_or(usize::MAX);
+        (inner.changes.iter().skip(skip).take(most).cloned().collect(), dropped)
+    }
+
+    /// Whether an identifier is of an earlier server, or of none.
+    pub(crate) fn is_foreign(&self, id: u64) -> bool {
+        id + 1 < self.first || id > self.last()
+    }
+
+    /// Returns the changes of an object, oldest first, and whether no change of its informer was dropped.
+    pub(crate) fn history(&self, informer: usize, key: &ObjectKey) -> (Vec<Arc<Recorded>>, bool) {
+        let inner = self.inner.lock();
+        let changes = inner.changes.iter().filter(|change| change.informer == informer && change.key == *key);
+        (changes.cloned().collect(), !inner.dropped.contains_key(&informer))
+    }
+
+    /// Returns the last deletion of an object that was not added again since.
+    pub(crate) fn deletion(&self, informer: usize, key: &ObjectKey) -> Option<Deletion> {
+        self.inner.lock().deletions.get(&(informer, key.clone())).cloned()
+    }
+
+    /// The number of changes, their bytes, and the number of dropped changes.
+    pub(crate) fn figures(&self) -> (usize, usize, u64) {
+        let inner = self.inner.lock();
+        (inner.changes.len(), inner.bytes, inner.dropped.values().sum())
+    }
+}
+
+impl Inner {
+    fn note_deletion(&mut self, change: &Recorded, most: usize) {
+        let place = (change.informer, change.key.clone());
+        if change.kind != ChangeKind::Deleted {
+            self.deletions.remove(&place);
+            return;
+        }
+        let version = change.new.as_ref().map(|object| object.resource_version()).unwrap_or_default();
+        let deletion =
+            Deletion { version, time: change.time, final_state_unknown: change.final_state_unknown };
+        if self.deletions.insert(place.clone(), deletion).is_none() {
+            self.deleted.push_back(place);
+        }
+        while self.deleted.len() > most {
+            if let Some(oldest) = self.deleted.pop_front() {
+                self.deletions.remove(&oldest);
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! Lists of objects, and single objects.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::{HeaderMap, StatusCode, header};
+use kinformer::kube_core::DynamicObject;
+use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, ObjectKey, PackedObject, Snapshot};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::query::Query;
+use crate::reply::{Failure, body_of, json_of, tagged};
+use crate::summary::{self, Row};
+use crate::views::{self, View};
+use crate::watched::Watched;
+use crate::{change, state};
+
+/// The most objects of a page, and the number of them without a limit.
+const MOST: usize = 1000;
+const DEFAULT: usize = 500;
+
+/// The characters of a segment or of a parameter that need no escape.
+pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A column by which objects are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Key,
+    Namespace,
+    Name,
+    Status,
+    Created,
+    ResourceVersion,
+}
+
+/// What is listed, and in which order.
+#[derive(Clone, Debug)]
+struct Selection {
+    index: Option<(String, String)>,
+    namespace: Option<String>,
+    labels: Option<LabelSelector>,
+    /// A part of the key, in lower case.
+    filter: Option<String>,
+    column: Column,
+    descending: bool,
+}
+
+/// A page of a view.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Page<'a> {
+    view: &'a str,
+    revision: u64,
+    resource_version: &'a str,
+    total: usize,
+    offset: usize,
+    next: Option<String>,
+    items: Vec<Row>,
+}
+
+/// `GET /api/v1/informers/{informer}/objects`.
+pub(crate) async fn list(
+    app: Arc<App>,
+    watched: Arc<Watched>,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    watched.check_shown()?;
+    let limit = query.number("limit", DEFAULT, 1..=MOST)?;
+    let offset = query.number("offset", 0, 0..=usize::MAX)?;
+    let view = match query.get("view") {
+        Some(id) => match app.views.get(id) {
+            Some(view) if view.informer == watched.number => view,
+            _ => {
+                return Err(Failure::new(
+                    StatusCode::GONE,
+                    "Expired",
+                    "this view has expired; request the list again without the parameter view",
+                ));
+            }
+        },
+        None => view_of(&app, &watched, Selection::of(&app, &watched, &query)?).await?,
+    };
+    let tag = format!("{}-{offset}-{limit}", view.id);
+    Ok(tagged(&headers, &tag, || page(&app, &watched, &view, offset, limit)))
+}
+
+fn page(app: &App, watched: &Watched, view: &View, offset: usize, limit: usize) -> Response {
+    let kind = &watched.informer.api_resource().kind;
+    let objects = view.objects.iter().skip(offset).take(limit);
+    let after = offset.saturating_add(limit);
+    let next = (after < view.objects.len()).then(|| {
+        let name = utf8_percent_encode(&watched.name, ESCAPED);
+        let mut next = format!("/api/v1/informers/{name}/objects?view={}&offset={after}&limit={limit}", view.id);
+        for (parameter, value) in [("cluster", &*watched.cluster), ("scope", &*watched.scope)] {
+            if !value.is_empty() {
+                next.push_str(&format!("&{parameter}={}", utf8_percent_encode(value, ESCAPED)));
+            }
+        }
+        next
+    });
+    json_of(&Page {
+        view: &view.id,
+        revision: view.revision,
+        resource_version: &view.resource_version,
+        total: view.objects.len(),
+        offset,
+        next,
+        items: objects.map(|object| Row::of(object, kind, &app.hidden)).collect(),
+    })
+}
+
+impl Column {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "key" => Self::Key,
+            "namespace" => Self::Namespace,
+            "name" => Self::Name,
+            "status" => Self::Status,
+            "created" => Self::Created,
+            "resourceVersion" => Self::ResourceVersion,
+            _ => return None,
+        })
+    }
+}
+
+impl Selection {
+    fn of(app: &App, watched: &Watched, query: &Query) -> Result<Self, Failure> {
+        let index = match (query.get("index"), query.has("value")) {
+            (None, false) => None,
+            (Some(index), true) => {
+                check_index(app, index)?;
+                Some((index.to_owned(), query.get("value").unwrap_or_default().to_owned()))
+            }
+            _ => return Err(Failure::bad_request("index and value belong together: index=node&value=node-1")),
+        };
+        let labels = match query.get("labelSelector") {
+            Some(_) if app.hidden.touches("metadata.labels") => {
+                return Err(Failure::hidden("labels are hidden, so objects cannot be selected by them"));
+            }
+            Some(text) => Some(text.parse().map_err(|error| Failure::bad_request(format!("{error}")))?),
+            None => None,
+        };
+        let sort = query.get("sort").unwrap_or("key");
+        let (name, descending) = match sort.strip_prefix('-') {
+            Some(name) => (name, true),
+            None => (sort, false),
+        };
+        let column = Column::of(name).ok_or_else(|| {
+            let columns = state::COLUMNS.join(", ");
+            Failure::bad_request(format!("sort={sort:?} is none of key, {columns}, with - before it to reverse the order"))
+        })?;
+        let is_hidden = match column {
+            Column::Status => app.hidden.touches("status"),
+            Column::Created => app.hidden.hides("metadata.creationTimestamp"),
+            _ => false,
+        };
+        if is_hidden {
+            return Err(Failure::hidden(format!("the field of the column {name} is hidden")));
+        }
+        if watched.snapshot().is_none() {
+            return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "NotStarted", "the informer was not started"));
+        }
+        let namespace = query.get("namespace").map(str::to_owned);
+        let filter = query.get("filter").map(str::to_lowercase);
+        Ok(Self { index, namespace, labels, filter, column, descending })
+    }
+
+    /// Returns the selected objects in their order. O(n log n).
+    fn apply(&self, watched: &Watched, snapshot: &Snapshot<DynamicObject>, app: &App) -> Result<Vec<Arc<PackedObject>>, Failure> {
+        let wanted = |object: &PackedObject| {
+            self.namespace.as_deref().is_none_or(|namespace| object.namespace() == Some(namespace))
+                && self.labels.as_ref().is_none_or(|labels| labels.matches_object(object))
+                && self.filter.as_deref().is_none_or(|filter| matches(object.key(), filter))
+        };
+        let mut objects: Vec<Arc<PackedObject>> = Vec::new();
+        let by_namespace = self.namespace.as_deref().filter(|_| watched.informer.is_namespaced());
+        let by_index = match (&self.index, by_namespace) {
+            (Some((index, value)), _) => Some(snapshot.by_index(index, value)),
+            (None, Some(namespace)) => snapshot.by_index(NAMESPACE_INDEX, namespace).ok().map(Ok),
+            (None, None) => None,
+        };
+        match by_index {
+            Some(found) => {
+                let found = found.map_err(|error| no_index(snapshot, &error.to_string()))?;
+                objects.extend(found.into_iter().map(|object| object.object()).filter(|object| wanted(object)).cloned());
+            }
+            None => snapshot.for_each(|object| {
+                if wanted(object.object()) {
+                    objects.push(object.object().clone());
+                }
+            }),
+        }
+        let by_key = |one: &Arc<PackedObject>, other: &Arc<PackedObject>| one.key().cmp(&other.key());
+        objects.sort_unstable_by(by_key);
+        // Stable, so that objects that are equal in the column are in the order of their keys.
+        match self.column {
+            Column::Key | Column::Namespace => {}
+            Column::Name => objects.sort_by(|one, other| one.name().cmp(other.name())),
+            Column::Status => {
+                let kind = &watched.informer.api_resource().kind;
+                objects.sort_by_cached_key(|object| summary::status(object, kind, &app.hidden));
+            }
+            Column::Created => objects.sort_by_cached_key(|object| summary::created(object)),
+            Column::ResourceVersion => objects.sort_by(|one, other| {
+                let (one, other) = (one.resource_version(), other.resource_version());
+                one.compare(&other).unwrap_or(Ordering::Equal)
+            }),
+        }
+        if self.descending {
+            objects.reverse();
+        }
+        Ok(objects)
+    }
+}
+
+/// Whether a key contains a text in any case. `filter` is in lower case.
+fn matches(key: KeyRef<'_>, filter: &str) -> bool {
+    let contains = |text: &str| {
+        if text.is_ascii() && filter.is_ascii() {
+            let (text, filter) = (text.as_bytes(), filter.as_bytes());
+            return text.windows(filter.len()).any(|window| window.eq_ignore_ascii_case(filter));
+        }
+        text.to_lowercase().contains(filter)
+    };
+    if filter.contains('/') {
+        return contains(&key.to_string());
+    }
+    contains(key.name()) || key.namespace().is_some_and(contains)
+}
+
+/// Returns a view of the current state; one with the same parameters if the store has not changed since.
+async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -> Result<Arc<View>, Failure> {
+    let snapshot = watched.snapshot().ok_or_else(|| Failure::internal("the informer was not started"))?;
+    let query = format!("{selection:?}");
+    let revision = snapshot.revision();
+    if let Some(same) = app.views.same(watched.number, &query, revision) {
+        return Ok(same);
+    }
+    let permit = app.lists.clone().acquire_owned().await;
+    let (background, of) = (app.clone(), watched.clone());
+    let selected = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        let objects = selection.apply(&of, &snapshot, &background)?;
+        let resource_version = snapshot.resource_versions().lowest().to_string();
+        Ok::<_, Failure>((objects, resource_version))
+    });
+    let (objects, resource_version) = selected.await.map_err(|error| Failure::internal(error.to_string()))??;
+    let view = Arc::new(View { id: views::new_id(), informer: watched.number, query, revision, resource_version, objects });
+    app.views.add(view.clone());
+    Ok(view)
+}
+
+/// The error of an unknown index.
+pub(crate) fn no_index(snapshot: &Snapshot<DynamicObject>, error: &str) -> Failure {
+    let mut names: Vec<String> = snapshot.index_names().iter().map(ToString::to_string).collect();
+    names.sort_unstable();
+    Failure::not_found(format!("{error}; the indexes are: {}", names.join(", ")))
+}
+
+/// Refuses an index whose values may be those of a hidden field.
+///
+/// # Errors
+/// 403.
+pub(crate) fn check_index(app: &App, index: &str) -> Result<(), Failure> {
+    if app.hidden.is_empty() || index == NAMESPACE_INDEX {
+        return Ok(());
+    }
+    match app.index_fields.get(index) {
+        Some(fields) if !fields.iter().any(|field| app.hidden.touches(field)) => Ok(()),
+        Some(_) => Err(Failure::hidden(format!("the index {index:?} reads a hidden field"))),
+        None => Err(Failure::hidden(format!(
+            "fields are hidden, and the fields that the index {index:?} reads are not known to the server"
+        ))),
+    }
+}
+
+/// The text of an object in a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Yaml,
+}
+
+/// `GET …/objects/{namespace}/{name}`.
+pub(crate) fn object(
+    app: &App,
+    watched: &Watched,
+    key: &ObjectKey,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Response, Failure> {
+    watched.check_shown()?;
+    let form = form(query, headers)?;
+    let snapshot = watched.snapshot();
+    let object = snapshot.as_ref().and_then(|snapshot| snapshot.get(key)).ok_or_else(|| {
+        Failure::not_found(format!("the store of {} has no object {key}; its explanation (…/explain) says why", watched.name))
+    })?;
+    let value = watched.json_of(object.object(), &app.hidden).map_err(|error| {
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "DecodeFailed", format!("{key} cannot be decoded: {error}"))
+    })?;
+    let tag = object.resource_version().to_string();
+    // Each representation has a tag of its own.
+    let tag = if form == Form::Yaml { format!("{tag}-yaml") } else { tag };
+    let response = match form {
+        Form::Json => json_of(&value),
+        Form::Yaml => body_of("application/yaml", yaml(&value)?),
+    };
+    Ok(tagged(headers, &tag, || response))
+}
+
+fn yaml(value: &serde_json::Value) -> Result<String, Failure> {
+    serde_saphyr::to_string(value).map_err(|error| Failure::internal(format!("YAML: {error}")))
+}
+
+fn form(query: &Query, headers: &HeaderMap) -> Result<Form, Failure> {
+    match query.get("format") {
+        Some("json") => return Ok(Form::Json),
+        Some("yaml") => return Ok(Form::Yaml),
+        Some(other) => return Err(Failure::bad_request(format!("format={other:?} is neither json nor yaml"))),
+        None => {}
+    }
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|value| value.split(',')).map(|one| one.split(';').next().unwrap_or(one).trim());
+    let first = types.find(|one| matches!(*one, "application/yaml" | "application/json" | "*/*"));
+    Ok(if first == Some("application/yaml") { Form::Yaml } else { Form::Json })
+}
+
+#[derive(Serialize)]
+struct History<'a> {
+    key: String,
+    since: String,
+    complete: bool,
+    items: Vec<change::Change<'a>>,
+}
+
+/// The most changes of a history; the newest are returned.
+const HISTORY: usize = 200;
+
+/// `GET …/objects/{namespace}/{name}/history`.
+pub(crate) async fn history(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) -> Result<Response, Failure> {
+    watched.check_shown()?;
+    // Differences are computed here, and decode both states of each update.
+    let computed = tokio::task::spawn_blocking(move || {
+        let (changes, is_all) = app.memory.history(watched.number, &key);
+        let skipped = changes.len().saturating_sub(HISTORY);
+        let items = changes.iter().skip(skipped).map(|change| change::Change::of(change, watched.names(), &app.hidden));
+        json_of(&History {
+            key: key.to_string(),
+            since: change::rfc3339(app.started_at),
+            complete: is_all && skipped == 0,
+            items: items.collect(),
+        })
+    });
+    computed.await.map_err(|error| Failure::internal(error.to_string()))
+}
+
+#[derive(Serialize)]
+struct Indexes {
+    indexes: Vec<IndexSize>,
+}
+
+#[derive(Serialize)]
+struct IndexSize {
+    name: String,
+    values: Option<usize>,
+}
+
+/// `GET …/indexes`. The number of values is `null` where the values are not shown.
+pub(crate) fn indexes(app: &App, watched: &Watched) -> Response {
+    let snapshot = watched.snapshot();
+    let names = snapshot.iter().flat_map(Snapshot::index_names);
+    let mut indexes: Vec<IndexSize> = names
+        .map(|name| {
+            let is_shown = !watched.is_hidden && check_index(app, &name).is_ok();
+            let values = snapshot.as_ref().filter(|_| is_shown).and_then(|all| all.index_values(&name).ok());
+            IndexSize { name: name.to_string(), values: values.map(|values| values.len()) }
+        })
+        .collect();
+    indexes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    json_of(&Indexes { indexes })
+}
+
+#[derive(Serialize)]
+struct IndexPage<'a> {
+    index: &'a str,
+    total: usize,
+    offset: usize,
+    items: Vec<IndexValue<'a>>,
+}
+
+#[derive(Serialize)]
+struct IndexValue<'a> {
+    value: &'a str,
+    objects: usize,
+}
+
+/// `GET …/indexes/{index}`.
+pub(crate) async fn index(app: Arc<App>, watched: Arc<Watched>, index: String, query: Query) -> Result<Response, Failure> {
+    watched.check_shown()?;
+    check_index(&app, &index)?;
+    let limit = query.number("limit", DEFAULT, 1..=MOST)?;
+    let offset = query.number("offset", 0, 0..=usize::MAX)?;
+    let filter = query.get("filter").map(str::to_owned);
+    let computed = tokio::task::spawn_blocking(move || {
+        let snapshot = watched.snapshot().ok_or_else(|| Failure::not_found("the informer was not started"))?;
+        let mut values = snapshot.index_values(&index).map_err(|error| no_index(&snapshot, &error.to_string()))?;
+        values.retain(|value| filter.as_deref().is_none_or(|filter| value.contains(filter)));
+        values.sort_unstable();
+        let items = values.iter().skip(offset).take(limit).map(|value| IndexValue {
+            value,
+            objects: snapshot.index_len(&index, value).unwrap_or(0),
+        });
+        Ok(json_of(&IndexPage { index: &index, total: values.len(), offset, items: items.collect() }))
+    });
+    computed.await.map_err(|error| Failure::internal(error.to_string()))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_ignore_the_case() {
+        let key = |namespace, name| KeyRef::new(namespace, name);
+        assert!(matches(key("shop", "Web-0"), "web"));
+        assert!(matches(key("shop", "web-0"), "hop"));
+        assert!(matches(key("shop", "web-0"), "shop/w"));
+        assert!(!matches(key("shop", "web-0"), "pw"), "not across the slash");
+        assert!(matches(key("shop", "ÄÖ"), "äö"));
+        assert!(!matches(key("", "a"), "abc"));
+    }
+}

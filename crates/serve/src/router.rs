@@ -1,0 +1,259 @@
+//! From a request to its handler.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use kinformer::ObjectKey;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+
+use crate::app::App;
+use crate::assets;
+use crate::metrics::{self, Figures};
+use crate::openapi;
+use crate::query::{Query, segments};
+use crate::reply::{Failure, body_of, json_of};
+use crate::state::InformerState;
+use crate::watched::Watched;
+use crate::{ask, events, explain, objects};
+
+/// The prefix of the paths of informers.
+pub(crate) const INFORMERS: &str = "/api/v1/informers";
+
+/// Responses of at least this many bytes are compressed.
+const COMPRESSED: u64 = 1024;
+
+type Shared = State<Arc<App>>;
+
+/// Builds the router.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new()
+        .route(INFORMERS, get(informers))
+        // The segments of deeper paths depend on the scope of the resource, so they are split in one place.
+        .route(&format!("{INFORMERS}/{{*path}}"), get(below_informers).post(below_informers))
+        .route("/api/v1/events", get(stream))
+        .route("/metrics", get(metrics_text))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/openapi.json", get(document));
+    for asset in assets::ASSETS {
+        let file: MethodRouter<Arc<App>> = get(move |headers: HeaderMap| async move { asset.response(&headers) });
+        router = router.route(asset.path, file);
+    }
+    let compressed = SizeAbove::new(COMPRESSED).and(NotForContentType::const_new("text/event-stream"));
+    router
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(CompressionLayer::new().compress_when(compressed))
+        .layer(from_fn_with_state(app.clone(), around))
+        .with_state(app)
+}
+
+/// Checks a request, limits its time, and adds the headers that all responses have.
+async fn around(State(app): Shared, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_api = path.starts_with("/api/") || path == "/metrics" || path == "/openapi.json";
+    let mut response = match app.guard.check(&request) {
+        Ok(()) => limited(&app, request, next).await,
+        Err(failure) => failure.into_response(),
+    };
+    app.metrics.answered(response.status().as_u16());
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if is_api || !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+async fn limited(app: &App, request: Request, next: Next) -> Response {
+    let Ok(_permit) = app.requests.try_acquire() else {
+        let message = format!("{} requests are being answered, and there can be no more", app.limits.requests);
+        return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "TooManyRequests", message).retry_after(1).into_response();
+    };
+    match tokio::time::timeout(app.limits.request_timeout, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let after = app.limits.request_timeout.as_secs();
+            Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s")).into_response()
+        }
+    }
+}
+
+async fn informers(State(app): Shared) -> Result<Response, Failure> {
+    let json = app.state_json().await?;
+    Ok(body_of("application/json", json.to_string()))
+}
+
+async fn stream(State(app): Shared, uri: Uri, headers: HeaderMap) -> Result<Response, Failure> {
+    events::events(app, &Query::of(&uri), &headers)
+}
+
+async fn metrics_text(State(app): Shared) -> Result<Response, Failure> {
+    let figures = Figures { views: app.views.figures(), changes: app.memory.figures() };
+    let text = app.metrics.text(&figures).map_err(|error| Failure::internal(error.to_string()))?;
+    Ok(body_of(metrics::CONTENT_TYPE, text))
+}
+
+async fn healthz() -> Response {
+    body_of("text/plain; charset=utf-8", "ok\n")
+}
+
+/// Follows Kubernetes 1.37 (`healthz.handleRootHealth`) in the form of its answer.
+async fn readyz(State(app): Shared, uri: Uri) -> Response {
+    let informers = app.informers();
+    let is_ready = |watched: &Watched| watched.informer.has_synced() && !watched.informer.is_stopped();
+    let all_ready = informers.iter().all(|watched| is_ready(watched));
+    let mut text = String::new();
+    if !all_ready || Query::of(&uri).has("verbose") {
+        for watched in &informers {
+            let informer = &watched.informer;
+            let place: String = [("cluster", &*watched.cluster), ("scope", &watched.scope)]
+                .iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| format!(" {name}={value}"))
+                .collect();
+            let (sign, state) = match (is_ready(watched), informer.is_stopped()) {
+                (true, _) => ("+", "ok"),
+                (false, true) => ("-", "failed: stopped"),
+                (false, false) => ("-", "failed: not synced"),
+            };
+            text.push_str(&format!("[{sign}]informer/{}{place} {state}\n", watched.name));
+        }
+        text.push_str(if all_ready { "readyz check passed\n" } else { "readyz check failed\n" });
+    } else {
+        text.push_str("ok\n");
+    }
+    let mut response = body_of("text/plain; charset=utf-8", text);
+    if !all_ready {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+async fn document() -> Response {
+    json_of(&openapi::document())
+}
+
+async fn unknown(uri: Uri) -> Failure {
+    let paths: Vec<&str> = openapi::ROUTES.iter().map(|route| route.path).collect();
+    Failure::not_found(format!("there is no path {:?}; the paths are: {}", uri.path(), paths.join(", ")))
+}
+
+async fn not_allowed(method: Method, uri: Uri) -> Failure {
+    method_not_allowed(&method, uri.path())
+}
+
+fn method_not_allowed(method: &Method, path: &str) -> Failure {
+    let message = format!("{method} is not supported by {path}; objects are only read here");
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+}
+
+/// What is requested of one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Object,
+    History,
+    Explain,
+    Ask,
+}
+
+impl Of {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "history" => Self::History,
+            "explain" => Self::Explain,
+            "ask" => Self::Ask,
+            _ => return None,
+        })
+    }
+
+    fn is_allowed(self, method: &Method) -> bool {
+        match self {
+            Self::Ask => *method == Method::POST,
+            _ => matches!(*method, Method::GET | Method::HEAD),
+        }
+    }
+}
+
+/// `/api/v1/informers/…`.
+async fn below_informers(
+    State(app): Shared,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let query = Query::of(&uri);
+    let path = uri.path().strip_prefix(INFORMERS).and_then(|path| path.strip_prefix('/')).unwrap_or_default();
+    let all = segments(path)?;
+    let names: Vec<&str> = all.iter().map(String::as_str).collect();
+    let [informer, below @ ..] = names.as_slice() else { return Err(unknown(uri.clone()).await) };
+    let watched = app.find(informer, &query)?;
+    let is_read = matches!(method, Method::GET | Method::HEAD);
+    if !is_read && !matches!(below, ["objects", _, ..]) {
+        return Err(method_not_allowed(&method, uri.path()));
+    }
+    match below {
+        [] => {
+            let state = tokio::task::spawn_blocking(move || json_of(&InformerState::of(&watched, &app.trends)));
+            state.await.map_err(|error| Failure::internal(error.to_string()))
+        }
+        ["indexes"] => Ok(objects::indexes(&app, &watched)),
+        ["indexes", index] => objects::index(app, watched, (*index).to_owned(), query).await,
+        ["objects"] => objects::list(app, watched, query, headers).await,
+        ["objects", rest @ ..] => {
+            let (key, of) = object(&watched, rest)?;
+            if !of.is_allowed(&method) {
+                return Err(method_not_allowed(&method, uri.path()));
+            }
+            match of {
+                Of::Object => objects::object(&app, &watched, &key, &query, &headers),
+                Of::History => objects::history(app, watched, key).await,
+                Of::Explain => explain::explain(&app, &watched, &key),
+                Of::Ask => ask::ask(app, watched, key).await,
+            }
+        }
+        _ => Err(unknown(uri.clone()).await),
+    }
+}
+
+/// Returns the key in the segments after `objects`, and what is requested of it.
+fn object(watched: &Watched, segments: &[&str]) -> Result<(ObjectKey, Of), Failure> {
+    let invalid = |error: kinformer::KeyError| Failure::bad_request(error.to_string());
+    let (key, rest) = match (watched.informer.is_namespaced(), segments) {
+        (true, [namespace, name, rest @ ..]) => (ObjectKey::new(namespace, name).map_err(invalid)?, rest),
+        (false, [name, rest @ ..]) => (ObjectKey::named(name).map_err(invalid)?, rest),
+        (true, _) => {
+            return Err(Failure::not_found(format!(
+                "{} are in namespaces: …/objects/NAMESPACE/NAME",
+                watched.name
+            )));
+        }
+        (false, []) => return Err(Failure::not_found("…/objects/NAME")),
+    };
+    let of = match rest {
+        [] => Some(Of::Object),
+        [what] => Of::named(what),
+        _ => None,
+    };
+    let of = of.ok_or_else(|| {
+        let place = if watched.informer.is_namespaced() { "NAMESPACE/NAME" } else { "NAME" };
+        Failure::not_found(format!(
+            "{} have …/objects/{place}, and below it history, explain and ask (POST)",
+            watched.name
+        ))
+    })?;
+    Ok((key, of))
+}

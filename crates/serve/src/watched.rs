@@ -1,0 +1,162 @@
+//! An informer of the server.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kinformer::kube_core::DynamicObject;
+use kinformer::{Informer, PackedObject, Registration, Snapshot};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::change::Names;
+use crate::hidden::HiddenFields;
+use crate::memory::Memory;
+use crate::reply::Failure;
+
+/// The name of the handler that records changes.
+const HANDLER: &str = "serve";
+/// How long the number of stored bytes is kept.
+const BYTES_AGE: Duration = Duration::from_secs(5);
+
+/// An informer, with what the server keeps about it.
+pub(crate) struct Watched {
+    /// The number of the informer, in the order in which they were added.
+    pub(crate) number: usize,
+    pub(crate) informer: Informer<DynamicObject>,
+    /// The resource name, such as `deployments.apps`.
+    pub(crate) name: String,
+    pub(crate) cluster: Arc<str>,
+    pub(crate) scope: String,
+    /// Whether no objects are shown.
+    pub(crate) is_hidden: bool,
+    /// The time of the last event in milliseconds since 1970; 0 if there was none.
+    last_event: Arc<AtomicI64>,
+    bytes: Mutex<Option<Bytes>>,
+    registration: Registration,
+}
+
+#[derive(Clone, Copy)]
+struct Bytes {
+    at: Instant,
+    revision: u64,
+    sum: u64,
+}
+
+impl Watched {
+    /// Adds the handler that records changes.
+    ///
+    /// # Errors
+    /// [`Error::Informer`] if the informer has stopped.
+    pub(crate) fn new(
+        number: usize,
+        informer: Informer<DynamicObject>,
+        memory: &Arc<Memory>,
+        show_secrets: bool,
+    ) -> Result<Self, Error> {
+        let last_event = Arc::new(AtomicI64::new(0));
+        let memory: Weak<Memory> = Arc::downgrade(memory);
+        let last = last_event.clone();
+        let handler = informer.handler().name(HANDLER).resync(Duration::ZERO).inline();
+        let registration = handler.for_each(move |event| {
+            let now = Timestamp::now();
+            last.store(now.as_millisecond(), Ordering::Relaxed);
+            if let Some(memory) = memory.upgrade() {
+                memory.record(number, &event, now);
+            }
+        })?;
+        let api = informer.api_resource();
+        let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
+        Ok(Self {
+            number,
+            name: informer.resource(),
+            cluster: informer.metrics().cluster,
+            scope: informer.scope().to_owned(),
+            is_hidden,
+            last_event,
+            bytes: Mutex::default(),
+            registration,
+            informer,
+        })
+    }
+
+    /// Removes the handler.
+    pub(crate) async fn leave(&self) {
+        self.informer.remove_handler(&self.registration).await;
+    }
+
+    pub(crate) fn names(&self) -> Names<'_> {
+        Names { informer: &self.name, cluster: &self.cluster, scope: &self.scope }
+    }
+
+    /// Whether this is the informer of a request; parameters that are missing match everything.
+    pub(crate) fn is_named(&self, name: &str, cluster: Option<&str>, scope: Option<&str>) -> bool {
+        self.name == name
+            && cluster.is_none_or(|cluster| *self.cluster == *cluster)
+            && scope.is_none_or(|scope| self.scope == scope)
+    }
+
+    /// # Errors
+    /// 403 if the objects are not shown.
+    pub(crate) fn check_shown(&self) -> Result<(), Failure> {
+        if self.is_hidden {
+            return Err(Failure::hidden(format!(
+                "{} are not shown: start the server with --show-secrets (in a program: show_secrets()) to show them",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// The stored objects; `None` before the start.
+    pub(crate) fn snapshot(&self) -> Option<Snapshot<DynamicObject>> {
+        self.informer.snapshot().ok()
+    }
+
+    /// The time of the last event, including those of the initial list.
+    pub(crate) fn last_event(&self) -> Option<Timestamp> {
+        let milliseconds = self.last_event.load(Ordering::Relaxed);
+        (milliseconds > 0).then(|| Timestamp::from_millisecond(milliseconds).ok()).flatten()
+    }
+
+    /// The encoded bytes of the objects in a snapshot. O(objects) if they have changed and the last sum is old.
+    pub(crate) fn bytes_of(&self, snapshot: &Snapshot<DynamicObject>) -> u64 {
+        let known = *self.bytes.lock();
+        if let Some(known) = known
+            && (known.revision == snapshot.revision() || known.at.elapsed() < BYTES_AGE)
+        {
+            return known.sum;
+        }
+        let mut sum = 0_u64;
+        snapshot.for_each(|object| sum += object.object().encoded_len() as u64);
+        *self.bytes.lock() = Some(Bytes { at: Instant::now(), revision: snapshot.revision(), sum });
+        sum
+    }
+
+    /// Decodes an object into JSON, with its type, and without the hidden fields.
+    ///
+    /// # Errors
+    /// The error of the decoder.
+    pub(crate) fn json_of(&self, object: &PackedObject, hidden: &HiddenFields) -> Result<Value, kinformer::WireError> {
+        let mut value: Value = object.decode_new()?;
+        // Items of lists have no type.
+        if let Value::Object(fields) = &mut value {
+            let api = self.informer.api_resource();
+            let text = |text: &str| Value::String(text.to_owned());
+            fields.entry("apiVersion").or_insert_with(|| text(&api.api_version));
+            fields.entry("kind").or_insert_with(|| text(&api.kind));
+        }
+        hidden.remove_from(&mut value);
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("name", &self.name).field("cluster", &self.cluster).finish_non_exhaustive()
+    }
+}
