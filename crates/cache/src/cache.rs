@@ -140,6 +140,12 @@ impl CacheBuilder {
             }
         }
         let shared = Arc::new(Shared::new(client, factory.build(), settings));
+        let of_cache = Arc::downgrade(&shared);
+        let mapper = mapper.on_served(move |is_served| {
+            if let Some(shared) = of_cache.upgrade() {
+                shared.factory.retry_not_served(is_served);
+            }
+        });
         Ok(Cache { shared, mapper, unknown_scopes: unknown_scopes.into() })
     }
 }
@@ -243,6 +249,9 @@ impl Cache {
     }
 
     /// The resources of the kinds that the server serves.
+    ///
+    /// An informer whose resource is not served requests it at most once a minute, and at once when this mapper finds the
+    /// resource in a response of discovery, or is [reset](RestMapper::reset).
     pub fn mapper(&self) -> &RestMapper {
         &self.mapper
     }

@@ -101,7 +101,9 @@ pub enum Error {
     },
     /// The server does not serve this kind. It is requested again after some seconds, so a definition that is installed
     /// later is found.
-    #[error("the server does not serve the kind {kind} of {api_version}")]
+    #[error(
+        "the server does not serve the kind {kind} of {api_version}; install its definition, or correct its version"
+    )]
     UnknownKind {
         /// The kind.
         kind: Arc<str>,
@@ -110,7 +112,7 @@ pub enum Error {
     },
     /// Namespaces were set for a resource that is not in namespaces. Namespaces that are set for all resources
     /// have no effect on it.
-    #[error("namespaces were set for {resource}, which are not in namespaces")]
+    #[error("namespaces were set for {resource}, which are not in namespaces; remove them")]
     ClusterScoped {
         /// The resource.
         resource: Arc<str>,

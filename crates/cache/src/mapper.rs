@@ -28,7 +28,12 @@ const REFRESH: Duration = Duration::from_secs(10);
 pub struct RestMapper {
     client: Client,
     groups: Arc<Mutex<HashMap<GroupVersion, Arc<Group>>>>,
+    /// Called with the resources of each group and version that the server lists, and with those that may be served after
+    /// a [reset](Self::reset).
+    served: Option<Arc<Served>>,
 }
+
+type Served = dyn Fn(&dyn Fn(&GroupVersionResource) -> bool) + Send + Sync;
 
 /// The resources of a group and version. Requests of one group are one after the other.
 #[derive(Default)]
@@ -46,7 +51,22 @@ struct Found {
 impl RestMapper {
     /// Creates a mapper that knows no kinds yet.
     pub fn new(client: Client) -> Self {
-        Self { client, groups: Arc::default() }
+        Self { client, groups: Arc::default(), served: None }
+    }
+
+    /// Calls a function when the server may serve resources that it did not serve before. It must not block.
+    pub(crate) fn on_served(
+        mut self,
+        served: impl Fn(&dyn Fn(&GroupVersionResource) -> bool) + Send + Sync + 'static,
+    ) -> Self {
+        self.served = Some(Arc::new(served));
+        self
+    }
+
+    fn notify(&self, is_served: impl Fn(&GroupVersionResource) -> bool) {
+        if let Some(served) = &self.served {
+            served(&is_served);
+        }
     }
 
     /// Returns the resource of a kind, and whether its objects are in namespaces.
@@ -66,11 +86,13 @@ impl RestMapper {
     }
 
     /// Forgets what was found, also by clones. The next calls send requests: for kinds whose definition was deleted and
-    /// created again with another resource or scope.
+    /// created again with another resource or scope. The informers of a [cache](crate::Cache::mapper) whose resources are not
+    /// served request them now.
     ///
     /// Follows client-go 0.37 (`DeferredDiscoveryRESTMapper.Reset`).
     pub fn reset(&self) {
         self.groups.lock().clear();
+        self.notify(|_| true);
     }
 
     /// Returns the scope of a resource; `None` if the server does not serve it.
@@ -103,6 +125,10 @@ impl RestMapper {
                 found.resources =
                     resources.map(|(resource, capabilities)| (resource, capabilities.scope)).collect();
                 found.at = Some(Instant::now());
+                self.notify(|resource| {
+                    (&resource.group, &resource.version) == (&group_version.group, &group_version.version)
+                        && found.resources.iter().any(|(one, _)| one.plural == resource.resource)
+                });
             }
             Err(kube_client::Error::Api(status)) if status.code == 404 => found.at = Some(Instant::now()),
             Err(source) => {

@@ -1,12 +1,14 @@
-//! An informer of pods with a handler and a lister: the program in docs/informers.md. It ends by itself.
+//! An informer of pods with a handler, a lister, and a read of an own write: the program in docs/informers.md. It ends by
+//! itself.
 //!
-//! `cargo run -p kinformer --example factory`
+//! `cargo run --example factory`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 use kinformer::SharedInformerFactory;
 use kinformer_apiserver::ApiServer;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +17,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let factory = SharedInformerFactory::new(kinformer::client(config)?);
 
     let pods = factory.core().v1().pods();
-    pods.handler().for_each(|event| println!("event: {}", event.key()))?;
+    let (keys, mut changed) = mpsc::channel(100);
+    pods.handler().for_each(move |event| _ = keys.try_send(event.key().to_string()))?; // on a thread of its own
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?; // every wait has a variant with a deadline
 
@@ -29,6 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let node = pod.decode()?.spec.as_ref().and_then(|spec| spec.node_name.clone()); // decoded when it is read
         println!("{} is on {node:?}", pod.key());
     }
+    println!("event: {}", changed.recv().await.ok_or("the handler has ended")?);
     factory.shutdown().await?; // ends all its tasks
     Ok(())
 }

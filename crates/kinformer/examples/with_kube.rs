@@ -1,9 +1,10 @@
 //! Use together with kube: both crates have methods for names, labels and versions, and both are imported here. The
 //! program ends by itself.
 //!
-//! `cargo run -p kinformer --example with_kube`
+//! `cargo run --example with_kube`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::prelude::*;
 use kinformer_apiserver::ApiServer;
@@ -17,8 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = kinformer::client(server.config()?)?;
     let factory = SharedInformerFactory::new(client.clone());
     let maps = factory.core().v1().config_maps();
-    // Every event has a key.
-    let printer = maps.handler().for_each(|event| println!("{}", event.key()))?;
+    let mut events = maps.stream()?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
 
@@ -48,7 +48,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for map in maps.snapshot()?.iter() {
         println!("{} in {:?}", map.name(), map.decode()?.namespace());
     }
-    printer.remove().await;
+    // Every event has a key.
+    println!("event: {:?}", events.next().await.map(|event| event.key().to_string()));
     factory.shutdown().await?;
     server.shutdown().await;
     Ok(())

@@ -8,12 +8,13 @@ use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
-use kinformer_kube::KubeListerWatcher;
+use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
+use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -28,6 +29,7 @@ use crate::entry::{Entry, Key, Registered, Start};
 use crate::error::Error;
 use crate::kind::{resource_name, versioned_name};
 use crate::options::{Options, SharedInformerFactoryBuilder};
+use crate::own_informer::{NewInformer, NotBuilt};
 use crate::selection::{self, Selected};
 use crate::sync::CacheSync;
 use crate::target::{Bound, Target};
@@ -174,6 +176,17 @@ impl SharedInformerFactory {
     /// released or removed since.
     pub fn has_informer(&self, resource: &ApiResource) -> bool {
         self.inner.informers.contains_key(&Key::of_resource(resource))
+    }
+
+    /// Makes the informers of these resources request them now, if the server did not serve them until now: for callers that
+    /// have learnt that it does. See [`Informer::retry_if_not_served`](crate::Informer::retry_if_not_served).
+    pub fn retry_not_served(&self, is_served: impl Fn(&GroupVersionResource) -> bool) {
+        for entry in self.inner.entries() {
+            let is_wanted = entry.key().to_resource().is_some_and(|resource| is_served(&resource));
+            if let Some(engine) = entry.engine().filter(|_| is_wanted) {
+                engine.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
+            }
+        }
     }
 
     /// Stops the informer of a target, regardless of its holders, and removes it. Returns `false` if there was none, or if
@@ -410,6 +423,34 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let full = |part: &Selected| source(Projection::Full, part);
     let name = versioned_name(resource);
     let display_name = resource_name(resource);
+    let builder = |sources| {
+        let builder = options.kubernetes_builder(sources, resource, &display_name, &name);
+        builder.scope(selection::names(&parts))
+    };
+    let arrival = Arrival::new(options.informer_name(&name), options.decode(resource), options.error_hook());
+    let arrival = Arc::new(arrival);
+    let decoding = |builder: SharedIndexInformerBuilder<PackedObject>| {
+        let arrival = arrival.clone();
+        builder.on_arrival(move |object| arrival.decode(object))
+    };
+    #[expect(
+        clippy::expect_used,
+        reason = "the only error is two indexes with one name, and there is one index"
+    )]
+    let built = |sources| {
+        let builder = decoding(builder(sources)).index(NAMESPACE_INDEX, IndexFunction::by_namespace());
+        builder.build().expect("one index")
+    };
+    if let Some(own) = options.own_informer(resource) {
+        let new = NewInformer { resource, parts: &parts, source: &full, builder: &builder };
+        let informer = match decoding(own(new)).build() {
+            Ok(informer) => informer,
+            Err(error) => built(Sources::one(NotBuilt(error))),
+        };
+        // The only error: it has an index of this name.
+        _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
+        return KubeEngine::shared(informer, arrival, parts, None);
+    }
     let (sources, switch) = match options.projection(resource, target.projection) {
         Projection::Full => (selection::sources(&parts, full), None),
         Projection::Metadata => {
@@ -420,18 +461,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
             (sources, Some(switch))
         }
     };
-    let builder = options.kubernetes_builder(sources, resource, &display_name, &name);
-    let arrival = Arrival::new(options.informer_name(&name), options.decode(resource), options.error_hook());
-    let arrival = Arc::new(arrival);
-    let on_arrival = arrival.clone();
-    let builder = builder.on_arrival(move |object| on_arrival.decode(object));
-    let builder = builder.scope(selection::names(&parts));
-    #[expect(
-        clippy::expect_used,
-        reason = "the only error is two indexes with one name, and there is one index"
-    )]
-    let informer = builder.index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build().expect("one index");
-    KubeEngine::shared(informer, arrival, parts, switch)
+    KubeEngine::shared(built(sources), arrival, parts, switch)
 }
 
 /// A weak handle to a factory.

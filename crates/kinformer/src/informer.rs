@@ -646,10 +646,18 @@ impl<K> Informer<K> {
     /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
     /// or is not installed, or the version is not served. Returns `None` otherwise.
     ///
-    /// The informer continues, and lists the resource when it is served again, with any schema. The store keeps its objects
+    /// The informer continues: it requests the resource at most once a minute, and when [`Self::retry_if_not_served`] is
+    /// called. It lists the resource when it is served again, with any schema. The store keeps its objects
     /// for 10 minutes; [`ReflectorHandle::not_served`](kinformer_reflector::ReflectorHandle::not_served) has the details.
     pub fn not_served(&self) -> Option<Arc<SourceError>> {
         self.parts().iter().find_map(|part| part.reflector().not_served())
+    }
+
+    /// Makes an informer whose resource is [not served](Self::not_served) request it now, at most once a second. Has no effect
+    /// on other informers. See
+    /// [`ReflectorHandle::retry_if_not_served`](kinformer_reflector::ReflectorHandle::retry_if_not_served).
+    pub fn retry_if_not_served(&self) {
+        self.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
     }
 
     /// The current metrics of the informer.

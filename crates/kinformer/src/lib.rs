@@ -98,6 +98,7 @@ mod kind;
 mod layers;
 mod lister;
 mod options;
+mod own_informer;
 pub mod prelude;
 mod requests;
 mod resource_options;
@@ -118,6 +119,7 @@ pub use self::{
     informer::{Informer, InformerLease},
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
+    own_informer::NewInformer,
     resource_options::{Decode, ResourceOptions},
     selection::NamespaceOptions,
     selector::{FieldSelector, FieldSelectorError, LabelSelector, SelectorError, SelectorProblem},

@@ -22,6 +22,7 @@ use crate::engine::arrival::ErrorHook;
 use crate::engine::projection::Projection;
 use crate::entry::Key;
 use crate::kind::scope_of;
+use crate::own_informer::MakeInformer;
 use crate::resource_options::{Decode, ResourceOptions};
 use crate::selection::{NamespaceOptions, Selected, Selections};
 
@@ -401,6 +402,11 @@ impl Options {
     /// The options whose transform applies to a resource.
     fn transformed_by(&self, resource: &ApiResource) -> &ResourceOptions {
         self.of_resource(resource).filter(|own| own.has_transform()).unwrap_or(&self.defaults)
+    }
+
+    /// The user's own informer of a resource.
+    pub(crate) fn own_informer(&self, resource: &ApiResource) -> Option<&Arc<MakeInformer>> {
+        self.of_resource(resource)?.informer.as_ref()
     }
 
     /// Returns the projection of a new informer: whole objects if there is a transform, which needs them.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use kinformer_core::{BoxError, Transform};
 use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
+use kinformer_shared_informer::SharedIndexInformerBuilder;
 use kube_core::discovery::Scope;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::own_informer::{MakeInformer, NewInformer};
 use crate::selection::{NamespaceOptions, Selections};
 
 /// The time at which objects are decoded.
@@ -43,6 +45,8 @@ pub struct ResourceOptions {
     pub(crate) dropped: Option<Vec<FieldPath>>,
     pub(crate) keep: Option<usize>,
     pub(crate) decode: Option<DecodeAs>,
+    /// The user's own informer.
+    pub(crate) informer: Option<Arc<MakeInformer>>,
 }
 
 impl ResourceOptions {
@@ -126,6 +130,42 @@ impl ResourceOptions {
         self.change(move |object, _| change(Packed::new(object)).map(Packed::into_object))
     }
 
+    /// Replaces the informer of the resource by the user's own: with another source, or with other options than those of the
+    /// factory. All its users share it as any other: views, listers, handlers, indexes, controllers, reads of a cache.
+    ///
+    /// The function is called each time that the factory creates the informer: for the first request, and for the first
+    /// one after a removal. It is called without a lock, by the caller of the request. It must return a builder with sources
+    /// and indexes of its own; [`NewInformer::builder`] has the options of the factory.
+    ///
+    /// The factory adds the index by namespace, and decodes on arrival as [`Self::decode`] says. Metadata is read
+    /// from the whole objects. If the builder is refused, as for two indexes with one name, the informer does not sync, and
+    /// the error of a wait for it says why.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kinformer::generic::ListerWatcher;
+    /// use kinformer::{PackedObject, SharedInformerFactory, Sources};
+    ///
+    /// # fn example(client: kube_client::Client, source: impl ListerWatcher<PackedObject> + Clone + 'static) {
+    /// let factory = SharedInformerFactory::builder(client)
+    ///     .of_kind::<ConfigMap>(move |maps| {
+    ///         let source = source.clone();
+    ///         maps.informer(move |new| new.builder(Sources::one(source.clone())))
+    ///     })
+    ///     .build();
+    /// # _ = factory;
+    /// # }
+    /// ```
+    ///
+    /// Follows controller-runtime 0.25 (`cache.Options.NewInformer`).
+    pub fn informer(
+        mut self,
+        make: impl Fn(NewInformer<'_>) -> SharedIndexInformerBuilder<PackedObject> + Send + Sync + 'static,
+    ) -> Self {
+        self.informer = Some(Arc::new(make));
+        self
+    }
+
     fn change(
         mut self,
         change: impl Fn(Arc<PackedObject>, &ObjectDecoder) -> Result<Arc<PackedObject>, BoxError>
@@ -165,6 +205,7 @@ impl fmt::Debug for ResourceOptions {
             .field("dropped", &self.dropped)
             .field("keep", &self.keep)
             .field("decode", &self.decode)
+            .field("has_own_informer", &self.informer.is_some())
             .finish()
     }
 }

@@ -10,6 +10,8 @@ use crate::backoff::lengthened;
 const INSTALLING: Duration = Duration::from_secs(30);
 /// The shortest delay between requests after that time.
 const PERIOD: Duration = Duration::from_secs(60);
+/// The shortest delay before a request that was asked for.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// The time after which the objects count as deleted. Long, because a proxy may answer 404 by mistake.
 pub(crate) const DELETED_AFTER: Duration = Duration::from_secs(600);
 

@@ -29,7 +29,7 @@ use crate::SourceError;
 /// | `WatchListing` | refused, or no such bookmark | `Listing`, and never again `WatchListing` |
 /// | `WatchListing`, `Listing` | the version is expired or too large | the same, at no version, at once |
 /// | `WatchListing`, `Listing` | another failure | `BackingOff`, then the same again |
-/// | `Listing` | 404 for 30 s | `BackingOff` for a minute at least, then `Listing` |
+/// | `Listing` | 404 for 30 s | `BackingOff` for a minute at least, or until a retry is requested, then `Listing` |
 /// | `Listing` | a list | `Connecting` |
 /// | `Connecting` | the watch is open | `Watching` |
 /// | `WatchListing`, `Listing` | the list is older than the requested version | the same, at no version, at once |
@@ -223,6 +223,8 @@ pub(crate) struct Shared {
     /// The error that requested a relist.
     relist: Mutex<Option<SourceError>>,
     relist_requested: Notify,
+    /// Ends the delay before the next request of a resource that is not served.
+    pub(crate) retry_requested: Notify,
 }
 
 #[derive(Clone)]
@@ -253,6 +255,7 @@ impl Shared {
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
             relist: Mutex::default(),
             relist_requested: Notify::new(),
+            retry_requested: Notify::new(),
         }
     }
 
@@ -389,7 +392,8 @@ impl ReflectorHandle {
     /// CustomResourceDefinition was deleted or is not installed yet, or because the version is not served. Returns `None`
     /// after any other answer or error.
     ///
-    /// The reflector continues. After 30 s it requests the resource at most once a minute. It lists and watches it as soon as
+    /// The reflector continues. After 30 s it requests the resource at most once a minute, and when
+    /// [`Self::retry_if_not_served`] is called. It lists and watches it as soon as
     /// it is served again.
     ///
     /// The sink keeps its objects for 10 minutes. If each answer in that time was a 404, the sink receives an empty list: the
@@ -397,6 +401,15 @@ impl ReflectorHandle {
     /// is for objects whose deletion no watch has delivered.
     pub fn not_served(&self) -> Option<Arc<SourceError>> {
         self.shared.not_served.lock().clone()
+    }
+
+    /// Makes the reflector request a resource that is [not served](Self::not_served) now, instead of after the rest of its
+    /// delay: for callers that have learnt in another way that the server serves it again, such as by discovery. There is at
+    /// most one such request a second, however often this is called. Has no effect while the resource is served.
+    pub fn retry_if_not_served(&self) {
+        if self.not_served().is_some() {
+            self.shared.retry_requested.notify_one();
+        }
     }
 
     /// Returns whether the sink has been given its first list.

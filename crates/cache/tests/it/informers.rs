@@ -4,10 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use std::pin::pin;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kinformer_cache::ListOptions;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kinformer_cache::{Error, ListOptions};
+use kube_client::Api;
+use kube_client::api::PostParams;
+use tokio::time::timeout;
 
 use crate::common::{builder, pod, requests, server, started};
+use crate::gate::Gated;
 
 // contract: C-06a
 #[tokio::test]
@@ -66,6 +73,44 @@ async fn removal_ends_waits() {
     assert!(error.to_string().contains("pods"), "{error}");
     cache.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// Reads that wait for a write, and waits for a sync, end when the informer is removed.
+// contract: C-06d
+#[tokio::test]
+async fn removal_ends_waits_for_writes_and_syncs() {
+    let gated = Gated::new(|cache| cache).await;
+    let maps = gated.cache.kind::<ConfigMap>();
+    maps.list(&ListOptions::new()).await.unwrap();
+    gated.close();
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    let metadata = ObjectMeta { name: Some("new".into()), ..ObjectMeta::default() };
+    api.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await.unwrap();
+    let all = ListOptions::new();
+    let (mut get, mut list) = (pin!(maps.get("team-a/new")), pin!(maps.list(&all)));
+    assert!(futures::poll!(get.as_mut()).is_pending() && futures::poll!(list.as_mut()).is_pending());
+    assert!(gated.cache.kind::<ConfigMap>().remove_informer().await);
+    let ends = timeout(Duration::from_secs(60), async { (get.await.unwrap_err(), list.await.unwrap_err()) });
+    let (get, list) = ends.await.unwrap();
+    for error in [get, list] {
+        assert!(matches!(error, Error::Informer(_)), "{error}");
+        assert!(error.to_string().contains("configmaps"), "{error}");
+    }
+    // The next read requests another informer, which has the write.
+    gated.open();
+    maps.get("team-a/new").await.unwrap();
+
+    gated.server.faults().inject(kinformer_apiserver::Fault::stall().resource("pods").always());
+    let pods = gated.cache.kind::<Pod>().informer().unwrap();
+    let cache = gated.cache.clone();
+    let (mut one, mut all) = (pin!(pods.wait_for_sync()), pin!(cache.wait_for_sync()));
+    assert!(futures::poll!(one.as_mut()).is_pending() && futures::poll!(all.as_mut()).is_pending());
+    assert!(pods.remove().await);
+    let error = timeout(Duration::from_secs(60), one).await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("pods"), "{error}");
+    // It waits for the informers that there are.
+    timeout(Duration::from_secs(60), all).await.unwrap().unwrap();
+    gated.shutdown().await;
 }
 
 // contract: C-04a

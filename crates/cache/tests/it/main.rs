@@ -10,12 +10,14 @@
 mod auto_traits;
 mod common;
 mod defaults;
+mod definitions;
 mod gate;
 mod informers;
 mod lists;
 mod live;
 mod mapper;
 mod options;
+mod own_informer;
 mod own_writes;
 mod reads;
 mod shapes;

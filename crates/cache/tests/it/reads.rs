@@ -50,6 +50,10 @@ async fn reads_have_typed_errors() {
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
     assert_eq!(error.to_string(), r#"pods "team-a/web" not found"#);
     let error = cache.get::<Pod>("team-b/web").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#"pods of the namespace "team-b" are not cached; add it to the namespaces of the cache"#
+    );
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
     let error = cache.list::<Pod>(&ListOptions::new().namespace("team-b")).await.unwrap_err();
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");

@@ -1,10 +1,10 @@
 //! The cache of a scheduler: nodes, their capacity and the requests of their pods. Informers keep it up to date, and
 //! the scheduler adds its own decisions before the cluster confirms them.
 //!
-//! `cargo run -p kinformer --example scheduler_cache` schedules on a cluster in this process and ends by itself.
+//! `cargo run --example scheduler_cache` schedules on a cluster in this process and ends by itself.
 //!
-//! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches a real cluster, changes nothing there, and ends
-//! when N pods are bound, with a last line in JSON.
+//! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches that cluster, or that of `$KUBECONFIG`, changes
+//! nothing there, and ends when N pods are bound, with a last line in JSON.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
@@ -129,7 +129,10 @@ impl Scheduler {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if args.is_empty() {
+        args.extend(std::env::var("KUBECONFIG").ok());
+    }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         [] => tokio::time::timeout(Duration::from_secs(60), demo()).await?,

@@ -9,15 +9,19 @@ use kinformer_core::{Object, Sink};
 use tokio::time::{Instant, sleep_until};
 
 use crate::machine::{FOREVER, Machine};
+use crate::not_served::RETRY;
 use crate::{NextRequest, ReflectorState, StopReason};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<(), StopReason> {
         self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.failures });
-        let until = Instant::now() + delay.min(FOREVER);
+        let started = Instant::now();
+        let mut until = started + delay.min(FOREVER);
         loop {
             let wake = self.resync_at.map_or(until, |resync| resync.min(until));
-            self.or_cancel(sleep_until(wake)).await?;
+            if self.or_cancel(self.is_retry_requested_until(wake)).await? {
+                until = until.min(started + RETRY);
+            }
             if Instant::now() >= until {
                 break;
             }
@@ -26,6 +30,19 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         }
         Ok(())
+    }
+
+    /// Waits until a time, or until a request of a resource that is not served is asked for. Returns whether it was.
+    async fn is_retry_requested_until(&self, wake: Instant) -> bool {
+        if self.not_served.is_none() {
+            sleep_until(wake).await;
+            return false;
+        }
+        tokio::select! {
+            biased;
+            () = sleep_until(wake) => false,
+            () = self.shared.retry_requested.notified() => true,
+        }
     }
 
     pub(super) async fn or_cancel<F: Future>(&self, work: F) -> Result<F::Output, StopReason> {

@@ -204,3 +204,33 @@ async fn refused_deletion_is_repeated() {
     assert_eq!(sink.inner.keys(), [""; 0]);
     cancel.cancel();
 }
+
+/// A request that is asked for ends the delay. Many of them are one request a second.
+// contract: R-25h
+#[tokio::test(start_paused = true)]
+async fn requests_can_be_asked_for() {
+    let run = Run::new(Outage::new(Duration::ZERO..30 * MINUTE));
+    run.until(10 * MINUTE).await;
+    let before = run.source.requests().len();
+    run.handle.retry_if_not_served();
+    run.until(10 * MINUTE + Duration::from_secs(2)).await;
+    assert_eq!(run.source.requests().len(), before + 1);
+    // It is only one: the next ones are a minute apart again.
+    run.until(10 * MINUTE + Duration::from_secs(50)).await;
+    assert_eq!(run.source.requests().len(), before + 1);
+    for _ in 0..100 {
+        run.handle.retry_if_not_served();
+        sleep(Duration::from_millis(100)).await;
+    }
+    let requests = run.source.requests().len() - before - 1;
+    assert!((5..=11).contains(&requests), "{requests} in 10 s");
+
+    run.until(30 * MINUTE).await;
+    run.handle.retry_if_not_served();
+    sleep(Duration::from_secs(2)).await;
+    assert!(run.handle.not_served().is_none() && run.handle.is_synced(), "at once");
+    // No effect while it is served.
+    run.handle.retry_if_not_served();
+    run.cancel.cancel();
+    run.handle.stopped().await;
+}

@@ -1,0 +1,186 @@
+//! Custom resources whose definitions come and go while a cache reads them.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use kinformer::{Backoff, InformerError, SourceError};
+use kinformer_apiserver::ApiServer;
+use kinformer_cache::{Cache, CacheBuilder, Error, ListOptions};
+use kube_core::gvk::GroupVersionKind;
+use kube_core::metadata::ObjectMeta;
+use kube_core::{NamespaceResourceScope, Resource};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::common::{builder, requests, server};
+
+#[derive(Clone, Debug, Deserialize)]
+struct Widget {
+    metadata: ObjectMeta,
+    size: u32,
+}
+
+impl Resource for Widget {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Widget".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "example.com".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "widgets".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+fn define(server: &ApiServer, size: &str) {
+    let schema = json!({"type": "object", "properties": {"size": {"type": size}}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    });
+    server.create(definition).unwrap();
+}
+
+fn undefine(server: &ApiServer) {
+    server.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com").unwrap();
+}
+
+fn create(server: &ApiServer, name: &str, size: Value) {
+    let metadata = json!({"name": name, "namespace": "team-a"});
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": size});
+    server.create(widget).unwrap();
+}
+
+fn kind() -> GroupVersionKind {
+    GroupVersionKind::gvk("example.com", "v1", "Widget")
+}
+
+/// A cache whose informers do not request a resource that is not served again within an hour.
+fn patient(server: &ApiServer) -> CacheBuilder {
+    builder(server).options(|options| {
+        options.reflector(|options| {
+            options.backoff(Backoff::from_delays(|| std::iter::repeat(Duration::from_secs(3600))))
+        })
+    })
+}
+
+/// Waits until the informer of the widgets is, or is not, in the state of a resource that is not served.
+async fn is_served(cache: &Cache, served: bool) {
+    let informer = cache.kind::<Widget>().informer().unwrap();
+    let wait = async {
+        while informer.not_served().is_none() != served {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+}
+
+/// The informer requests the kind when discovery lists it, and after a reset; the schema is another one.
+// contract: C-09c, C-05, R-25f, R-25h
+#[tokio::test]
+async fn kind_returns_when_discovery_lists_it() {
+    let server = server().await;
+    define(&server, "integer");
+    create(&server, "first", json!(1));
+    let cache = patient(&server).build().await.unwrap();
+    cache.start().unwrap();
+    let widgets = cache.kind::<Widget>();
+    assert_eq!(widgets.get("team-a/first").await.unwrap().decode().unwrap().size, 1);
+
+    undefine(&server);
+    is_served(&cache, false).await;
+    let error = widgets.informer().unwrap().not_served().unwrap();
+    assert!(matches!(&*error, SourceError::NotServed { .. }), "{error}");
+    assert!(error.to_string().contains("is not served"), "{error}");
+    // Its objects were deleted with it; reads are answered by the store.
+    let error = widgets.get("team-a/first").await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    assert!(widgets.list(&ListOptions::new()).await.unwrap().is_empty());
+
+    define(&server, "string");
+    create(&server, "second", json!("large"));
+    let before = requests(&server, "widgets");
+    assert!(widgets.get("team-a/second").await.is_err(), "for an hour");
+    assert_eq!(requests(&server, "widgets"), before);
+    cache.mapper().resource(&kind()).await.unwrap();
+    is_served(&cache, true).await;
+    // Not before the list is stored.
+    let second = async {
+        loop {
+            match widgets.get("team-a/second").await {
+                Err(Error::NotFound { .. }) => tokio::task::yield_now().await,
+                second => break second.unwrap(),
+            }
+        }
+    };
+    let second = tokio::time::timeout(Duration::from_secs(60), second).await.unwrap();
+    let error = second.decode().err().unwrap().to_string();
+    assert!(error.contains("size") || error.contains("large"), "{error}");
+    let dynamic = cache.dynamic(&kind()).await.unwrap();
+    assert_eq!(dynamic.get("team-a/second").await.unwrap().decode().unwrap().data["size"], "large");
+
+    undefine(&server);
+    is_served(&cache, false).await;
+    define(&server, "integer");
+    cache.mapper().resource(&kind()).await.unwrap(); // it is known, so discovery is not asked
+    cache.mapper().reset();
+    is_served(&cache, true).await;
+
+    undefine(&server);
+    is_served(&cache, false).await;
+    assert!(widgets.remove_informer().await);
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// The first read of a kind that is not installed yet.
+// contract: C-01c, C-05, C-09c
+#[tokio::test]
+async fn read_of_a_kind_that_is_not_served_says_so() {
+    let server = server().await;
+    let cache = patient(&server).sync_timeout(Duration::from_millis(200)).build().await.unwrap();
+    cache.start().unwrap();
+    let widgets = cache.kind::<Widget>();
+    let informer = widgets.informer().unwrap();
+    is_served(&cache, false).await;
+    let error = widgets.get("team-a/first").await.unwrap_err();
+    let Error::NotSynced { source, .. } = &error else { panic!("{error}") };
+    assert!(matches!(source, kinformer::Error::Informer(InformerError::NotSynced(_))), "{source}");
+    let text = error.to_string();
+    assert!(text.contains("widgets") && text.contains("the resource is not served"), "{text}");
+    let error = cache.dynamic(&kind()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server does not serve the kind Widget of example.com/v1; install its definition, or correct its version"
+    );
+    define(&server, "integer");
+    create(&server, "first", json!(1));
+    informer.retry_if_not_served();
+    tokio::time::timeout(Duration::from_secs(60), informer.wait_for_sync()).await.unwrap().unwrap();
+    widgets.get("team-a/first").await.unwrap();
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
