@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use kinformer::Encoding;
 
-use crate::token::TokenArgs;
+use crate::token::{ServeTokenArgs, TokenArgs};
 use crate::{exit, text};
 
 /// Watch and read a Kubernetes cluster through shared informers
@@ -89,6 +89,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Read objects once, through an informer and its indexes
     Get(GetArgs),
+    /// Serve informers over HTTP: their state, objects and events as JSON, metrics, and a page for a browser
+    Serve(ServeArgs),
     /// Run the in-memory API server for other clients
     ApiServer(ApiServerArgs),
 }
@@ -156,6 +158,59 @@ pub(crate) struct GetArgs {
     pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// The resources to serve, named as in kubectl; separate several with commas or spaces
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
+    pub(crate) resources: Vec<String>,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
+    #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
+    pub(crate) selector: Option<String>,
+    /// Only objects that match this field selector: spec.nodeName=node-1,status.phase!=Running
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
+    /// Add an index by a field, of all resources; may be repeated. Indexes by namespace, label, node and owner are
+    /// always there
+    #[arg(long = "index", value_name = "NAME=FIELD.PATH")]
+    pub(crate) indexes: Vec<String>,
+    /// Fetch only metadata
+    #[arg(long)]
+    pub(crate) metadata_only: bool,
+    /// Exit after this duration (10s, 2m)
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    pub(crate) period: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) http: HttpArgs,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// Where and what to serve.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Serving")]
+pub(crate) struct HttpArgs {
+    /// The address to listen on; port 0 picks a free port. An address that other machines can reach needs a token
+    /// (--serve-token), since all objects can be read there
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4000")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) token: ServeTokenArgs,
+    /// Also accept requests for this host name, as behind a proxy; may be repeated. By default, only localhost and
+    /// addresses of this machine are accepted, so that a web page cannot reach the server through a name of its own
+    #[arg(long = "allowed-host", value_name = "NAME")]
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Leave out this field everywhere, such as spec.template; may be repeated
+    #[arg(long = "hide-field", value_name = "FIELD.PATH")]
+    pub(crate) hidden_fields: Vec<String>,
+    /// Show objects of kind Secret, which are hidden otherwise
+    #[arg(long)]
+    pub(crate) show_secrets: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -333,6 +388,9 @@ mod tests {
             "api-server --token a --token-file b",
             "watch pods --token a --token-file b",
             "watch pods --embedded --token-file b",
+            "serve",
+            "serve pods --listen nowhere",
+            "serve pods --serve-token a --serve-token-file b",
             "nonsense",
         ] {
             let words = std::iter::once("kinformer").chain(line.split(' '));

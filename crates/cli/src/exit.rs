@@ -21,6 +21,9 @@ Environment:
   KUBECONFIG     kubeconfig files, as for kubectl
   KINFORMER_TOKEN
                  bearer token, used if neither --token nor --token-file is given
+  KINFORMER_SERVE_TOKEN
+                 bearer token that requests to kinformer serve must carry, used if neither --serve-token nor
+                 --serve-token-file is given
   DISABLE_HTTP2  if set, use HTTP/1.1 with one connection per watch, as kubectl does
   RUST_LOG       log filter, such as info or kinformer_reflector=debug; by default warn
   NO_COLOR       disable colours, which are used on terminals only";

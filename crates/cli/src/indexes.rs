@@ -14,6 +14,10 @@ const OWNER: &str = "owner";
 /// The names of all indexes. The namespace index is built into the informer.
 pub(crate) const NAMES: [&str; 4] = [NAMESPACE_INDEX, LABEL, NODE, OWNER];
 
+/// The fields that the indexes read.
+pub(crate) const FIELDS: [(&str, &str); 3] =
+    [(LABEL, "metadata.labels"), (NODE, "spec.nodeName"), (OWNER, "metadata.ownerReferences")];
+
 /// Adds all indexes to an informer.
 ///
 /// # Errors

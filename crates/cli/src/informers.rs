@@ -5,6 +5,7 @@ use std::time::Duration;
 use kinformer::{
     FieldPath, Informer, ReflectorOptions, SharedInformerFactory, SharedInformerFactoryBuilder, WatchListMode,
 };
+use kinformer_serve::FailureLog;
 use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionResource;
 
@@ -46,11 +47,24 @@ impl<'a> Informers<'a> {
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
     ) -> Self {
+        Self::logging(session, resources, reading, FailureLog::new())
+    }
+
+    /// As [`Self::new`], with a log of the objects that could not be stored.
+    pub(crate) fn logging<'r>(
+        session: &Session,
+        resources: impl IntoIterator<Item = &'r Served>,
+        reading: Reading<'a>,
+        log: FailureLog,
+    ) -> Self {
         let fatal_errors = FatalErrors::new(&session.connection.server);
         let hook = fatal_errors.clone();
         let mut builder = SharedInformerFactory::builder(session.connection.client.clone())
             .grace(GRACE)
-            .on_error(move |failure| hook.report(failure));
+            .on_error(move |failure| {
+                hook.report(failure);
+                log.record(failure);
+            });
         if let Some(namespace) = reading.namespace {
             builder = builder.namespace(namespace);
         }

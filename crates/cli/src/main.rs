@@ -20,6 +20,7 @@ mod printer;
 mod private_file;
 mod resources;
 mod selectors;
+mod serve;
 mod session;
 mod stop;
 mod table;
@@ -58,6 +59,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
         Command::Demo(args) => demo::run(args, stop).await,
         Command::Watch(args) => watch::run(args, stop).await,
         Command::Get(args) => get::run(args, stop).await,
+        Command::Serve(args) => serve::run(args, stop).await,
         Command::ApiServer(args) => api_server::run(args, stop).await,
     }
 }

@@ -13,6 +13,9 @@ use crate::exit::Error;
 /// The environment variable that can hold a token.
 pub(crate) const VARIABLE: &str = "KINFORMER_TOKEN";
 
+/// The environment variable that can hold the token of `kinformer serve`.
+pub(crate) const SERVE_VARIABLE: &str = "KINFORMER_SERVE_TOKEN";
+
 /// Upper bound on the size of a token file, since a file may be endless.
 const MOST_BYTES: u64 = 64 * 1024;
 
@@ -64,6 +67,41 @@ pub(crate) struct TokenArgs {
     token_file: Option<PathBuf>,
 }
 
+/// The flags for the token that requests to `kinformer serve` must carry. `--token` is the one for the API server, as in
+/// all commands that connect to a cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeTokenArgs {
+    /// The bearer token that requests to this program must carry, not the one for the API server (--token). Other users
+    /// of this machine can see it in the process list; --serve-token-file and KINFORMER_SERVE_TOKEN avoid that
+    #[arg(long, value_name = "TOKEN")]
+    serve_token: Option<Token>,
+    /// A file with that token
+    #[arg(long, value_name = "FILE", conflicts_with = "serve_token")]
+    serve_token_file: Option<PathBuf>,
+}
+
+impl ServeTokenArgs {
+    /// Returns the token of the command line or else of the environment, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Config`]: the file cannot be read, or the value is not a valid token.
+    pub(crate) fn resolve(&self) -> Result<Option<Token>, Error> {
+        if let Some(token) = &self.serve_token {
+            return token.clone().usable("--serve-token").map(Some);
+        }
+        if let Some(path) = &self.serve_token_file {
+            return read("--serve-token-file", path).map(Some);
+        }
+        from_environment(SERVE_VARIABLE)
+    }
+}
+
+/// Returns the token of an environment variable that is set and not empty.
+fn from_environment(variable: &str) -> Result<Option<Token>, Error> {
+    let value = std::env::var_os(variable).filter(|value| !value.is_empty());
+    value.map(|value| Token(value.to_string_lossy().into_owned()).usable(variable)).transpose()
+}
+
 /// A token and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenSource {
@@ -85,15 +123,9 @@ impl TokenArgs {
             return token.clone().usable("--token").map(|token| Some(TokenSource::Flag(token)));
         }
         if let Some(path) = &self.token_file {
-            return read(path).map(|token| Some(TokenSource::File(path.clone(), token)));
+            return read("--token-file", path).map(|token| Some(TokenSource::File(path.clone(), token)));
         }
-        match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
-            Some(value) => {
-                let token = Token(value.to_string_lossy().into_owned()).usable(VARIABLE)?;
-                Ok(Some(TokenSource::Environment(token)))
-            }
-            None => Ok(None),
-        }
+        Ok(from_environment(VARIABLE)?.map(TokenSource::Environment))
     }
 }
 
@@ -106,8 +138,8 @@ impl TokenSource {
 }
 
 /// Reads a token file. White space around the token is ignored, as in client-go.
-fn read(path: &Path) -> Result<Token, Error> {
-    let from = format!("--token-file {}", path.display());
+fn read(flag: &str, path: &Path) -> Result<Token, Error> {
+    let from = format!("{flag} {}", path.display());
     let file = std::fs::File::open(path).map(|file| file.take(MOST_BYTES));
     let text = file
         .and_then(io::read_to_string)

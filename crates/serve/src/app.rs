@@ -72,7 +72,8 @@ pub(crate) struct Settings {
 
 impl App {
     pub(crate) fn new(settings: Settings) -> Self {
-        let Settings { guard, hidden, show_secrets, cluster, limits, clients, index_fields, failures } = settings;
+        let Settings { guard, hidden, show_secrets, cluster, limits, clients, index_fields, failures } =
+            settings;
         let started_at = Timestamp::now();
         // Below 2^53, so that JavaScript has exact numbers, until the year 2255.
         let first = u64::try_from(started_at.as_second()).unwrap_or(0).saturating_mul(1_000_000);
@@ -151,10 +152,13 @@ impl App {
         let Some(first) = found.next() else {
             let names: Vec<&str> = informers.iter().map(|watched| watched.name.as_str()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Err(Failure::not_found(format!("there is no such informer {name:?}; the informers are: {names}")));
+            return Err(Failure::not_found(format!(
+                "there is no such informer {name:?}; the informers are: {names}"
+            )));
         };
         if let Some(second) = found.next() {
-            let place = |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
+            let place =
+                |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
             return Err(Failure::bad_request(format!(
                 "several informers have the name {name:?}; choose one by {} or {}",
                 place(first),
@@ -172,7 +176,11 @@ impl App {
             started_at: rfc3339(app.started_at),
             cluster: app.cluster.clone(),
             events_kept: app.limits.changes,
-            informers: app.informers().iter().map(|watched| InformerState::of(watched, &app.trends)).collect(),
+            informers: app
+                .informers()
+                .iter()
+                .map(|watched| InformerState::of(watched, &app.trends))
+                .collect(),
         });
         read.await.map_err(|error| Failure::internal(error.to_string()))
     }

@@ -84,7 +84,8 @@ pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) ->
     app.ask_limit.take()?;
     app.metrics.asked();
     let request = Request::get(path(&watched, &key)).body(Vec::new());
-    let request = request.map_err(|error| Failure::bad_request(format!("{key} cannot be requested: {error}")))?;
+    let request =
+        request.map_err(|error| Failure::bad_request(format!("{key} cannot be requested: {error}")))?;
     let answer = tokio::time::timeout(TIMEOUT, client.request::<Value>(request)).await;
     let found = match answer {
         Ok(Ok(object)) => exists(&app, &watched, &key, object),
@@ -100,7 +101,11 @@ pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) ->
             return Err(Failure::new(StatusCode::BAD_GATEWAY, "ApiServer", message));
         }
         Err(_) => {
-            return Err(Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the API server did not answer within 10 s"));
+            return Err(Failure::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "Timeout",
+                "the API server did not answer within 10 s",
+            ));
         }
     };
     Ok(json_of(&found))

@@ -114,7 +114,9 @@ fn text(path: &[Step]) -> String {
     for step in path {
         match step {
             Step::Item(index) => text.push_str(&format!("[{index}]")),
-            Step::Field(name) if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c)) => {
+            Step::Field(name)
+                if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c)) =>
+            {
                 if !text.is_empty() {
                     text.push('.');
                 }

@@ -45,7 +45,8 @@ pub(crate) fn events(app: Arc<App>, query: &Query, headers: &HeaderMap) -> Resul
         )
         .retry_after(10)
     })?;
-    let mut response = body_of("text/event-stream", Body::from_stream(stream_of(app, selected, since, permit)));
+    let mut response =
+        body_of("text/event-stream", Body::from_stream(stream_of(app, selected, since, permit)));
     // Proxies must not collect the events.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
@@ -69,7 +70,8 @@ fn selected(app: &App, query: &Query) -> Result<Selected, Failure> {
 }
 
 fn since(query: &Query, headers: &HeaderMap) -> Result<Option<u64>, Failure> {
-    let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
+    let header =
+        headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty());
     // A browser that reconnects repeats the URL, and the header is newer.
     let Some(text) = header.or_else(|| query.get("since")) else { return Ok(None) };
     let id = text.trim().parse();

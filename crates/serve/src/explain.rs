@@ -61,7 +61,10 @@ fn present(watched: &Watched, key: &ObjectKey) -> Option<Answer> {
     let decoded: Result<serde_json::Value, _> = object.object().decode_new();
     let mut answer = match decoded {
         Ok(_) => answer("Present", format!("the store has it at version {version}")),
-        Err(error) => answer("DecodeFailed", format!("the store has it at version {version}, but it cannot be decoded: {error}")),
+        Err(error) => answer(
+            "DecodeFailed",
+            format!("the store has it at version {version}, but it cannot be decoded: {error}"),
+        ),
     };
     if watched.informer.phase() == Phase::Stopped {
         answer.message.push_str("; the informer has stopped, so this is the last state it saw");
@@ -76,7 +79,10 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if informer.is_namespaced() && !informer.has_namespace(namespace) {
         return answer(
             "OutOfScope",
-            format!("this informer holds no objects of namespace {namespace:?}, only of: {}", informer.scope()),
+            format!(
+                "this informer holds no objects of namespace {namespace:?}, only of: {}",
+                informer.scope()
+            ),
         );
     }
     if informer.phase() == Phase::NotStarted {
@@ -104,7 +110,11 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
             Some(selectors) => format!("deleted, or left the selector {selectors}"),
         };
         let time = rfc3339(deletion.time);
-        let at = if deletion.version.is_unset() { String::new() } else { format!(" at version {}", deletion.version) };
+        let at = if deletion.version.is_unset() {
+            String::new()
+        } else {
+            format!(" at version {}", deletion.version)
+        };
         let unseen = if deletion.final_state_unknown {
             "; the deletion itself was missed, and a later list did not have the object, so that is its last known version"
         } else {
@@ -121,7 +131,10 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
         return answer("Stopped", "the informer has stopped, and its store did not have the object");
     }
     if let Some(error) = informer.not_served() {
-        return answer("NotServed", format!("the server does not serve {}: {}", watched.name, with_causes(&*error)));
+        return answer(
+            "NotServed",
+            format!("the server does not serve {}: {}", watched.name, with_causes(&*error)),
+        );
     }
     if !informer.has_synced() {
         return not_synced(watched);
@@ -148,7 +161,10 @@ fn not_synced(watched: &Watched) -> Answer {
     let is_refused =
         |error: &SourceError| error.status().is_some_and(|status| matches!(status.code, 401 | 403));
     if let Some(error) = errors.iter().find(|error| is_refused(error)) {
-        return answer("Forbidden", format!("the server refuses to list {}: {}", watched.name, with_causes(&**error)));
+        return answer(
+            "Forbidden",
+            format!("the server refuses to list {}: {}", watched.name, with_causes(&**error)),
+        );
     }
     let why = match errors.first() {
         Some(error) => format!("its last error: {}", with_causes(&**error)),

@@ -138,7 +138,11 @@ fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
     let has_body = headers.get(header::CONTENT_LENGTH).is_some_and(|value| !is_empty(value))
         || headers.contains_key(header::TRANSFER_ENCODING);
     if has_body {
-        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "BodyNotAllowed", "requests have no body here"));
+        return Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "BodyNotAllowed",
+            "requests have no body here",
+        ));
     }
     Ok(())
 }
@@ -183,9 +187,8 @@ fn check_page<B>(request: &Request<B>, host: &Authority) -> Result<(), Failure> 
     }
     for origin in headers.get_all(header::ORIGIN) {
         let origin = origin.to_str().ok();
-        let own = origin.and_then(|origin| {
-            origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))
-        });
+        let own = origin
+            .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
         if !own.is_some_and(|own| own.eq_ignore_ascii_case(host.as_str())) {
             return refused("origins");
         }

@@ -109,7 +109,8 @@ impl Memory {
             }
             _ => return,
         };
-        let length = |object: &Option<Arc<PackedObject>>| object.as_ref().map_or(0, |object| object.encoded_len());
+        let length =
+            |object: &Option<Arc<PackedObject>>| object.as_ref().map_or(0, |object| object.encoded_len());
         let bytes = OVERHEAD + length(&old) + length(&new);
         let mut change = Recorded { id: 0, informer, kind, key, old, new, final_state_unknown, time, bytes };
         let mut evicted = Vec::new();

@@ -63,13 +63,29 @@ impl Metrics {
             change_bytes: Gauge::default(),
             registry: Mutex::default(),
         };
-        registry.register("kinformer_serve_requests", "Answered HTTP requests by status code", this.requests.clone());
-        registry.register("kinformer_serve_api_server_reads", "Objects requested from the API server", this.asked.clone());
+        registry.register(
+            "kinformer_serve_requests",
+            "Answered HTTP requests by status code",
+            this.requests.clone(),
+        );
+        registry.register(
+            "kinformer_serve_api_server_reads",
+            "Objects requested from the API server",
+            this.asked.clone(),
+        );
         registry.register("kinformer_serve_streams", "Open streams of events", this.streams.clone());
         registry.register("kinformer_serve_views", "Lists of which pages can be read", this.views.clone());
-        registry.register("kinformer_serve_view_objects", "Objects of these lists", this.view_objects.clone());
+        registry.register(
+            "kinformer_serve_view_objects",
+            "Objects of these lists",
+            this.view_objects.clone(),
+        );
         registry.register("kinformer_serve_changes", "Remembered changes", this.changes.clone());
-        registry.register("kinformer_serve_change_bytes", "Encoded bytes of remembered changes", this.change_bytes.clone());
+        registry.register(
+            "kinformer_serve_change_bytes",
+            "Encoded bytes of remembered changes",
+            this.change_bytes.clone(),
+        );
         *this.registry.lock() = registry;
         this
     }
@@ -109,4 +125,3 @@ impl Metrics {
         Ok(text)
     }
 }
-

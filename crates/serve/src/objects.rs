@@ -94,7 +94,8 @@ fn page(app: &App, watched: &Watched, view: &View, offset: usize, limit: usize) 
     let after = offset.saturating_add(limit);
     let next = (after < view.objects.len()).then(|| {
         let name = utf8_percent_encode(&watched.name, ESCAPED);
-        let mut next = format!("/api/v1/informers/{name}/objects?view={}&offset={after}&limit={limit}", view.id);
+        let mut next =
+            format!("/api/v1/informers/{name}/objects?view={}&offset={after}&limit={limit}", view.id);
         for (parameter, value) in [("cluster", &*watched.cluster), ("scope", &*watched.scope)] {
             if !value.is_empty() {
                 next.push_str(&format!("&{parameter}={}", utf8_percent_encode(value, ESCAPED)));
@@ -135,7 +136,9 @@ impl Selection {
                 check_index(app, index)?;
                 Some((index.to_owned(), query.get("value").unwrap_or_default().to_owned()))
             }
-            _ => return Err(Failure::bad_request("index and value belong together: index=node&value=node-1")),
+            _ => {
+                return Err(Failure::bad_request("index and value belong together: index=node&value=node-1"));
+            }
         };
         let labels = match query.get("labelSelector") {
             Some(_) if app.hidden.touches("metadata.labels") => {
@@ -151,7 +154,9 @@ impl Selection {
         };
         let column = Column::of(name).ok_or_else(|| {
             let columns = state::COLUMNS.join(", ");
-            Failure::bad_request(format!("sort={sort:?} is none of key, {columns}, with - before it to reverse the order"))
+            Failure::bad_request(format!(
+                "sort={sort:?} is none of key, {columns}, with - before it to reverse the order"
+            ))
         })?;
         let is_hidden = match column {
             Column::Status => app.hidden.touches("status"),
@@ -162,7 +167,11 @@ impl Selection {
             return Err(Failure::hidden(format!("the field of the column {name} is hidden")));
         }
         if watched.snapshot().is_none() {
-            return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "NotStarted", "the informer was not started"));
+            return Err(Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "NotStarted",
+                "the informer was not started",
+            ));
         }
         let namespace = query.get("namespace").map(str::to_owned);
         let filter = query.get("filter").map(str::to_lowercase);
@@ -170,7 +179,12 @@ impl Selection {
     }
 
     /// Returns the selected objects in their order. O(n log n).
-    fn apply(&self, watched: &Watched, snapshot: &Snapshot<DynamicObject>, app: &App) -> Result<Vec<Arc<PackedObject>>, Failure> {
+    fn apply(
+        &self,
+        watched: &Watched,
+        snapshot: &Snapshot<DynamicObject>,
+        app: &App,
+    ) -> Result<Vec<Arc<PackedObject>>, Failure> {
         let wanted = |object: &PackedObject| {
             self.namespace.as_deref().is_none_or(|namespace| object.namespace() == Some(namespace))
                 && self.labels.as_ref().is_none_or(|labels| labels.matches_object(object))
@@ -186,7 +200,9 @@ impl Selection {
         match by_index {
             Some(found) => {
                 let found = found.map_err(|error| no_index(snapshot, &error.to_string()))?;
-                objects.extend(found.into_iter().map(|object| object.object()).filter(|object| wanted(object)).cloned());
+                objects.extend(
+                    found.into_iter().map(|object| object.object()).filter(|object| wanted(object)).cloned(),
+                );
             }
             None => snapshot.for_each(|object| {
                 if wanted(object.object()) {
@@ -248,8 +264,16 @@ async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -
         let resource_version = snapshot.resource_versions().lowest().to_string();
         Ok::<_, Failure>((objects, resource_version))
     });
-    let (objects, resource_version) = selected.await.map_err(|error| Failure::internal(error.to_string()))??;
-    let view = Arc::new(View { id: views::new_id(), informer: watched.number, query, revision, resource_version, objects });
+    let (objects, resource_version) =
+        selected.await.map_err(|error| Failure::internal(error.to_string()))??;
+    let view = Arc::new(View {
+        id: views::new_id(),
+        informer: watched.number,
+        query,
+        revision,
+        resource_version,
+        objects,
+    });
     app.views.add(view.clone());
     Ok(view)
 }
@@ -297,10 +321,17 @@ pub(crate) fn object(
     let form = form(query, headers)?;
     let snapshot = watched.snapshot();
     let object = snapshot.as_ref().and_then(|snapshot| snapshot.get(key)).ok_or_else(|| {
-        Failure::not_found(format!("the store of {} has no object {key}; its explanation (…/explain) says why", watched.name))
+        Failure::not_found(format!(
+            "the store of {} has no object {key}; its explanation (…/explain) says why",
+            watched.name
+        ))
     })?;
     let value = watched.json_of(object.object(), &app.hidden).map_err(|error| {
-        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "DecodeFailed", format!("{key} cannot be decoded: {error}"))
+        Failure::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "DecodeFailed",
+            format!("{key} cannot be decoded: {error}"),
+        )
     })?;
     let tag = object.resource_version().to_string();
     // Each representation has a tag of its own.
@@ -320,11 +351,14 @@ fn form(query: &Query, headers: &HeaderMap) -> Result<Form, Failure> {
     match query.get("format") {
         Some("json") => return Ok(Form::Json),
         Some("yaml") => return Ok(Form::Yaml),
-        Some(other) => return Err(Failure::bad_request(format!("format={other:?} is neither json nor yaml"))),
+        Some(other) => {
+            return Err(Failure::bad_request(format!("format={other:?} is neither json nor yaml")));
+        }
         None => {}
     }
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut types = accepted.flat_map(|value| value.split(',')).map(|one| one.split(';').next().unwrap_or(one).trim());
+    let mut types =
+        accepted.flat_map(|value| value.split(',')).map(|one| one.split(';').next().unwrap_or(one).trim());
     let first = types.find(|one| matches!(*one, "application/yaml" | "application/json" | "*/*"));
     Ok(if first == Some("application/yaml") { Form::Yaml } else { Form::Json })
 }
@@ -341,13 +375,20 @@ struct History<'a> {
 const HISTORY: usize = 200;
 
 /// `GET …/objects/{namespace}/{name}/history`.
-pub(crate) async fn history(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) -> Result<Response, Failure> {
+pub(crate) async fn history(
+    app: Arc<App>,
+    watched: Arc<Watched>,
+    key: ObjectKey,
+) -> Result<Response, Failure> {
     watched.check_shown()?;
     // Differences are computed here, and decode both states of each update.
     let computed = tokio::task::spawn_blocking(move || {
         let (changes, is_all) = app.memory.history(watched.number, &key);
         let skipped = changes.len().saturating_sub(HISTORY);
-        let items = changes.iter().skip(skipped).map(|change| change::Change::of(change, watched.names(), &app.hidden));
+        let items = changes
+            .iter()
+            .skip(skipped)
+            .map(|change| change::Change::of(change, watched.names(), &app.hidden));
         json_of(&History {
             key: key.to_string(),
             since: change::rfc3339(app.started_at),
@@ -399,21 +440,29 @@ struct IndexValue<'a> {
 }
 
 /// `GET …/indexes/{index}`.
-pub(crate) async fn index(app: Arc<App>, watched: Arc<Watched>, index: String, query: Query) -> Result<Response, Failure> {
+pub(crate) async fn index(
+    app: Arc<App>,
+    watched: Arc<Watched>,
+    index: String,
+    query: Query,
+) -> Result<Response, Failure> {
     watched.check_shown()?;
     check_index(&app, &index)?;
     let limit = query.number("limit", DEFAULT, 1..=MOST)?;
     let offset = query.number("offset", 0, 0..=usize::MAX)?;
     let filter = query.get("filter").map(str::to_owned);
     let computed = tokio::task::spawn_blocking(move || {
-        let snapshot = watched.snapshot().ok_or_else(|| Failure::not_found("the informer was not started"))?;
-        let mut values = snapshot.index_values(&index).map_err(|error| no_index(&snapshot, &error.to_string()))?;
+        let snapshot =
+            watched.snapshot().ok_or_else(|| Failure::not_found("the informer was not started"))?;
+        let mut values =
+            snapshot.index_values(&index).map_err(|error| no_index(&snapshot, &error.to_string()))?;
         values.retain(|value| filter.as_deref().is_none_or(|filter| value.contains(filter)));
         values.sort_unstable();
-        let items = values.iter().skip(offset).take(limit).map(|value| IndexValue {
-            value,
-            objects: snapshot.index_len(&index, value).unwrap_or(0),
-        });
+        let items = values
+            .iter()
+            .skip(offset)
+            .take(limit)
+            .map(|value| IndexValue { value, objects: snapshot.index_len(&index, value).unwrap_or(0) });
         Ok(json_of(&IndexPage { index: &index, total: values.len(), offset, items: items.collect() }))
     });
     computed.await.map_err(|error| Failure::internal(error.to_string()))?

@@ -70,7 +70,12 @@ pub(crate) const ROUTES: &[Route] = &[
         (JSON, "IndexValues"),
     ),
     get("/api/v1/informers/{informer}/objects", "A page of a list of objects", LIST, (JSON, "Objects")),
-    get("/api/v1/informers/{informer}/objects/{name}", "An object without a namespace", OBJECT, (JSON, "Object")),
+    get(
+        "/api/v1/informers/{informer}/objects/{name}",
+        "An object without a namespace",
+        OBJECT,
+        (JSON, "Object"),
+    ),
     get(
         "/api/v1/informers/{informer}/objects/{name}/history",
         "The remembered changes of an object",
@@ -145,9 +150,8 @@ pub(crate) fn document() -> Value {
 
 fn operation(route: &Route) -> Value {
     let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = in_path.map(|name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
-    });
+    let in_path = in_path
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
     let in_query = route.parameters.iter().map(|(name, description)| {
         json!({"name": name, "in": "query", "description": description, "schema": {"type": "string"}})
     });

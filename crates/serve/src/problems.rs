@@ -39,7 +39,10 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
     let informer = &watched.informer;
     match informer.phase() {
         Phase::Stopped => {
-            problems.insert(0, error("Stopped", "the informer has stopped: its objects are no longer updated".into()));
+            problems.insert(
+                0,
+                error("Stopped", "the informer has stopped: its objects are no longer updated".into()),
+            );
         }
         Phase::NotStarted => problems.insert(0, warning("NotStarted", "the informer was not started".into())),
         _ => {}
@@ -71,7 +74,10 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
     if undecoded > 0 {
         problems.push(warning(
             "DecodeErrors",
-            format!("{} could not be decoded; the explanation of an object says whether it was one of them", count(undecoded, "object")),
+            format!(
+                "{} could not be decoded; the explanation of an object says whether it was one of them",
+                count(undecoded, "object")
+            ),
         ));
     }
     if metrics.queue.depth >= QUEUE {
@@ -85,7 +91,11 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         if trends.has_increased(scoped(&format!("panics {}", handler.name)), handler.panics) {
             problems.push(warning(
                 "HandlerPanicked",
-                format!("handler {:?} panicked over {}; each was skipped", handler.name, count(handler.panics, "event")),
+                format!(
+                    "handler {:?} panicked over {}; each was skipped",
+                    handler.name,
+                    count(handler.panics, "event")
+                ),
             ));
         }
     }
@@ -142,7 +152,10 @@ fn of_handler(handler: &HandlerMetrics) -> Option<Problem> {
     if handler.stuck {
         return Some(error(
             "HandlerStuck",
-            format!("handler {name:?} is {} and {events} behind: it has been in one callback for more than 30 s", seconds(*lag)),
+            format!(
+                "handler {name:?} is {} and {events} behind: it has been in one callback for more than 30 s",
+                seconds(*lag)
+            ),
         ));
     }
     if *lag < LAG && *depth < DEPTH {
@@ -153,7 +166,10 @@ fn of_handler(handler: &HandlerMetrics) -> Option<Problem> {
     } else {
         "its callbacks take longer than the events that arrive"
     };
-    Some(warning("HandlerBehind", format!("handler {name:?} is {} and {events} behind: {why}", seconds(*lag))))
+    Some(warning(
+        "HandlerBehind",
+        format!("handler {name:?} is {} and {events} behind: {why}", seconds(*lag)),
+    ))
 }
 
 /// A number with its noun: `1 event`, `1,234 events`.
@@ -181,7 +197,13 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        for (number, text) in [(0, "0 events"), (1, "1 event"), (999, "999 events"), (1234, "1,234 events"), (1_234_567, "1,234,567 events")] {
+        for (number, text) in [
+            (0, "0 events"),
+            (1, "1 event"),
+            (999, "999 events"),
+            (1234, "1,234 events"),
+            (1_234_567, "1,234,567 events"),
+        ] {
             assert_eq!(count(number, "event"), text);
         }
     }

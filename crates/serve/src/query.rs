@@ -17,12 +17,18 @@ impl Query {
 
     /// The first value of a parameter that is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, value)| known == name && !value.is_empty()).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(known, value)| known == name && !value.is_empty())
+            .map(|(_, value)| value.as_str())
     }
 
     /// All values of a parameter that are not empty.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.iter().filter(move |(known, value)| known == name && !value.is_empty()).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .filter(move |(known, value)| known == name && !value.is_empty())
+            .map(|(_, value)| value.as_str())
     }
 
     /// Whether a parameter is in the URL, with any value.
@@ -34,12 +40,18 @@ impl Query {
     ///
     /// # Errors
     /// 400 if the value is no number, or not in the range.
-    pub(crate) fn number(&self, name: &str, default: usize, range: std::ops::RangeInclusive<usize>) -> Result<usize, Failure> {
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        default: usize,
+        range: std::ops::RangeInclusive<usize>,
+    ) -> Result<usize, Failure> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let number: Option<usize> = text.parse().ok();
         number.filter(|number| range.contains(number)).ok_or_else(|| {
             let (least, most) = range.into_inner();
-            let bounds = if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+            let bounds =
+                if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
             Failure::bad_request(format!("{name}={text:?} is not a number from {bounds}"))
         })
     }

@@ -42,7 +42,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(readyz))
         .route("/openapi.json", get(document));
     for asset in assets::ASSETS {
-        let file: MethodRouter<Arc<App>> = get(move |headers: HeaderMap| async move { asset.response(&headers) });
+        let file: MethodRouter<Arc<App>> =
+            get(move |headers: HeaderMap| async move { asset.response(&headers) });
         router = router.route(asset.path, file);
     }
     let compressed = SizeAbove::new(COMPRESSED).and(NotForContentType::const_new("text/event-stream"));
@@ -80,14 +81,18 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
 
 async fn limited(app: &App, request: Request, next: Next) -> Response {
     let Ok(_permit) = app.requests.try_acquire() else {
-        let message = format!("{} requests are being answered, and there can be no more", app.limits.requests);
-        return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "TooManyRequests", message).retry_after(1).into_response();
+        let message =
+            format!("{} requests are being answered, and there can be no more", app.limits.requests);
+        return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "TooManyRequests", message)
+            .retry_after(1)
+            .into_response();
     };
     match tokio::time::timeout(app.limits.request_timeout, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let after = app.limits.request_timeout.as_secs();
-            Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s")).into_response()
+            Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s"))
+                .into_response()
         }
     }
 }
@@ -207,7 +212,8 @@ async fn below_informers(
     }
     match below {
         [] => {
-            let state = tokio::task::spawn_blocking(move || json_of(&InformerState::of(&watched, &app.trends)));
+            let state =
+                tokio::task::spawn_blocking(move || json_of(&InformerState::of(&watched, &app.trends)));
             state.await.map_err(|error| Failure::internal(error.to_string()))
         }
         ["indexes"] => Ok(objects::indexes(&app, &watched)),

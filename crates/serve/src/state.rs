@@ -1,9 +1,7 @@
 //! The state of each informer, as JSON.
 
 use jiff::Timestamp;
-use kinformer::{
-    HandlerMetrics, InformerMetrics, NextRequest, Part, Phase, ReflectorState, StopReason,
-};
+use kinformer::{HandlerMetrics, InformerMetrics, NextRequest, Part, Phase, ReflectorState, StopReason};
 use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
@@ -227,11 +225,14 @@ fn described(state: &ReflectorState) -> (&'static str, String) {
         ReflectorState::WaitingForSink => {
             ("WaitingForSink", "the queue is full: waits until the store has processed it".to_owned())
         }
-        ReflectorState::Stopped(reason) => ("Stopped", match reason {
-            StopReason::Cancelled => "cancelled".to_owned(),
-            StopReason::SinkClosed => "its queue was closed".to_owned(),
-            _ => "dropped".to_owned(),
-        }),
+        ReflectorState::Stopped(reason) => (
+            "Stopped",
+            match reason {
+                StopReason::Cancelled => "cancelled".to_owned(),
+                StopReason::SinkClosed => "its queue was closed".to_owned(),
+                _ => "dropped".to_owned(),
+            },
+        ),
         _ => ("Unknown", format!("{state:?}")),
     }
 }

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn deletion_precedes_the_status() {
-        let times = json!({"creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z"});
+        let times =
+            json!({"creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-02T00:00:00Z"});
         let object = packed(json!({"metadata": times, "status": {"phase": "Running"}}));
         let row = Row::of(&object, "Pod", &HiddenFields::default());
         assert_eq!((row.status.as_str(), row.deleting), ("Terminating", true));
@@ -187,7 +188,9 @@ mod tests {
 
     #[test]
     fn hidden_fields_have_no_summary() {
-        let object = packed(json!({"status": {"phase": "Running"}, "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}));
+        let object = packed(
+            json!({"status": {"phase": "Running"}, "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}),
+        );
         let hidden = ["status.phase".to_owned(), "metadata.creationTimestamp".to_owned()];
         let row = Row::of(&object, "Pod", &HiddenFields::new(hidden).unwrap());
         assert_eq!((row.status.as_str(), row.created), ("", None));

@@ -141,7 +141,11 @@ impl Watched {
     ///
     /// # Errors
     /// The error of the decoder.
-    pub(crate) fn json_of(&self, object: &PackedObject, hidden: &HiddenFields) -> Result<Value, kinformer::WireError> {
+    pub(crate) fn json_of(
+        &self,
+        object: &PackedObject,
+        hidden: &HiddenFields,
+    ) -> Result<Value, kinformer::WireError> {
         let mut value: Value = object.decode_new()?;
         // Items of lists have no type.
         if let Value::Object(fields) = &mut value {
@@ -157,6 +161,9 @@ impl Watched {
 
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("name", &self.name).field("cluster", &self.cluster).finish_non_exhaustive()
+        f.debug_struct("Watched")
+            .field("name", &self.name)
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
     }
 }

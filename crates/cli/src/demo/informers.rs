@@ -7,14 +7,17 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{
-    Added, Buffer, Event, EventHandlerFuncs, Informer, Packed, PackedRef, Registration, SharedInformerFactory,
+    Added, Buffer, CancellationToken, Event, EventHandlerFuncs, Failure, Informer, Packed, PackedRef,
+    Registration, SharedInformerFactory,
 };
 use kinformer_apiserver::ApiServer;
 use kinformer_core::internal::with_causes;
+use kinformer_serve::{FailureLog, Server, ServerBuilder};
 
 use super::lag::LagRecorder;
 use super::narration::{self, Describe};
 use super::screen::ScreenWriter;
+use super::slow_report;
 use super::view::{self, APP_INDEX, NODE_INDEX};
 use crate::exit::Error;
 use crate::text::Line;
@@ -24,6 +27,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A factory with three informers and their handlers.
 pub(crate) struct Informers {
+    failures: FailureLog,
     factory: SharedInformerFactory,
     pods: Informer<Pod>,
     nodes: Informer<Node>,
@@ -32,6 +36,10 @@ pub(crate) struct Informers {
     event_handlers: Vec<Registration>,
     /// The handler that counts pods that are not running.
     _not_running_handler: Registration,
+    /// The handler that is slow at times, for the page to show.
+    _slow_report_handler: Registration,
+    /// Ends the callback of the slow handler.
+    stopping: CancellationToken,
     not_running: Arc<NotRunning>,
     counts: Arc<Counts>,
 }
@@ -71,7 +79,10 @@ impl Informers {
     pub(crate) fn start(server: &ApiServer, screen: &ScreenWriter, lag: &LagRecorder) -> Result<Self, Error> {
         let client = kinformer::client(server.config()?)
             .map_err(|error| Error::Config { what: server.url(), reason: with_causes(&error) })?;
-        let factory = SharedInformerFactory::builder(client).grace(GRACE).build();
+        let failures = FailureLog::new();
+        let log = failures.clone();
+        let hook = move |failure: &Failure<'_>| log.record(failure);
+        let factory = SharedInformerFactory::builder(client).grace(GRACE).on_error(hook).build();
         let pods = factory.core().v1().pods();
         let nodes = factory.core().v1().nodes();
         let deployments = factory.apps().v1().deployments();
@@ -89,17 +100,29 @@ impl Informers {
         ];
         let not_running = Arc::new(NotRunning::default());
         let not_running_handler = count_not_running(&pods, &not_running)?;
+        let stopping = CancellationToken::new();
+        let slow_report_handler = slow_report::add_to(&pods, &stopping).map_err(mistake)?;
         factory.start().map_err(mistake)?;
         Ok(Self {
+            failures,
             factory,
             pods,
             nodes,
             deployments,
             event_handlers,
             _not_running_handler: not_running_handler,
+            _slow_report_handler: slow_report_handler,
+            stopping,
             not_running,
             counts,
         })
+    }
+
+    /// Returns a server of the informers over HTTP, with the page.
+    pub(crate) fn server(&self) -> ServerBuilder {
+        let builder =
+            Server::builder().informer(&self.pods).informer(&self.nodes).informer(&self.deployments);
+        builder.client(self.factory.client().clone()).failures(self.failures.clone()).cluster("demo")
     }
 
     /// Returns the number of objects in the initial lists.
@@ -166,6 +189,7 @@ impl Informers {
 
     /// Stops all informers, and waits until their tasks have ended.
     pub(crate) async fn stop(self) {
+        self.stopping.cancel();
         if let Err(error) = self.factory.shutdown().await {
             tracing::warn!(%error, "informer did not shut down cleanly");
         }

@@ -6,6 +6,7 @@ mod informers;
 pub(crate) mod lag;
 mod narration;
 mod screen;
+mod slow_report;
 mod summary;
 mod view;
 
@@ -53,6 +54,18 @@ async fn show(
     let _ = screen.line(line).await;
 
     let informers = Informers::start(server, screen, &embedded.lag_recorder())?;
+    let page = match informers.server().or_any_port().bind().await {
+        Ok(server) => Some(server.spawn()),
+        Err(error) => {
+            let _ = screen.line(Line::new(format_args!("no page: {error}"))).await;
+            None
+        }
+    };
+    if let Some(page) = &page {
+        let line =
+            format_args!("page: {} shows the informers, their objects and events", page.url()).to_string();
+        let _ = screen.line(Line::new(format_args!("{line}"))).await;
+    }
     let mut summary = Summary::default();
     let mut ticks = tokio::time::interval(REFRESH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -83,7 +96,11 @@ async fn show(
             }
         }
     }
-    summary.now(began, &informers, embedded)?;
+    let read = summary.now(began, &informers, embedded);
+    if let Some(page) = page {
+        page.shutdown().await;
+    }
     informers.stop().await;
+    read?;
     Ok(summary)
 }
