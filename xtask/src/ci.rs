@@ -7,7 +7,8 @@ use cargo_metadata::Package;
 
 use crate::semver::Baseline;
 use crate::{
-    codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver, simulate, tidy,
+    codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver, simulate,
+    tidy,
 };
 
 #[derive(clap::Args)]

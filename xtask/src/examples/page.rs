@@ -1,7 +1,10 @@
 //! A page: a title, some sentences, the command, the code and the output of a program.
 
+use std::path::Path;
+
 use super::programs::Example;
 use super::{difference, with_wildcards, write_command};
+use crate::files::File;
 
 /// The lines before the generated blocks, and the line after each.
 const CODE: &str = "<!-- the code, by `cargo xtask examples --write` -->";
@@ -102,14 +105,17 @@ fn command(name: &str) -> String {
     format!("```sh\ncargo run --example {name}\n```\n")
 }
 
-/// The code of all files of a program, each below a link to it.
+/// The code of a program, below a link to its file. Its other files are folded.
 fn code(example: &Example) -> String {
     let mut text = String::new();
-    for file in &example.files {
-        if !text.is_empty() {
-            text.push('\n');
+    for (index, File { path, text: code }) in example.files.iter().enumerate() {
+        let block = format!("[{path}](../../{path})\n\n{}", fenced("rust", code));
+        if index == 0 {
+            text.push_str(&block);
+        } else {
+            let name = Path::new(path).file_name().unwrap_or_default().display();
+            text.push_str(&format!("\n<details>\n<summary>{name}</summary>\n\n{block}\n</details>\n"));
         }
-        text.push_str(&format!("[{}](../../{})\n\n{}", file.path, file.path, fenced("rust", &file.text)));
     }
     text
 }
@@ -218,7 +224,7 @@ mod tests {
         let problem = |output: &str| Page { path: "a.md", text: &page }.output_problem("a", output);
         assert_eq!(problem("one\nport 80\n"), None);
         let problem = problem("one\nport 81\n").unwrap();
-        assert!(problem.starts_with("a.md:20: a prints something else"), "{problem}");
+        assert!(problem.starts_with("a.md:23: a prints something else"), "{problem}");
         assert!(
             problem.contains("--write a") && problem.contains("port 80") && problem.contains("port 81"),
             "{problem}"
@@ -231,6 +237,16 @@ mod tests {
         assert_eq!(Page { path: "a.md", text: &page }.output_problem("a", "one\nport 81\n"), None);
         assert_eq!(written(&page), page);
         assert!(Page { path: "a.md", text: &page }.output_problem("a", "two\nport 81\n").is_some());
+    }
+
+    #[test]
+    fn other_files_are_folded() {
+        let mut program = example("a");
+        program.files.push(File { path: "crates/x/examples/b.rs".into(), text: "fn b() {}\n".into() });
+        let all = code(&program);
+        assert!(all.starts_with(&code(&example("a"))), "{all}");
+        assert!(all.contains("<summary>b.rs</summary>"), "{all}");
+        assert!(all.contains("```rust\nfn b() {}\n```\n\n</details>\n"), "{all}");
     }
 
     #[test]
