@@ -45,11 +45,9 @@ pub(crate) async fn bind(client: Client, pod: &PodInfo, node: &str, limit: Durat
 /// Reads a pod whose binding was not confirmed in time.
 pub(crate) async fn check(client: Client, pod: &PodInfo, limit: Duration) -> Outcome {
     let pods: Api<Pod> = Api::namespaced(client, &pod.namespace);
-    match timeout(limit, pods.get_opt(&pod.name)).await {
-        Ok(Ok(Some(read))) if *PodInfo::of(&read).uid == *pod.uid && PodInfo::of(&read).node.is_some() => {
-            Outcome::Bound
-        }
-        Ok(Ok(_)) => Outcome::NotBound,
-        Ok(Err(_)) | Err(_) => Outcome::Unknown,
+    let Ok(Ok(read)) = timeout(limit, pods.get_opt(&pod.name)).await else { return Outcome::Unknown };
+    match read.map(|read| PodInfo::of(&read)) {
+        Some(read) if read.uid == pod.uid && read.node.is_some() => Outcome::Bound,
+        _ => Outcome::NotBound,
     }
 }

@@ -66,7 +66,7 @@ impl Cache {
         self.assumed.remove(uid);
         let (pod, name) = self.pods.remove(uid)?;
         if let Some(node) = self.nodes.get_mut(&name) {
-            node.requested -= pod.requests;
+            node.requested.add(pod.requests, -1);
         }
         self.drop_if_unused(&name);
         Some(name)
@@ -98,7 +98,7 @@ impl Cache {
     }
 
     fn place(&mut self, pod: Arc<PodInfo>, node: &str) {
-        self.nodes.entry(node.to_owned()).or_default().requested += pod.requests;
+        self.nodes.entry(node.to_owned()).or_default().requested.add(pod.requests, 1);
         self.pods.insert(pod.uid.clone(), (pod, node.to_owned()));
     }
 

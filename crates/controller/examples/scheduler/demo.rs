@@ -15,7 +15,6 @@ use crate::scheduler::{Options, Progress, Scheduler};
 
 /// The scheduler name of the pods.
 pub(crate) const SCHEDULER: &str = "example-scheduler";
-const ZONE: &str = "topology.kubernetes.io/zone";
 
 pub(crate) async fn run() -> Result<(), BoxError> {
     let server = ApiServer::builder().start().await?;
@@ -65,15 +64,17 @@ impl Demo<'_> {
         server.create(node(49, false))?;
         self.step("a large node is added; a binding has no answer", 500).await?;
 
-        for (zone, (nodes, pods)) in self.zones()? {
-            println!("{zone}: {nodes} nodes with {pods} pods");
-        }
+        let mut pods_of = BTreeMap::<_, usize>::new();
+        self.nodes.values().for_each(|node| *pods_of.entry(node).or_default() += 1);
+        let most = pods_of.values().max().copied().unwrap_or(0);
+        println!("{} nodes have pods, none more than {most}", pods_of.len());
         let Progress { refused, expired, underway, .. } = *self.progress.borrow();
         let sent = server.metrics().requests_for(Verb::Create, "pods");
+        println!("{sent} bindings were sent for 501 pods: {refused} was refused, {expired} expired");
+        println!("{underway} pods are queued or assumed at the end");
         println!(
-            "{sent} bindings were sent for 501 pods: {refused} was refused, {expired} expired, {underway} are under way"
+            "on the server, each node had room for its pods in each step, and no pod has changed its node"
         );
-        println!("the server has no node over its capacity, and no pod that changed its node");
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl Demo<'_> {
             };
             let node = nodes.get_mut(&name).filter(|node| node.accepts(&pod));
             let node = node.ok_or_else(|| format!("{name} does not accept {}", pod.name))?;
-            node.requested += pod.requests;
+            node.requested.add(pod.requests, 1);
             if before.get(&pod.uid).is_some_and(|before| *before != name) {
                 return Err(format!("{} has changed its node", pod.name).into());
             }
@@ -123,19 +124,6 @@ impl Demo<'_> {
             Err(format!("{} pods are bound, not {bound}", self.nodes.len()).into())
         }
     }
-
-    /// Returns the numbers of nodes and of bound pods in each zone.
-    fn zones(&self) -> Result<BTreeMap<String, (usize, usize)>, BoxError> {
-        let mut zones = BTreeMap::<_, (usize, usize)>::new();
-        for node in self.server.list("v1", "Node", "")? {
-            let node: Node = serde_json::from_value(node)?;
-            let zone = node.metadata.labels.and_then(|mut labels| labels.remove(ZONE)).unwrap_or_default();
-            let (nodes, pods) = zones.entry(zone).or_default();
-            *nodes += 1;
-            *pods += self.nodes.values().filter(|name| Some(*name) == node.metadata.name.as_ref()).count();
-        }
-        Ok(zones)
-    }
 }
 
 /// The node that is cordoned at first.
@@ -144,12 +132,13 @@ const CORDONED: usize = 7;
 /// Nodes for 10 pods; the last one for 10 large pods.
 fn node(number: usize, is_cordoned: bool) -> Value {
     let (cpu, memory) = if number == 49 { ("60", "64Gi") } else { ("4", "8Gi") };
-    let zone = ["east", "north", "west"][number % 3];
-    let (mut labels, mut taints) = (json!({ZONE: zone}), json!([]));
-    if (40..49).contains(&number) {
-        labels["dedicated"] = "batch".into();
-        taints = json!([{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]);
-    }
+    let (labels, taints) = match number {
+        40..49 => {
+            let taint = json!({"key": "dedicated", "value": "batch", "effect": "NoSchedule"});
+            (json!({"dedicated": "batch"}), json!([taint]))
+        }
+        _ => (json!({}), json!([])),
+    };
     json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{number}"), "labels": labels},
         "spec": {"unschedulable": is_cordoned, "taints": taints},

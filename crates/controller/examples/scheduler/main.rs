@@ -5,7 +5,7 @@
 //! written while the next pods are decided, and the informer confirms it. A binding that fails is repeated, an assumption
 //! that is not confirmed expires, and a pod that fits on no node waits until a node has changed.
 //!
-//! `cargo run -p kinformer-controller --example scheduler` schedules 500 pods on 50 nodes of an API server in this process,
+//! `cargo run --example scheduler` schedules 500 pods on 50 nodes of an API server in this process,
 //! with some faults, and checks the objects of the server after each step. It ends by itself.
 //!
 //! `… --example scheduler -- --kubeconfig FILE [--scheduler-name NAME] [--until-bound N]` schedules the pods of a cluster
@@ -13,7 +13,6 @@
 //! of CPU and memory, node selectors, taints and cordoned nodes, but neither affinity nor volumes nor preemption. On a
 //! cluster without kube-scheduler, NAME may be `default-scheduler`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example program prints")]
-#![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
 mod binding;
 mod cache;
@@ -36,7 +35,8 @@ const USAGE: &str = "usage: scheduler [--kubeconfig FILE [--scheduler-name NAME]
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let (mut kubeconfig, mut name, mut until_bound) = (None, demo::SCHEDULER.to_owned(), usize::MAX);
+    let mut kubeconfig = std::env::var("KUBECONFIG").ok();
+    let (mut name, mut until_bound) = (demo::SCHEDULER.to_owned(), usize::MAX);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let value = arguments.next().ok_or(USAGE)?;

@@ -55,7 +55,7 @@ impl NodeInfo {
     /// thousandths. Lower is better.
     pub(crate) fn allocated_with(&self, pod: &PodInfo) -> i64 {
         let mut total = self.requested;
-        total += pod.requests;
+        total.add(pod.requests, 1);
         let share = |used: i64, all: i64| 1000 * used / all.max(1);
         let cpu = share(total.milli_cpu, self.allocatable.milli_cpu);
         (cpu + share(total.memory, self.allocatable.memory)) / 2

@@ -16,7 +16,7 @@ use crate::pod::{PodInfo, Uid};
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 pub(crate) struct Queue {
-    /// Without an order between pods of one priority, apart from their age.
+    /// By priority and then by age, as kube-scheduler's `PrioritySort`.
     active: WorkQueue<Uid>,
     /// The failures of pods: decisions for no node, and failed bindings.
     backoff: Arc<ItemExponential<Uid>>,

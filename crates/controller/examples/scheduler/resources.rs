@@ -1,7 +1,6 @@
 //! Amounts of resources: what pods request and what nodes have.
 
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, SubAssign};
 
 use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -22,13 +21,13 @@ impl Resources {
             Self::of(resources.and_then(|resources| resources.requests.as_ref()))
         };
         let mut total = Self::default();
-        spec.containers.iter().for_each(|container| total += requests(container.resources.as_ref()));
+        spec.containers.iter().for_each(|container| total.add(requests(container.resources.as_ref()), 1));
         for container in spec.init_containers.iter().flatten() {
             let first = requests(container.resources.as_ref());
             total.milli_cpu = total.milli_cpu.max(first.milli_cpu);
             total.memory = total.memory.max(first.memory);
         }
-        total += Self::of(spec.overhead.as_ref());
+        total.add(Self::of(spec.overhead.as_ref()), 1);
         Self { pods: 1, ..total }
     }
 
@@ -38,27 +37,18 @@ impl Resources {
         Self { milli_cpu: milli("cpu"), memory: milli("memory") / 1000, pods: milli("pods") / 1000 }
     }
 
+    /// Adds an amount, or subtracts it (`-1`).
+    pub(crate) fn add(&mut self, other: Self, times: i64) {
+        self.milli_cpu += other.milli_cpu * times;
+        self.memory += other.memory * times;
+        self.pods += other.pods * times;
+    }
+
     /// Whether this amount can be added to what is used without exceeding what there is.
     pub(crate) fn fits(self, used: Self, all: Self) -> bool {
         used.milli_cpu + self.milli_cpu <= all.milli_cpu
             && used.memory + self.memory <= all.memory
             && used.pods + self.pods <= all.pods
-    }
-}
-
-impl AddAssign for Resources {
-    fn add_assign(&mut self, other: Self) {
-        self.milli_cpu += other.milli_cpu;
-        self.memory += other.memory;
-        self.pods += other.pods;
-    }
-}
-
-impl SubAssign for Resources {
-    fn sub_assign(&mut self, other: Self) {
-        self.milli_cpu -= other.milli_cpu;
-        self.memory -= other.memory;
-        self.pods -= other.pods;
     }
 }
 

@@ -23,7 +23,7 @@ use crate::queue::Queue;
 /// The number of requests at the same time. While there are so many, no pod is decided.
 const MAX_REQUESTS: usize = 16;
 /// How often expired assumptions are looked up.
-const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
+const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
 
 /// The selector of kube-scheduler's informer: a finished pod takes no room (`newPodInformer` in Kubernetes 1.37). One
 /// informer has the pods with a node, for the cache, and those without, for the queue.
