@@ -17,6 +17,7 @@ use crate::kind::Kind;
 use crate::list::ListOptions;
 use crate::mapper::RestMapper;
 use crate::shared::{Settings, Shared, resource_name};
+use crate::writes::Kept;
 use crate::writes::recorder::Recorder;
 
 /// A cache of Kubernetes objects. Cheap to clone; all clones are handles to the same cache.
@@ -89,6 +90,14 @@ impl CacheBuilder {
     /// Sets how long a read waits for a write of the cache's [client](Cache::client). The default is 30 s.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.settings.write_timeout = timeout;
+        self
+    }
+
+    /// Sets how many writes that no read has seen are kept by key, and how long; reads of any key wait for the others. For
+    /// simulations, in which the defaults are never reached.
+    #[doc(hidden)]
+    pub fn kept_writes(mut self, writes: usize, time: Duration) -> Self {
+        self.settings.kept = Kept { writes, time, ..self.settings.kept };
         self
     }
 
@@ -166,6 +175,7 @@ impl Cache {
             write_timeout: Duration::from_secs(30),
             starts_on_read: true,
             live: Vec::new(),
+            kept: Kept::default(),
         };
         CacheBuilder { client, factory, settings }
     }

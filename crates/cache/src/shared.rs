@@ -11,7 +11,7 @@ use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::writes::Writes;
+use crate::writes::{Kept, Writes};
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) starts_on_read: bool,
     /// The names of the resources whose reads are answered by the server.
     pub(crate) live: Vec<Arc<str>>,
+    /// The writes that are kept by key.
+    pub(crate) kept: Kept,
 }
 
 /// An informer of a resource, and how many there were up to it.
@@ -38,8 +40,8 @@ pub(crate) struct Shared {
     pub(crate) factory: SharedInformerFactory,
     pub(crate) settings: Settings,
     pub(crate) writes: Writes,
-    /// One request for the version of a write at a time, so that many reads of one write send one.
-    pub(crate) questions: Semaphore,
+    /// One request for the version of a write of a resource at a time, so that many reads of one write send one.
+    questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     /// The informers that reads have used, by the name of their resource.
     informers: Mutex<HashMap<Arc<str>, Numbered>>,
     /// The fields, with the names of their resources, whose index has the values at the path that the field names.
@@ -49,12 +51,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(client: Client, factory: SharedInformerFactory, settings: Settings) -> Self {
+        let kept = settings.kept;
         Self {
             client,
             factory,
             settings,
-            writes: Writes::default(),
-            questions: Semaphore::new(1),
+            writes: Writes::new(kept),
+            questions: Mutex::default(),
             informers: Mutex::default(),
             plain_fields: Mutex::default(),
             is_started: AtomicBool::new(false),
@@ -76,8 +79,17 @@ impl Shared {
         self.is_started.load(Ordering::Acquire)
     }
 
-    /// Notes the informer of a resource.
+    /// The permit to ask the server for the version of a write of a resource.
+    pub(crate) fn question(&self, resource: &Arc<str>) -> Arc<Semaphore> {
+        let new = || Arc::new(Semaphore::new(1));
+        self.questions.lock().entry(resource.clone()).or_insert_with(new).clone()
+    }
+
+    /// Notes the informer of a resource, unless it was removed meanwhile.
     pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
+        if informer.is_stopped() {
+            return;
+        }
         let before = self.numbered(&resource);
         if before.as_ref().is_some_and(|before| before.informer.is_same_as(&informer)) {
             return;

@@ -39,11 +39,21 @@ struct Metadata {
     uid: Option<String>,
     resource_version: Option<String>,
     deletion_timestamp: Option<IgnoredAny>,
+    deletion_grace_period_seconds: Option<i64>,
+    finalizers: Option<Vec<IgnoredAny>>,
 }
 
 impl Metadata {
     fn key(&self) -> Option<ObjectKey> {
         key(self.namespace.as_deref(), self.name.as_deref()?)
+    }
+
+    /// Whether the object may be gone, because nothing keeps it any more. kube-apiserver deletes an object with its last
+    /// finalizer, and its response is the update, with the version before.
+    fn may_be_gone(&self) -> bool {
+        self.deletion_timestamp.is_some()
+            && self.finalizers.as_ref().is_none_or(Vec::is_empty)
+            && self.deletion_grace_period_seconds.unwrap_or_default() == 0
     }
 }
 
@@ -90,9 +100,10 @@ impl Target {
                 Metadata { uid: Some(uid), deletion_timestamp: None, .. } if *method == Method::DELETE => {
                     Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
                 }
-                // It has the version of its object, and no labels.
+                metadata if metadata.may_be_gone() => Write::Unversioned,
+                // It has the version of its object, and no labels or no other fields.
                 Metadata { resource_version: Some(version), .. }
-                    if kind == "Scale" && self.subresource.is_some() =>
+                    if kind == "Scale" && self.subresource.is_some() || kind == "PartialObjectMetadata" =>
                 {
                     Write::Version(ResourceVersion::from(version.as_str()))
                 }
@@ -150,8 +161,20 @@ mod tests {
         let pod = r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "7"}}"#;
         assert_eq!(writes(Method::POST, PODS, Some(pod)), ["a/web: state a/web 7"]);
         assert_eq!(writes(Method::DELETE, POD, Some(pod)), ["a/web: deleted u true"], "the last state");
-        let pod = pod.replace(r#""uid": "u""#, r#""uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z""#);
-        assert_eq!(writes(Method::DELETE, POD, Some(&pod)), ["a/web: state a/web 7"], "with finalizers");
+        let ending =
+            pod.replace(r#""uid": "u""#, r#""uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z""#);
+        for kept in [r#""uid": "u", "finalizers": ["f"]"#, r#""uid": "u", "deletionGracePeriodSeconds": 30"#]
+        {
+            let pod = ending.replace(r#""uid": "u""#, kept);
+            assert_eq!(writes(Method::DELETE, POD, Some(&pod)), ["a/web: state a/web 7"], "{kept}");
+        }
+        // Without its last finalizer it is gone, and the response has the version before.
+        for method in [Method::PUT, Method::PATCH, Method::DELETE] {
+            assert_eq!(writes(method, POD, Some(&ending)), ["a/web: unversioned"]);
+        }
+        // The other fields are not known, so lists by fields wait for the version.
+        let metadata = pod.replace(r#""kind": "Pod""#, r#""kind": "PartialObjectMetadata""#);
+        assert_eq!(writes(Method::PATCH, POD, Some(&metadata)), ["a/web: version 7"]);
         let scale = r#"{"kind": "Scale", "metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "8"}}"#;
         let path = "/apis/apps/v1/namespaces/a/deployments/web/scale";
         assert_eq!(writes(Method::PATCH, path, Some(scale)), ["a/web: version 8"]);

@@ -9,11 +9,20 @@ use kinformer::{ObjectKey, Packed, ResourceVersion};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a write is kept apart from others. Then reads of any key wait for it.
-const RETENTION: Duration = Duration::from_secs(600);
+/// How many writes of one resource are kept apart from others, and how long. Reads of any key wait for the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) writes: usize,
+    /// The bytes of the written states, as they are encoded.
+    pub(crate) bytes: usize,
+    pub(crate) time: Duration,
+}
 
-/// How many writes of one resource are kept apart from others.
-const LIMIT: usize = 65_536;
+impl Default for Kept {
+    fn default() -> Self {
+        Self { writes: 65_536, bytes: 64 << 20, time: Duration::from_secs(600) }
+    }
+}
 
 /// How many deletions of one key are kept.
 const DELETIONS: usize = 8;
@@ -40,6 +49,11 @@ impl Write {
             Self::Version(version) => Some(version.clone()),
             Self::Deleted { .. } | Self::Unversioned => None,
         }
+    }
+
+    /// The bytes of the state.
+    fn bytes(&self) -> usize {
+        if let Self::State(object) = self { object.object().encoded_len() } else { 0 }
     }
 
     /// Whether a read that sees `other` also sees this write. A state of another object with the same name may be older or
@@ -74,12 +88,15 @@ pub(crate) struct Writes {
     /// So that reads without writes take no lock.
     len: AtomicUsize,
     resources: Mutex<HashMap<Arc<str>, OfResource>>,
+    kept: Kept,
 }
 
 #[derive(Default)]
 struct OfResource {
     last_id: u64,
     keys: HashMap<ObjectKey, Vec<(u64, Write)>>,
+    /// The bytes of their states.
+    bytes: usize,
     /// When writes were recorded, oldest first. Some of them have been removed since.
     order: VecDeque<(Instant, ObjectKey, u64)>,
     /// What all reads wait for: writes that are too old or too many to be kept by key.
@@ -93,6 +110,10 @@ struct OfResource {
 }
 
 impl Writes {
+    pub(crate) fn new(kept: Kept) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
     /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` returns the current
     /// version of the resource's informer with its number, if there is one. It is called under the lock, so that versions are
     /// noted in the order in which the informer had them.
@@ -111,7 +132,7 @@ impl Writes {
         let of_resource = resources.entry(resource.clone()).or_default();
         of_resource.note_version(seen());
         match key {
-            Some(key) => of_resource.record(key, write, Instant::now()),
+            Some(key) => of_resource.record(key, write, Instant::now(), self.kept),
             None => of_resource.record_any(write),
         }
         self.count(&resources);
@@ -184,7 +205,7 @@ impl Writes {
     pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Write) {
         let mut resources = self.resources.lock();
         if let Some(of_resource) = resources.get_mut(resource) {
-            of_resource.replace(pending, known);
+            of_resource.replace(pending, known, self.kept);
         }
         self.count(&resources);
     }
@@ -217,19 +238,22 @@ impl OfResource {
         self.last_id
     }
 
-    fn record(&mut self, key: ObjectKey, write: Write, now: Instant) {
-        self.expire(now);
+    fn record(&mut self, key: ObjectKey, write: Write, now: Instant, kept: Kept) {
         let id = self.id();
         let writes = self.keys.entry(key.clone()).or_default();
         if writes.iter().any(|(_, known)| write.is_covered_by(known)) {
             return;
         }
+        let bytes = |writes: &[(u64, Write)]| writes.iter().map(|(_, write)| write.bytes()).sum::<usize>();
+        let before = bytes(writes);
         writes.retain(|(_, known)| !known.is_covered_by(&write));
         writes.push((id, write));
         if writes.len() > DELETIONS {
             *writes = vec![(id, Write::Unversioned)];
         }
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes(writes));
         self.order.push_back((now, key, id));
+        self.expire(now, kept);
     }
 
     fn record_any(&mut self, write: Write) {
@@ -245,9 +269,11 @@ impl OfResource {
     }
 
     /// Makes all reads wait for the writes that are too old or too many.
-    fn expire(&mut self, now: Instant) {
+    fn expire(&mut self, now: Instant, kept: Kept) {
         while let Some((at, ..)) = self.order.front()
-            && (self.order.len() >= LIMIT || now.saturating_duration_since(*at) >= RETENTION)
+            && (self.order.len() > kept.writes
+                || self.bytes > kept.bytes
+                || now.saturating_duration_since(*at) >= kept.time)
             && let Some((_, key, id)) = self.order.pop_front()
         {
             let Some(write) = self.take(&key, id) else { continue };
@@ -259,6 +285,7 @@ impl OfResource {
         let writes = self.keys.get_mut(key)?;
         let at = writes.iter().position(|(of, _)| *of == id)?;
         let (_, write) = writes.swap_remove(at);
+        self.bytes = self.bytes.saturating_sub(write.bytes());
         if writes.is_empty() {
             self.keys.remove(key);
         }
@@ -292,11 +319,11 @@ impl OfResource {
         }
     }
 
-    fn replace(&mut self, pending: &Pending, known: Write) {
+    fn replace(&mut self, pending: &Pending, known: Write, kept: Kept) {
         match &pending.key {
             Some(key) => {
                 if self.take(key, pending.id).is_some() {
-                    self.record(key.clone(), known, Instant::now());
+                    self.record(key.clone(), known, Instant::now(), kept);
                 }
             }
             None => {
@@ -380,12 +407,12 @@ mod tests {
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        tokio::time::advance(RETENTION).await;
+        tokio::time::advance(Kept::default().time).await;
         writes.record(&resource, Some(key("y")), state("2", 9), || None);
         assert_eq!(pending(&writes, "z", 1), ["any: version 5"]);
         assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: version 5"]);
         writes.record(&resource, Some(key("y")), deleted("2"), || None);
-        tokio::time::advance(RETENTION).await;
+        tokio::time::advance(Kept::default().time).await;
         writes.record(&resource, Some(key("v")), state("3", 11), || None);
         assert_eq!(pending(&writes, "z", 1), ["any: unversioned"], "a deletion has no version");
         let any = writes.pending("pods", Some(&key("z")), || None).remove(0);
@@ -399,8 +426,8 @@ mod tests {
     // contract: C-08g
     #[test]
     fn many_writes_take_bounded_memory() {
-        let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        for number in 0..LIMIT + 10 {
+        let (writes, resource, limit) = (Writes::default(), Arc::from("pods"), Kept::default().writes);
+        for number in 0..limit + 10 {
             writes.record(
                 &resource,
                 Some(key(&format!("x-{number}"))),
@@ -409,11 +436,38 @@ mod tests {
             );
         }
         assert_eq!(pending(&writes, "x-0", 1), ["any: version 10"]);
-        assert!(writes.len() <= LIMIT + 1);
+        assert!(writes.len() <= limit + 1);
         for uid in 0..=DELETIONS {
             writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), || None);
         }
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
+    }
+
+    /// Large objects take no more memory than small ones.
+    // contract: C-08g
+    #[test]
+    fn bytes_of_written_states_are_bounded() {
+        let bytes = state("1", 5).bytes();
+        let writes = Writes::new(Kept { bytes: 10 * bytes, ..Kept::default() });
+        let resource: Arc<str> = "pods".into();
+        for number in 1..=9 {
+            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), || None);
+            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), || None);
+        }
+        assert_eq!((writes.len(), pending(&writes, "x-1", 1).len()), (9, 1), "a write is counted once");
+        for number in 1..=9 {
+            writes.record(&resource, Some(key(&format!("y-{number}"))), state("2", number), || None);
+        }
+        assert_eq!(pending(&writes, "x-8", 1), ["any: version 8"]);
+        assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: version 8"]);
+        assert_eq!(writes.len(), 11);
+        for write in writes.pending("pods", None, || None) {
+            writes.remove("pods", &write, 0);
+        }
+        for number in 1..=10 {
+            writes.record(&resource, Some(key(&format!("z-{number}"))), state("3", number), || None);
+        }
+        assert_eq!(writes.len(), 10, "those that were seen have left");
     }
 
     /// The server was restored from a backup: its versions begin again, and the writes are lost.

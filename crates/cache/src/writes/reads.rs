@@ -90,17 +90,17 @@ impl Wait<'_> {
     fn state(&self, snapshot: &Snapshot<()>, pending: &Pending, read: Read<'_>) -> Seen {
         let Some(key) = &pending.key else { return Seen::No };
         let stored = snapshot.get(key);
+        if let (Write::State(written), Some(stored)) = (&pending.write, &stored)
+            && stored.resource_version().reaches(&written.resource_version())
+        {
+            return Seen::Always; // also if the list does not concern it, so that no later read looks at it
+        }
         if let Read::List(options) = read
             && !self.concerns(options, key, &pending.write, stored.as_ref())
         {
             return Seen::InThisState;
         }
         match (&pending.write, stored) {
-            (Write::State(written), Some(stored))
-                if stored.resource_version().reaches(&written.resource_version()) =>
-            {
-                Seen::Always
-            }
             // It has left the scope of the informer, or was never in it.
             (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
             // Another object, which may be an earlier one.
@@ -210,7 +210,8 @@ impl Wait<'_> {
     /// Asks the server for the version of a write, unless another read has done so.
     async fn find_out(&self, pending: &Pending) -> Result<(), Error> {
         // Never closed.
-        let _permit = self.shared.questions.acquire().await;
+        let question = self.shared.question(self.name);
+        let _permit = question.acquire().await;
         if self.shared.writes.has(self.name, pending) {
             let known = self.ask(pending.key.as_ref()).await?;
             self.shared.writes.replace(self.name, pending, known);

@@ -273,3 +273,52 @@ async fn subresources_are_waited_for() {
     assert!(matches!(is_deleted, Ok(true) | Err(Error::NotFound { .. })));
     world.gated.shutdown().await;
 }
+
+/// An object is deleted with its last finalizer, by an update or a patch.
+// contract: C-08c
+#[tokio::test]
+async fn removal_of_the_last_finalizer_is_a_deletion() {
+    let world = World::new(|cache| cache).await;
+    let finalizers = |names: &[&str]| Patch::Merge(json!({"metadata": {"finalizers": names}}));
+    world.api.patch("old", &PatchParams::default(), &finalizers(&["example.com/a"])).await.unwrap();
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    world.waits("team-a/old").await.unwrap();
+    world.api.patch("old", &PatchParams::default(), &finalizers(&[])).await.unwrap();
+    assert!(is_not_found(world.waits("team-a/old").await));
+    world.gated.shutdown().await;
+}
+
+/// The response of a patch that asks for metadata does not say whether a list by a field has the object.
+// contract: C-08d
+#[tokio::test]
+async fn list_by_a_field_waits_for_a_patch_of_metadata() {
+    let world = World::new(|cache| cache).await;
+    world.maps.index_field("data.key", &["data", "key"]).unwrap();
+    world.api.create(&PostParams::default(), &map("new", "2")).await.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"other": "x"}}}));
+    world.api.patch_metadata("new", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(world.keys(ListOptions::new().field("data.key", "2")).await, ["new"]);
+    world.gated.shutdown().await;
+}
+
+/// Each list forgets the writes that it has, also those that do not concern it.
+// contract: C-08g
+#[tokio::test]
+async fn lists_forget_what_is_cached() {
+    let world = World::new(|cache| cache).await;
+    world.gated.open();
+    for number in 0..20 {
+        world.api.create(&PostParams::default(), &map(&format!("new-{number}"), "1")).await.unwrap();
+    }
+    let informer = world.maps.informer().unwrap();
+    let wait = async {
+        while informer.snapshot().unwrap().len() < 21 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+    assert_eq!(world.gated.cache.pending_writes(), 20);
+    assert!(world.maps.list(&ListOptions::new().namespace("team-b")).await.unwrap().is_empty());
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
