@@ -1,7 +1,7 @@
 //! A controller by hand: an informer enqueues keys, and workers reconcile them from the informer's store, with retries.
 //!
-//! `cargo run -p kinformer-controller --example workqueue_controller` runs it on an API server in this process, changes
-//! pods and ends by itself. `-- KUBECONFIG` runs it on a cluster until Ctrl-C.
+//! `cargo run --example workqueue_controller` runs it on an API server in this process, changes pods and ends by itself.
+//! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster until Ctrl-C.
 //!
 //! Follows client-go's example `workqueue`.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
@@ -25,7 +25,7 @@ const MAX_RETRIES: u32 = 5;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    match std::env::args().nth(1) {
+    match std::env::args().nth(1).or_else(|| std::env::var("KUBECONFIG").ok()) {
         Some(kubeconfig) => run(&kubeconfig).await,
         None => demo().await,
     }

@@ -1,6 +1,8 @@
-//! A DeltaFIFO of a custom type, without Kubernetes. The program ends by itself.
+//! A DeltaFIFO of an own type, without Kubernetes: what accumulates, what a list replaces, and what known objects add.
 //!
-//! `cargo run -p kinformer-delta-fifo --example delta_fifo`
+//! The program ends by itself.
+//!
+//! `cargo run --example delta_fifo`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;

@@ -1,46 +1,102 @@
-//! A reflector that keeps a store equal to a cluster. The program ends by itself.
+//! Two reflectors, each of which fills a DeltaFIFO: one without and one with known objects.
 //!
-//! `cargo run -p kinformer-kube --example reflector`
+//! A reflector lists and watches, and passes both on as deltas. A list becomes a `Replaced` for each of its objects. What
+//! is missing from it must have been deleted, but the queue can only notice that if it knows which objects its consumer
+//! has: then it delivers a tombstone, with the last known state. A resync delivers a `Sync` for each known object. The
+//! program ends by itself.
+//!
+//! `cargo run --example reflector`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_core::Object;
+use kinformer_core::{Delta, Object};
+use kinformer_delta_fifo::DeltaFifo;
 use kinformer_kube::{KubeListerWatcher, KubeObject};
 use kinformer_reflector::Reflector;
-use kinformer_store::{IndexFunction, Indexer, NAMESPACE_INDEX};
+use kinformer_store::Indexer;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+type Map = KubeObject<ConfigMap>;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = common::Cluster::connect().await?;
-    let store = Indexer::builder().index(NAMESPACE_INDEX, IndexFunction::by_namespace()).build()?;
-    let store: Arc<Indexer<KubeObject<ConfigMap>>> = Arc::new(store);
-    let reflector =
-        Reflector::new("config-maps", KubeListerWatcher::new(cluster.client.clone()), store.clone());
-    let (handle, cancel) = (reflector.handle(), CancellationToken::new());
-    let running = tokio::spawn(reflector.run(cancel.clone()));
+    let unknown = DeltaFifo::new();
+    let store: Arc<Indexer<Map>> = Arc::new(Indexer::new());
+    let known = DeltaFifo::builder().known_objects(store.clone()).build();
 
-    tokio::time::timeout(Duration::from_secs(30), handle.wait_for_sync()).await??;
-    println!(
-        "synced: {} config maps in namespace default",
-        store.snapshot().index_len(NAMESPACE_INDEX, "default")?
-    );
-
+    println!("# the first list");
+    reflect(&cluster, &unknown, &known, &store).await?;
+    // Without a reflector: their watches do not deliver these changes.
     cluster.change_objects()?;
-    // Waits a second for changes; a controller would use handlers instead.
-    let waited = tokio::time::timeout(Duration::from_secs(1), handle.stopped()).await;
-    println!("{}", if waited.is_err() { "after a second:" } else { "the reflector has stopped:" });
-    for map in store.snapshot().ordered_in("default") {
-        println!("  {} at version {}", map.key(), map.resource_version());
-    }
-    println!("{:?}", handle.metrics());
-    cancel.cancel();
-    running.await?;
+    println!("# the next list, after changes that no watch has delivered");
+    reflect(&cluster, &unknown, &known, &store).await?;
+
+    println!("# a resync");
+    unknown.resync()?;
+    println!("without known objects: {} deltas", unknown.depth());
+    known.resync()?;
+    print("with known objects", &known, Some(&store)).await?;
     cluster.stop().await;
     Ok(())
+}
+
+/// Runs a reflector for each queue until their first lists are delivered.
+async fn reflect(
+    cluster: &common::Cluster,
+    unknown: &DeltaFifo<Map>,
+    known: &DeltaFifo<Map>,
+    store: &Indexer<Map>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let (cancel, mut running) = (CancellationToken::new(), JoinSet::new());
+    for queue in [unknown, known] {
+        let source = KubeListerWatcher::<ConfigMap>::new(cluster.client.clone()).namespace("default");
+        running.spawn(Reflector::new("config maps", source, queue.clone()).run(cancel.clone()));
+    }
+    print("without known objects", unknown, None).await?;
+    print("with known objects", known, Some(store)).await?;
+    cancel.cancel();
+    running.join_all().await; // their watches are closed
+    Ok(())
+}
+
+/// Prints all deltas of a queue, and applies them to the store that it knows.
+async fn print(
+    title: &str,
+    queue: &DeltaFifo<Map>,
+    store: Option<&Indexer<Map>>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    println!("{title}:");
+    loop {
+        let mut popped = queue.pop().await?; // waits for the list
+        for delta in popped.deltas() {
+            println!("  {}", text(delta));
+        }
+        if let Some(store) = store {
+            store.apply(popped.take()).errors.into_result()?;
+        }
+        drop(popped); // processed: the store has the object
+        if queue.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn text(delta: &Delta<Map>) -> String {
+    let kind = delta.delta_type();
+    let data = |map: &Map| {
+        format!("{kind} {} {:?}", map.key(), map.0.data.as_ref().and_then(|data| data.get("key")))
+    };
+    match delta {
+        Delta::Deleted(tombstone) if tombstone.is_final_state_unknown() => {
+            let last = tombstone.object().map(|map| data(map)).unwrap_or_default();
+            format!("{last}: a tombstone with the last known state, the final state is unknown")
+        }
+        delta => delta.object().map_or_else(|| kind.to_string(), |map| data(map)),
+    }
 }

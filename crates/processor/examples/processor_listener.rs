@@ -1,52 +1,58 @@
-//! Custom events, delivered to three kinds of handlers, without Kubernetes. The program ends by itself.
+//! One event, several listeners, one of them slow, without Kubernetes.
 //!
-//! `cargo run -p kinformer-processor --example processor_listener`
+//! An event is published once, into one log, which each listener reads at its own pace: a callback, a stream, and an
+//! asynchronous callback that does not return until the program lets it. It delays neither the publisher nor the other
+//! listeners, and it misses nothing. The program ends by itself.
+//!
+//! `cargo run --example processor_listener`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{Added, Buffer, Event, EventHandlerFuncs, SharedProcessor};
+use kinformer_processor::{Added, Event, EventHandlerFuncs, SharedProcessor};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// The stock of one article.
-struct Stock {
-    article: String,
-    pieces: u32,
+struct Pod {
+    name: String,
+    value: u32,
 }
 
-impl Object for Stock {
+impl Object for Pod {
     fn key(&self) -> KeyRef<'_> {
-        KeyRef::named(&self.article)
+        KeyRef::new("default", &self.name)
     }
 }
 
-fn stock(article: &str, pieces: u32) -> Arc<Stock> {
-    Arc::new(Stock { article: article.into(), pieces })
+fn pod(name: &str, value: u32) -> Arc<Pod> {
+    Arc::new(Pod { name: name.to_owned(), value })
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let processor = SharedProcessor::new("stock");
+    let processor = SharedProcessor::new("pods");
 
-    // Callbacks with a filter: for this handler, an article that is sold out is deleted.
-    let shelf = processor.handler().name("shelf").filter(|stock: &Arc<Stock>| stock.pieces > 0).add(
-        EventHandlerFuncs::new()
-            .on_add(|added: &Added<Arc<Stock>>| println!("shelf: {} is on sale", added.object.article))
-            .on_delete(|deleted| println!("shelf: {} is sold out", deleted.tombstone.key())),
-    )?;
+    // Callbacks for single kinds of events.
+    let on_add = |added: &Added<Arc<Pod>>| println!("callback: {} was added", added.object.key());
+    let callback = processor.handler().name("callback").add(EventHandlerFuncs::new().on_add(on_add))?;
 
-    // Asynchronous callbacks; after a burst, only the newest state is delivered.
-    let orders = processor.handler().name("orders").buffer(Buffer::Coalesced).add_async(
-        async |event: Event<Arc<Stock>>| {
-            tokio::task::yield_now().await;
-            println!("orders: {} has {:?} pieces", event.key(), event.object().map(|stock| stock.pieces));
-        },
-    )?;
+    // The same events as a stream.
+    let mut stream = processor.handler().name("stream").stream()?;
 
-    // A stream.
-    let mut history = processor.handler().name("history").stream()?;
+    // An asynchronous callback, which waits for a permit before it returns.
+    let permits = Arc::new(Semaphore::new(0));
+    let (done, mut slow_done) = mpsc::channel(10);
+    let wait = permits.clone();
+    processor.handler().name("slow").add_async(move |event: Event<Arc<Pod>>| {
+        let (wait, done) = (wait.clone(), done.clone());
+        async move {
+            let Ok(permit) = wait.acquire().await else { return };
+            permit.forget(); // one permit is one return
+            _ = done.try_send(format!("{}, value {:?}", event.key(), value(&event)));
+        }
+    })?;
 
     let cancel = CancellationToken::new();
     let running = tokio::spawn({
@@ -54,26 +60,38 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         async move { processor.run(cancel).await }
     });
 
-    let (many, some, none) = (stock("apples", 90), stock("apples", 9), stock("apples", 0));
-    processor.publish([
-        Change::added(many.clone()).in_initial_list(),
-        Change::updated(many, some.clone()),
-        Change::updated(some, none),
-    ]);
-    processor.publish_synced();
+    println!("# one event");
+    let first = pod("web", 1);
+    processor.publish([Change::added(first.clone()).in_initial_list()]);
+    processor.publish_synced(); // the end of the initial list
+    callback.synced().await?; // it has processed the list
+    print_next(stream.next().await);
 
+    println!("# two more, while the slow listener is still in its first callback");
+    let second = pod("web", 2);
+    processor.publish([Change::updated(first, second.clone()), Change::updated(second, pod("web", 3))]);
+    print_next(stream.next().await);
+    print_next(stream.next().await);
+    let slow = processor.handler_metrics().into_iter().find(|handler| &*handler.name == "slow");
+    println!("slow: {} delivered", slow.map_or(0, |slow| slow.delivered));
+
+    println!("# its callbacks may return");
+    permits.add_permits(3);
     for _ in 0..3 {
-        if let Some(event) = history.next().await {
-            println!("history: {} {:?}", event.key(), event.object().map(|stock| stock.pieces));
-        }
-    }
-    shelf.synced().await?;
-    orders.synced().await?;
-    for handler in processor.handler_metrics() {
-        println!("{}: {} delivered, {} waiting", handler.name, handler.delivered, handler.depth);
+        println!("slow: {}", slow_done.recv().await.ok_or("the handler has ended")?);
     }
 
     cancel.cancel();
     running.await??;
     Ok(())
+}
+
+fn value(event: &Event<Arc<Pod>>) -> Option<u32> {
+    event.object().map(|pod| pod.value)
+}
+
+fn print_next(event: Option<Event<Arc<Pod>>>) {
+    if let Some(event) = event {
+        println!("stream: {}, value {:?}", event.key(), value(&event));
+    }
 }
