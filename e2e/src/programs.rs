@@ -16,6 +16,8 @@ pub const CONTROLLER_RUNTIME: &str = "KINFORMER_CONTROLLER_RUNTIME";
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable with the path of the scheduler cache example, `crates/kinformer/examples/scheduler_cache`.
 pub const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
+/// The variable with the path of the scheduler example, `crates/controller/examples/scheduler`.
+pub const SCHEDULER: &str = "KINFORMER_SCHEDULER";
 /// The variable with the path of the sample controller, `crates/controller/examples/sample_controller.rs`.
 pub const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
 /// The variable with the path of the controller by hand, `crates/controller/examples/workqueue_controller.rs`.
@@ -82,6 +84,17 @@ pub fn kubectl<'a>(kubeconfig: &Path, words: impl IntoIterator<Item = &'a str>) 
 /// The path is not set.
 pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
     let mut command = example(SCHEDULER_CACHE, kubeconfig)?;
+    command.arg("--until-bound").arg(until_bound.to_string());
+    Ok(command)
+}
+
+/// Returns the command for the scheduler example, which schedules as kube-scheduler until this many pods are bound.
+///
+/// # Errors
+/// The path is not set.
+pub fn scheduler(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
+    let mut command = Command::new(path(SCHEDULER)?);
+    command.arg("--kubeconfig").arg(kubeconfig).args(["--scheduler-name", "default-scheduler"]);
     command.arg("--until-bound").arg(until_bound.to_string());
     Ok(command)
 }

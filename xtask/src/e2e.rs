@@ -50,6 +50,8 @@ pub(crate) const CONTROLLER_RUNTIME: Program = Program {
 const KINFORMER: &str = "KINFORMER_PROGRAM";
 /// The variable that passes the path of the scheduler cache example to the suite.
 const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
+/// The variable that passes the path of the scheduler example to the suite.
+const SCHEDULER: &str = "KINFORMER_SCHEDULER";
 
 /// The variable that passes the path of the sample controller to the suite.
 const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
@@ -213,6 +215,7 @@ impl Programs {
             (CLIENT_GO.variable, CLIENT_GO.built()?),
             (KINFORMER, kinformer()?),
             (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
+            (SCHEDULER, example("kinformer-controller", "scheduler")?),
             (SAMPLE_CONTROLLER, example("kinformer-controller", "sample_controller")?),
             (WORKQUEUE_CONTROLLER, example("kinformer-controller", "workqueue_controller")?),
             (CACHE_OPERATOR, example("kinformer-cache", "cache_operator")?),

@@ -21,3 +21,4 @@ mod main_job;
 mod mode;
 mod output;
 mod recorder;
+mod scheduler;
