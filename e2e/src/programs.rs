@@ -10,7 +10,7 @@ use crate::{Error, Mode};
 pub const CONTROL_PLANE: &str = "KINFORMER_CONTROL_PLANE";
 /// The variable with the path of client-go's informers, `e2e/client-go`.
 pub const CLIENT_GO: &str = "KINFORMER_CLIENT_GO";
-/// The variable with the path of the controller of controller-runtime, `e2e/controller-runtime`.
+/// The variable with the path of the programs of controller-runtime, `e2e/controller-runtime`.
 pub const CONTROLLER_RUNTIME: &str = "KINFORMER_CONTROLLER_RUNTIME";
 /// The variable with the path of `kinformer`.
 pub const KINFORMER: &str = "KINFORMER_PROGRAM";
@@ -64,7 +64,17 @@ pub fn client_go<'a>(
 /// The path is not set.
 pub fn controller_runtime(kubeconfig: &Path, owners: usize) -> Result<Command, Error> {
     let mut command = Command::new(path(CONTROLLER_RUNTIME)?);
-    command.arg("-kubeconfig").arg(kubeconfig).arg("-foos").arg(owners.to_string());
+    command.args(["controller", "-kubeconfig"]).arg(kubeconfig).arg("-foos").arg(owners.to_string());
+    Ok(command)
+}
+
+/// Returns the command for the cache of controller-runtime, which answers each call of its input by a line of JSON.
+///
+/// # Errors
+/// The path is not set.
+pub fn controller_runtime_cache(kubeconfig: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(CONTROLLER_RUNTIME)?);
+    command.args(["cache", "-kubeconfig"]).arg(kubeconfig);
     Ok(command)
 }
 

@@ -38,7 +38,7 @@ pub(crate) const CLIENT_GO: Program = Program {
     module: "k8s.io/client-go",
 };
 
-/// A controller of controller-runtime, for the comparison.
+/// A controller and a cache of controller-runtime, for the comparisons.
 pub(crate) const CONTROLLER_RUNTIME: Program = Program {
     name: "controller-runtime",
     folder: "e2e/controller-runtime",
@@ -213,6 +213,7 @@ impl Programs {
         Ok(Self(vec![
             (CONTROL_PLANE.variable, CONTROL_PLANE.built()?),
             (CLIENT_GO.variable, CLIENT_GO.built()?),
+            (CONTROLLER_RUNTIME.variable, CONTROLLER_RUNTIME.built()?),
             (KINFORMER, kinformer()?),
             (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
             (SCHEDULER, example("kinformer-controller", "scheduler")?),
@@ -270,7 +271,7 @@ fn example(package: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 /// Builds with cargo, and returns the path of the result.
-fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
+pub(crate) fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
     let mut command = files::command("cargo");
     command.arg("build").args(what);
     finish(&mut command)?;
@@ -284,7 +285,7 @@ impl Program {
     /// Returns the path of the program, and builds it unless these sources have been built.
     pub(crate) fn built(&self) -> Result<PathBuf, String> {
         let mut sources = DefaultHasher::new();
-        for name in ["go.mod", "go.sum", "main.go"] {
+        for name in self.sources()? {
             files::read(&format!("{}/{name}", self.folder))?.hash(&mut sources);
         }
         let version = self.version(&files::read(&format!("{}/go.mod", self.folder))?)?;
@@ -312,6 +313,18 @@ impl Program {
         finish(&mut go)?;
         fs::rename(&unfinished, &program).map_err(|error| format!("{}: {error}", program.display()))?;
         Ok(program)
+    }
+
+    /// Returns the names of the files from which the program is built.
+    fn sources(&self) -> Result<Vec<String>, String> {
+        let problem = |error: std::io::Error| format!("{}: {error}", self.folder);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(files::root().join(self.folder)).map_err(problem)? {
+            names.push(entry.map_err(problem)?.file_name().to_string_lossy().into_owned());
+        }
+        names.retain(|name| name.ends_with(".go") || name == "go.mod" || name == "go.sum");
+        names.sort_by_key(|name| (name.ends_with(".go"), name.clone()));
+        Ok(names)
     }
 
     /// Returns the required version of the module in go.mod.
@@ -367,6 +380,13 @@ mod tests {
         let values: Vec<String> = modes[7].variables().into_iter().map(|(_, value)| value).collect();
         assert_eq!(values, ["eager", "json", "list"]);
         assert!(parse("--every-mode --objects eager").is_err());
+    }
+
+    #[test]
+    fn a_program_has_several_source_files() {
+        assert_eq!(CONTROL_PLANE.sources().unwrap(), ["go.mod", "go.sum", "main.go"]);
+        let all = CONTROLLER_RUNTIME.sources().unwrap();
+        assert!(all.contains(&"calls.go".to_owned()) && all.contains(&"main.go".to_owned()), "{all:?}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod cache;
 mod cluster;
 mod connections;
 mod controllers;
