@@ -59,7 +59,9 @@ function clipped(string, length) {
 export function diffList(change) {
   const diff = change.diff ?? [];
   if (change.type !== "updated" || diff.length === 0) return el("p.diff-line", {}, summary(change));
-  const entries = diff.flatMap((entry) => {
+  // What changes with every write comes last.
+  const ordered = [...diff.filter(({ path }) => !isNoise(path)), ...diff.filter(({ path }) => isNoise(path))];
+  const entries = ordered.flatMap((entry) => {
     const [before, after] = marked(entry);
     return [
       el("dt", {}, entry.path),

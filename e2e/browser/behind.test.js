@@ -1,0 +1,45 @@
+// An informer that is behind is found on the first view, with the reason; also by a program that reads the page aloud.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openPage, slowHandler, withBrowser } from "./harness.js";
+
+withBrowser();
+
+test("the informer that is behind is named, with the reason", async (t) => {
+  const { url } = await slowHandler(t);
+  const page = await openPage(t, `${url}/`);
+  const summary = page.getByRole("status", { name: "Summary" });
+  await summary.getByRole("heading", { name: "pods needs attention" }).waitFor();
+  await summary.getByText(/handler "audit"/i).waitFor();
+
+  const row = page.locator(".informers tr[data-informer=pods]");
+  assert.equal(await row.locator(".state").textContent(), "behind");
+  await row.getByText("audit").waitFor();
+  for (const other of ["nodes", "deployments.apps", "secrets"]) {
+    assert.equal(await page.locator(`.informers tr[data-informer="${other}"] .state`).textContent(), "up to date");
+  }
+  assert.match(await page.title(), /^\(1\)/);
+
+  // One click leads to the handler.
+  await summary.getByRole("link", { name: "pods" }).click();
+  const handler = page.locator(".plain tr", { hasText: "audit" });
+  await handler.getByText(/behind|stuck/).first().waitFor();
+  await page.locator(".plain tr", { hasText: "cache" }).getByText("up to date").waitFor();
+});
+
+test("hidden objects are not shown, with the reason", async (t) => {
+  const { url } = await slowHandler(t);
+  const page = await openPage(t, `${url}/#/informers/secrets`);
+  await page.getByText("The objects of this informer are not shown").waitFor();
+  assert.equal(await page.locator(".row").count(), 0);
+});
+
+test("sparklines move with the events", async (t) => {
+  const { url } = await slowHandler(t);
+  const page = await openPage(t, `${url}/`);
+  const line = page.locator(".informers tr[data-informer=pods] .spark .line");
+  await page.waitForFunction(() => (document.querySelector(".informers tr[data-informer=pods] .spark .line")?.getAttribute("d") ?? "").split("L").length > 3);
+  const before = await line.getAttribute("d");
+  await page.waitForFunction((old) => document.querySelector(".informers tr[data-informer=pods] .spark .line").getAttribute("d") !== old, before);
+});
