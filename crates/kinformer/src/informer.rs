@@ -206,6 +206,20 @@ impl<K> Informer<K> {
         self.engine().selects(object.object())
     }
 
+    /// The label selector of the informer's requests for the objects of a namespace (of any, if objects are not in
+    /// namespaces); `None` if they are not restricted by labels.
+    pub fn label_selector(&self, namespace: &str) -> Option<Arc<str>> {
+        let [labels, _] = self.engine().selectors(namespace);
+        labels
+    }
+
+    /// The field selector of the informer's requests for the objects of a namespace (of any, if objects are not in
+    /// namespaces); `None` if they are not restricted by fields.
+    pub fn field_selector(&self, namespace: &str) -> Option<Arc<str>> {
+        let [_, fields] = self.engine().selectors(namespace);
+        fields
+    }
+
     /// Returns a builder for a handler with a name, resync period, buffer or filter of its own.
     ///
     /// ```

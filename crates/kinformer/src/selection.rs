@@ -267,6 +267,15 @@ pub(crate) fn selects(parts: &[Selected], object: &PackedObject) -> bool {
     own.or_else(|| parts.iter().find(|part| part.is_others())).is_some_and(|part| part.selects(object))
 }
 
+/// The label selector and the field selector of the requests for the objects of a namespace; `None` for no selector, or if
+/// the informer does not hold the namespace.
+pub(crate) fn selectors(parts: &[Selected], namespace: &str) -> [Option<Arc<str>>; 2] {
+    let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
+    let part = own.or_else(|| parts.iter().find(|part| part.is_others()));
+    let Some(Selected { requested: Selection { labels, fields }, .. }) = part else { return [None, None] };
+    [labels, fields].map(|selector| selector.clone().filter(|selector| !selector.is_empty()))
+}
+
 /// The names of parts, separated by commas.
 pub(crate) fn names(parts: &[Selected]) -> String {
     parts.iter().map(Selected::name).collect::<Vec<_>>().join(",")

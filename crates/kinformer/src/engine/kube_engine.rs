@@ -98,6 +98,10 @@ impl Engine for KubeEngine {
         selection::selects(&self.parts, object)
     }
 
+    fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {
+        selection::selectors(&self.parts, namespace)
+    }
+
     fn resource(&self) -> &Arc<str> {
         &self.resource
     }

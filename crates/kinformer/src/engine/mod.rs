@@ -54,6 +54,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn has_namespace(&self, namespace: &str) -> bool;
     /// Whether the informer holds an object in this state.
     fn selects(&self, object: &Object) -> bool;
+    /// The label selector and the field selector of the requests for the objects of a namespace.
+    fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2];
     /// The resource name, for errors.
     fn resource(&self) -> &Arc<str>;
     /// Returns the view of whole objects. From now on the informer fetches whole objects.

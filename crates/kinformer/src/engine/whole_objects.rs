@@ -80,6 +80,10 @@ impl Engine for WholeObjects {
         self.engine.selects(object)
     }
 
+    fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {
+        self.engine.selectors(namespace)
+    }
+
     fn resource(&self) -> &Arc<str> {
         self.engine.resource()
     }
