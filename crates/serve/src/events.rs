@@ -116,22 +116,23 @@ fn stream_of(
         }
         Some(id) => id,
     };
-    let interval = |period| {
-        let mut interval = tokio::time::interval(period);
+    let interval = |from, period| {
+        let mut interval = tokio::time::interval_at(from, period);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         interval
     };
+    let now = Instant::now();
     let left = app.limits.changes_per_second;
     let open = app.metrics.open_stream();
     let events = Events {
         selected,
         sent,
         resumed: last,
-        second: Instant::now(),
+        second: now,
         left,
         changes,
-        states: interval(STATE),
-        keep_alive: interval(KEEP_ALIVE),
+        states: interval(now, STATE),
+        keep_alive: interval(now + KEEP_ALIVE, KEEP_ALIVE),
         ready,
         _permit: permit,
         _open: open,

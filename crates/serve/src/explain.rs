@@ -186,6 +186,11 @@ fn failure(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Undelivered>
 
 /// The selectors of the informer for objects of a namespace, as text; `None` if it has none.
 pub(crate) fn selectors(watched: &Watched, namespace: &str) -> Option<String> {
-    let _ = (watched, namespace);
-    None
+    let informer = &watched.informer;
+    let selectors: Vec<String> = [informer.label_selector(namespace), informer.field_selector(namespace)]
+        .into_iter()
+        .flatten()
+        .map(|selector| format!("{:?}", &*selector))
+        .collect();
+    (!selectors.is_empty()).then(|| selectors.join(" and "))
 }
