@@ -8,6 +8,7 @@ use kinformer::{BoxError, CancellationToken};
 use kinformer_apiserver::{ApiServer, Fault, Verb};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::node::NodeInfo;
 use crate::pod::{PodInfo, Uid};
@@ -15,6 +16,8 @@ use crate::scheduler::{Options, Progress, Scheduler};
 
 /// The scheduler name of the pods.
 pub(crate) const SCHEDULER: &str = "example-scheduler";
+/// The longest duration of a step.
+const STEP_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) async fn run() -> Result<(), BoxError> {
     let server = ApiServer::builder().start().await?;
@@ -84,7 +87,9 @@ impl Demo<'_> {
         let is_done = |progress: &Progress| {
             progress.underway == 0 && progress.bound == bound && progress.bound + progress.waiting == pods
         };
-        self.progress.wait_for(is_done).await?;
+        if timeout(STEP_LIMIT, self.progress.wait_for(is_done)).await.is_err() {
+            return Err(format!("{name}: {bound} are not bound: {:?}", *self.progress.borrow()).into());
+        }
         let waiting: Vec<String> = self.check(bound)?.iter().map(|(app, n)| format!("{n} {app}")).collect();
         let waiting = if waiting.is_empty() { "none".to_owned() } else { waiting.join(", ") };
         println!("{name:<52}{bound} bound, waiting: {waiting}");

@@ -8,10 +8,10 @@
 //! `cargo run --example scheduler` schedules 500 pods on 50 nodes of an API server in this process,
 //! with some faults, and checks the objects of the server after each step. It ends by itself.
 //!
-//! `… --example scheduler -- --kubeconfig FILE [--scheduler-name NAME] [--until-bound N]` schedules the pods of a cluster
-//! whose `spec.schedulerName` is NAME (`example-scheduler`), until N pods are bound or it receives Ctrl-C. It knows requests
-//! of CPU and memory, node selectors, taints and cordoned nodes, but neither affinity nor volumes nor preemption. On a
-//! cluster without kube-scheduler, NAME may be `default-scheduler`.
+//! With `-- --kubeconfig FILE`, or the variable `$KUBECONFIG`, it schedules the pods of that cluster whose
+//! `spec.schedulerName` is `example-scheduler`, until it receives Ctrl-C. `--scheduler-name default-scheduler` is for a
+//! cluster without kube-scheduler; `--until-bound N` ends it when N pods are bound. It knows requests of CPU and memory, node
+//! selectors, taints and cordoned nodes, but neither affinity nor volumes nor preemption.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example program prints")]
 
 mod binding;
@@ -28,10 +28,11 @@ use std::time::Duration;
 use kinformer::{BoxError, CancellationToken};
 use kube_client::Config;
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
+use tokio::sync::watch;
 
-use scheduler::{Options, Scheduler};
+use scheduler::{Options, Progress, Scheduler};
 
-const USAGE: &str = "usage: scheduler [--kubeconfig FILE [--scheduler-name NAME] [--until-bound N]]";
+const USAGE: &str = "usage: scheduler [--kubeconfig FILE] [--scheduler-name NAME] [--until-bound N]";
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
@@ -49,40 +50,37 @@ async fn main() -> Result<(), BoxError> {
     }
     match kubeconfig {
         Some(kubeconfig) => run(&kubeconfig, name, until_bound).await,
-        None => tokio::time::timeout(Duration::from_secs(60), demo::run()).await?,
+        None => demo::run().await,
     }
 }
 
-/// Schedules pods of a cluster, and prints how many are bound.
+/// Schedules the pods of a cluster.
 async fn run(kubeconfig: &str, name: String, until_bound: usize) -> Result<(), BoxError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let options = Options { name, limit: Duration::from_secs(10) };
     let scheduler = Scheduler::new(kinformer::client(config)?, options);
-    let mut progress = scheduler.progress();
-    let stop = CancellationToken::new();
-    let report = async {
-        let reached = async {
-            loop {
-                progress.changed().await?;
-                let now = *progress.borrow_and_update();
-                println!(
-                    "{} pods are bound, {} are under way, {} wait",
-                    now.bound, now.underway, now.waiting
-                );
-                if now.bound >= until_bound {
-                    println!("{} bindings were refused, {} expired", now.refused, now.expired);
-                    return Ok::<_, BoxError>(());
-                }
-            }
-        };
+    let (progress, stop) = (scheduler.progress(), CancellationToken::new());
+    tokio::try_join!(scheduler.run(stop.clone()), async {
         tokio::select! {
-            reached = reached => reached?,
+            done = report(progress, until_bound) => done?,
             signal = tokio::signal::ctrl_c() => signal?,
         }
         stop.cancel();
         Ok(())
-    };
-    tokio::try_join!(scheduler.run(stop.clone()), report)?;
+    })?;
     Ok(())
+}
+
+/// Prints the progress, until so many pods are bound.
+async fn report(mut progress: watch::Receiver<Progress>, until_bound: usize) -> Result<(), BoxError> {
+    loop {
+        progress.changed().await?;
+        let now = *progress.borrow_and_update();
+        println!("{} pods are bound, {} are under way, {} wait", now.bound, now.underway, now.waiting);
+        if now.bound >= until_bound {
+            println!("{} bindings were refused, {} assumptions expired", now.refused, now.expired);
+            return Ok(());
+        }
+    }
 }
