@@ -150,6 +150,7 @@ async fn permanent_errors_are_not_retried() -> Result<(), Box<dyn Error>> {
     check("the next change of the map was reconciled", metrics.succeeded > 0)
 }
 
+#[cfg(not(test))]
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     failed_writes_are_retried().await?;
