@@ -100,7 +100,11 @@ impl Target {
                 Metadata { uid: Some(uid), deletion_timestamp: None, .. } if *method == Method::DELETE => {
                     Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
                 }
-                metadata if metadata.may_be_gone() => Write::Unversioned,
+                // A namespace has other finalizers as well.
+                metadata if metadata.may_be_gone() && kind == "Namespace" => Write::Unversioned,
+                metadata @ Metadata { uid: Some(uid), .. } if metadata.may_be_gone() => {
+                    Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
+                }
                 // It has the version of its object, and no labels or no other fields.
                 Metadata { resource_version: Some(version), .. }
                     if kind == "Scale" && self.subresource.is_some() || kind == "PartialObjectMetadata" =>
@@ -144,7 +148,7 @@ mod tests {
                 Write::State(object) => {
                     format!("{key}: state {} {}", object.key(), object.resource_version())
                 }
-                Write::Version(version) => format!("{key}: version {version}"),
+                Write::Version(version) | Write::Absent(version) => format!("{key}: version {version}"),
                 Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
                 Write::Unversioned => format!("{key}: unversioned"),
             }
@@ -170,7 +174,9 @@ mod tests {
         }
         // Without its last finalizer it is gone, and the response has the version before.
         for method in [Method::PUT, Method::PATCH, Method::DELETE] {
-            assert_eq!(writes(method, POD, Some(&ending)), ["a/web: unversioned"]);
+            assert_eq!(writes(method.clone(), POD, Some(&ending)), ["a/web: deleted u true"]);
+            let namespace = ending.replace(r#""kind": "Pod""#, r#""kind": "Namespace""#);
+            assert_eq!(writes(method, POD, Some(&namespace)), ["a/web: unversioned"]);
         }
         // The other fields are not known, so lists by fields wait for the version.
         let metadata = pod.replace(r#""kind": "Pod""#, r#""kind": "PartialObjectMetadata""#);

@@ -34,6 +34,8 @@ pub(crate) enum Write {
     State(Packed<()>),
     /// Its state is that of this version, which is not known.
     Version(ResourceVersion),
+    /// There is no object with this key at this version.
+    Absent(ResourceVersion),
     /// The object with this UID is gone, or its deletion has begun. `was_cached` is whether the informer has had it: only then
     /// an object with another UID is a later one for certain.
     Deleted { uid: Arc<str>, is_gone: bool, was_cached: bool },
@@ -46,7 +48,7 @@ impl Write {
     pub(crate) fn version(&self) -> Option<ResourceVersion> {
         match self {
             Self::State(object) => Some(object.resource_version()),
-            Self::Version(version) => Some(version.clone()),
+            Self::Version(version) | Self::Absent(version) => Some(version.clone()),
             Self::Deleted { .. } | Self::Unversioned => None,
         }
     }
@@ -369,6 +371,7 @@ mod tests {
                     format!("state {} {}", object.uid().unwrap(), object.resource_version())
                 }
                 Write::Version(version) => format!("version {version}"),
+                Write::Absent(version) => format!("absent {version}"),
                 Write::Deleted { uid, .. } => format!("deleted {uid}"),
                 Write::Unversioned => "unversioned".to_owned(),
             };
@@ -392,6 +395,8 @@ mod tests {
             (vec![deleted("1"), deleted("2")], &["deleted 1", "deleted 2"]),
             (vec![Write::Unversioned, state("1", 5), Write::Unversioned], &["unversioned", "state 1 5"]),
             (vec![Write::Version(version(8)), state("1", 5)], &["version 8"]),
+            (vec![state("1", 5), Write::Absent(version(8)), deleted("1")], &["absent 8", "deleted 1"]),
+            (vec![Write::Absent(version(8)), state("2", 9)], &["state 2 9"]),
         ] {
             let writes = Writes::default();
             for write in recorded {

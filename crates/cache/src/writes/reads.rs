@@ -101,6 +101,12 @@ impl Wait<'_> {
             return Seen::InThisState;
         }
         match (&pending.write, stored) {
+            (Write::Absent(version), stored) => match stored {
+                Some(stored) if stored.resource_version().reaches(version) => Seen::Always,
+                Some(_) => Seen::No,
+                // An earlier state may still arrive.
+                None => Seen::InThisState,
+            },
             // It has left the scope of the informer, or was never in it.
             (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
             // Another object, which may be an earlier one.
@@ -136,7 +142,7 @@ impl Wait<'_> {
         let written = match write {
             Write::State(object) => options.matches(object, is_plain),
             Write::Version(_) | Write::Unversioned => true,
-            Write::Deleted { .. } => false,
+            Write::Deleted { .. } | Write::Absent(_) => false,
         };
         written || stored.is_some_and(|stored| options.matches(stored, is_plain))
     }
@@ -158,6 +164,22 @@ impl Wait<'_> {
                     self.shared.writes.replace(self.name, pending, write);
                 }
                 return Ok(());
+            }
+            (Some(key), Write::Absent(version)) => {
+                let is_seen = |object: Option<&Packed<()>>| {
+                    object.is_none_or(|object| object.resource_version().reaches(version))
+                };
+                // The version of an idle resource may take a minute to be known.
+                let reached = tokio::select! {
+                    biased;
+                    waited = self.informer.wait_for_until(key, version, self.deadline) => waited.map(|()| true),
+                    waited = self.informer.wait_for_condition_until(key, is_seen, self.deadline) => {
+                        waited.map(|_| false)
+                    }
+                };
+                if !reached.map_err(|error| self.unreached(pending, error))? {
+                    return Ok(());
+                }
             }
             (Some(key), _) => {
                 let Some(version) = write.version() else { return Ok(()) };
@@ -242,6 +264,7 @@ impl Wait<'_> {
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<Write, Error> {
         let namespace = key.and_then(|key| key.namespace());
         let request = kube_core::Request::new(DynamicObject::url_path(self.resource, namespace));
+        let mut is_absent = false;
         if let Some(key) = key {
             match self.text(request.get(key.name(), &kube_core::params::GetParams::default())).await {
                 // An object that cannot be read has a version as well: that of a list.
@@ -250,7 +273,7 @@ impl Wait<'_> {
                         return Ok(Write::State(object));
                     }
                 }
-                Err(kube_client::Error::Api(status)) if status.code == 404 => {}
+                Err(kube_client::Error::Api(status)) if status.code == 404 => is_absent = true,
                 Err(error) => return Err(self.unanswered(error)),
             }
         }
@@ -267,7 +290,8 @@ impl Wait<'_> {
         let text = self.text(request.list(&one)).await.map_err(|error| self.unanswered(error))?;
         let list: List = serde_json::from_str(&text)
             .map_err(|error| self.unanswered(kube_client::Error::SerdeError(error)))?;
-        Ok(Write::Version(ResourceVersion::from(list.metadata.resource_version)))
+        let version = ResourceVersion::from(list.metadata.resource_version);
+        Ok(if is_absent { Write::Absent(version) } else { Write::Version(version) })
     }
 
     async fn text(

@@ -20,7 +20,7 @@ use crate::random::pick;
 use crate::record::{Objects, Record};
 use crate::request_rate::{Kind, RequestRate};
 use crate::server::{
-    Balancer, Cluster, History, Key, Lag, Options, Route, Server, WatchErrors, is_of_object,
+    Balancer, Cluster, DISCOVERY, History, Key, Lag, Options, Route, Server, WatchErrors, is_of_object,
 };
 use crate::state::PANICS;
 use crate::trace::Recorder;
@@ -116,7 +116,7 @@ impl ApiServer {
             let mut balancer = balancer.clone();
             // Lists of kube-client, whose queries begin with `&`, are those of a user, and have no rate.
             let is_of_user = request.uri().query().is_some_and(|query| query.starts_with('&'));
-            if is_of_object(&request) || is_of_user {
+            if is_of_object(&request) || is_of_user || request.uri().path() == DISCOVERY {
                 return Either::Left(async move {
                     sleep(time).await;
                     balancer.call(request).await

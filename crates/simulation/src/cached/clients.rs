@@ -6,14 +6,14 @@ use std::time::Duration;
 use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::Packed;
-use kinformer::kube_core::{ApiResource, DynamicObject, PartialObjectMeta, Resource};
+use kinformer::kube_core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
 use kinformer_cache::{Cache, Error, Kind, ListOptions};
 use kube_client::Api;
-use kube_client::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::judge::{Judge, LABEL, Selected, View};
+use super::judge::{Judge, LABEL, Selected, View, Written};
 use crate::random::{pause, pick};
 use crate::record::Objects;
 use crate::state::state_of;
@@ -25,6 +25,9 @@ pub(crate) const LABELS: [&str; 2] = ["x", "y"];
 
 /// The indexed field.
 const FIELD: &str = "data.value";
+
+/// The finalizer of some objects.
+const FINALIZER: &str = "simulation.example/f";
 
 /// How long a client waits for the response of a write.
 const LONGEST_WRITE: Duration = Duration::from_secs(20);
@@ -48,6 +51,8 @@ pub(crate) struct Client {
 struct Views {
     maps: Kind<ConfigMap>,
     map_metadata: Kind<PartialObjectMeta<ConfigMap>>,
+    /// Once it has been discovered.
+    dynamic_maps: Option<Kind<DynamicObject>>,
     secrets: Kind<Secret>,
     secret_metadata: Kind<PartialObjectMeta<Secret>>,
 }
@@ -65,6 +70,7 @@ impl Client {
         let views = Views {
             maps: cache.kind(),
             map_metadata: cache.metadata(),
+            dynamic_maps: None,
             secrets: cache.kind(),
             secret_metadata: cache.metadata(),
         };
@@ -72,7 +78,12 @@ impl Client {
     }
 
     /// Writes and reads for some time.
-    pub(crate) async fn run(self, mut rng: Rng) {
+    pub(crate) async fn run(mut self, mut rng: Rng) {
+        let kind = GroupVersionKind::gvk("", "v1", "ConfigMap");
+        match self.cache.dynamic(&kind).await {
+            Ok(maps) => self.views.dynamic_maps = Some(maps),
+            Err(error) => self.judge.violation(error),
+        }
         let mut burst = 0;
         for _ in 0..rng.usize(10..80) {
             if burst == 0 {
@@ -126,33 +137,60 @@ impl Client {
         }
         let object = json!({"apiVersion": "v1", "kind": resource.kind, "metadata": metadata, "data": content.get("data")});
         let Ok(object) = serde_json::from_value::<DynamicObject>(object) else { return };
-        let what = rng.u8(..10);
+        let what = rng.u8(..15);
+        let label = pick(rng, LABELS);
         let written = timeout(LONGEST_WRITE, async {
             Ok::<_, kube_client::Error>(match what {
-                0..3 => {
+                0..4 => {
                     let mut object = object;
                     object.metadata.resource_version = None;
-                    ("creates", api.create(&PostParams::default(), &object).await.map(version_of)?)
+                    match what {
+                        0 => object.metadata.finalizers = Some(vec![FINALIZER.into()]),
+                        1 => {
+                            object.metadata.name = None;
+                            object.metadata.generate_name = Some("g-".into());
+                        }
+                        _ => {}
+                    }
+                    ("creates", vec![written_of(&api.create(&PostParams::default(), &object).await?)])
                 }
-                3..6 => {
-                    ("replaces", api.replace(name, &PostParams::default(), &object).await.map(version_of)?)
+                4..7 => {
+                    ("replaces", vec![written_of(&api.replace(name, &PostParams::default(), &object).await?)])
                 }
-                6..8 => {
-                    let patch = Patch::Merge(content);
-                    ("patches", api.patch(name, &PatchParams::default(), &patch).await.map(version_of)?)
+                7..11 => {
+                    let patch = match what {
+                        7 => json!({"metadata": {"finalizers": [FINALIZER]}}),
+                        8 => json!({"metadata": {"finalizers": []}}),
+                        _ => content,
+                    };
+                    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+                    ("patches", vec![written_of(&patched)])
+                }
+                11 => {
+                    let of_label = ListParams::default().labels(&format!("{LABEL}={label}"));
+                    let deleted = api.delete_collection(&DeleteParams::default(), &of_label).await?;
+                    let names = deleted.left().into_iter().flat_map(|list| list.items);
+                    let names = names.map(|object| (object.metadata.name, Written::Ending));
+                    ("deletes a collection", names.collect())
                 }
                 _ => {
                     let preconditions = Some(Preconditions { resource_version: version, uid: None });
                     let params = DeleteParams { preconditions, ..DeleteParams::default() };
-                    api.delete(name, &params).await?;
-                    ("deletes", None)
+                    let written = match api.delete(name, &params).await?.left() {
+                        Some(object) if object.metadata.deletion_timestamp.is_some() => written_of(&object).1,
+                        _ => Written::Deleted,
+                    };
+                    ("deletes", vec![(Some(name.to_owned()), written)])
                 }
             })
         });
         match written.await {
-            Ok(Ok((what, version))) => {
-                self.note(format_args!("{what} {plural} {key} at {version:?}"));
-                self.judge.wrote(&begun, plural, key, version);
+            Ok(Ok((what, written))) => {
+                for (name, written) in written {
+                    let key = format!("{namespace}/{}", name.unwrap_or_default());
+                    self.note(format_args!("{what} {plural} {key}: {written:?}"));
+                    self.judge.wrote(&begun, plural, &key, written);
+                }
             }
             Ok(Err(error)) => self.note(format_args!("a write of {plural} {key} failed: {error}")),
             Err(_) => self.note(format_args!("does not wait longer for a write of {plural} {key}")),
@@ -167,15 +205,20 @@ impl Client {
         let begun = self.judge.begin();
         let patch = Patch::Merge(json!({"data": {"value": value}}));
         match api.patch(name, &PatchParams::default(), &patch).await {
-            Ok(object) => self.judge.wrote(&begun, plural, key, version_of(object)),
+            Ok(object) => self.judge.wrote(&begun, plural, key, written_of(&object).1),
             Err(error) => self.judge.violation(format_args!("a write without faults failed: {error}")),
         }
     }
 
     async fn get(&self, rng: &mut Rng, plural: &'static str, key: &str, way: Way) {
         let is_metadata = rng.u8(..3) == 0 && way != Way::Live;
+        let is_dynamic = rng.u8(..3) == 0;
         let views = &self.views;
         match (plural, is_metadata) {
+            ("configmaps", false) if is_dynamic && views.dynamic_maps.is_some() => {
+                let Some(maps) = &views.dynamic_maps else { return };
+                _ = self.get_of(maps, (plural, View::Whole), key, way).await;
+            }
             ("configmaps", false) => _ = self.get_of(&views.maps, (plural, View::Whole), key, way).await,
             ("configmaps", true) => {
                 _ = self.get_of(&views.map_metadata, (plural, View::Metadata), key, way).await
@@ -238,8 +281,13 @@ impl Client {
         };
         let is_metadata = rng.u8(..3) == 0 && selected.value.is_none();
         let page = (rng.u8(..4) == 0).then(|| NonZeroUsize::new(rng.usize(1..4))).flatten();
+        let is_dynamic = rng.u8(..3) == 0;
         let views = &self.views;
         match (plural, is_metadata) {
+            ("configmaps", false) if is_dynamic && views.dynamic_maps.is_some() => {
+                let Some(maps) = &views.dynamic_maps else { return };
+                self.list_of(maps, (plural, View::Whole), selected, way, page).await
+            }
             ("configmaps", false) => {
                 self.list_of(&views.maps, (plural, View::Whole), selected, way, page).await
             }
@@ -349,8 +397,14 @@ fn resource_of(plural: &str) -> ApiResource {
     }
 }
 
-fn version_of(object: DynamicObject) -> Option<u64> {
-    object.metadata.resource_version.and_then(|version| version.parse().ok())
+/// The name of a written object, and what its response says.
+fn written_of(object: &DynamicObject) -> (Option<String>, Written) {
+    let metadata = &object.metadata;
+    let is_gone =
+        metadata.deletion_timestamp.is_some() && metadata.finalizers.as_ref().is_none_or(Vec::is_empty);
+    let version = metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+    let written = if is_gone { Written::Deleted } else { Written::Version(version.unwrap_or_default()) };
+    (metadata.name.clone(), written)
 }
 
 /// Returns the labels and the value of an object.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::api_server::ApiServer;
 use crate::record::Objects;
+use crate::restores::AHEAD;
 use crate::server::{Change, History};
 use crate::state::{State, field, text_of};
 use crate::trace::Recorder;
@@ -62,6 +63,16 @@ impl Selected {
             && self.label.is_none_or(|label| text_of(state, ["metadata", "labels", LABEL]) == Some(label))
             && self.value.as_deref().is_none_or(|value| text_of(state, ["data", "value"]) == Some(value))
     }
+}
+
+/// What the response of a write says about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It has this version.
+    Version(u64),
+    Deleted,
+    /// Its deletion has begun, or it is deleted.
+    Ending,
 }
 
 /// How objects are read.
@@ -193,19 +204,24 @@ impl Judge {
         }
     }
 
-    /// A write has returned this version of an object; `None` after a deletion.
-    pub(crate) fn wrote(&self, begun: &Begun, plural: &str, key: &str, version: Option<u64>) {
+    /// A write has returned.
+    pub(crate) fn wrote(&self, begun: &Begun, plural: &str, key: &str, written: Written) {
         let is_certain = self.is_certain() && begun.is_certain;
         let position = self.server.read(|history| {
-            let is_it = |(index, change): &(usize, &Change)| match version {
-                Some(version) => change.version == version && change.after.is_some(),
-                None => *index >= begun.position && change.after.is_none(),
+            let is_it = |(index, change): &(usize, &Change)| match written {
+                Written::Version(version) => change.version == version && change.after.is_some(),
+                Written::Deleted => *index >= begun.position && change.after.is_none(),
+                Written::Ending => *index >= begun.position && change.after.as_ref().is_none_or(is_ending),
             };
-            changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1)
+            let position = changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1);
+            // Its deletion may have begun before.
+            let (_, before) = states(history, plural, key, begun.position).next().unwrap_or_default();
+            let had_begun = written == Written::Ending && before.is_some_and(is_ending);
+            position.or(had_begun.then_some(begun.position))
         });
         let Some(position) = position else {
             return self
-                .violation(format_args!("the write of {plural} {key} at {version:?} is not in the history"));
+                .violation(format_args!("the write of {plural} {key}, {written:?}, is not in the history"));
         };
         let mut known = self.known.lock();
         if is_certain && known.writes_epoch == begun.epochs.0 {
@@ -275,6 +291,14 @@ impl Judge {
                     text(listed),
                     self.states(plural, key)
                 ));
+            }
+        }
+        // A later get or list does not return an older state.
+        for (key, object) in objects {
+            let earliest = begun.floor(plural, key, false);
+            let place = |history: &History| self.place(history, (plural, view), key, Some(object), earliest);
+            if let Some(position) = self.server.read(place) {
+                self.read(begun, format!("{plural} {key}"), position);
             }
         }
         if let Some(foreign) = objects.keys().find(|key| !all.contains(key)) {
@@ -352,7 +376,11 @@ impl Judge {
                 });
                 let is_reached = written.as_ref().is_some_and(|written| read.reaches(written));
                 let may_be_reached = self.server.was_incomplete(plural) || self.server.is_restored();
-                is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
+                // A write of a history that a restored backup has undone, after the informers have noticed that.
+                let is_lost = begun.is_certain
+                    && self.server.has_gone_back()
+                    && written.as_ref().is_some_and(|written| written.reaches(&AHEAD.into()));
+                !is_lost && is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
             }
             Error::NotSynced { timeout, .. } => waited >= *timeout || self.has_removals,
             Error::Request { .. } | Error::LiveRead { .. } => {
@@ -431,6 +459,10 @@ impl Begun {
         }
         of(&self.reads).max(if waits { of(&self.writes) } else { 0 })
     }
+}
+
+fn is_ending(state: &State) -> bool {
+    field(state, ["metadata", "deletionTimestamp"]).is_some()
 }
 
 fn raise(floors: &mut Floors, name: String, position: usize) {

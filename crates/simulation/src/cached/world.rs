@@ -28,6 +28,9 @@ const CONVERGES: Duration = Duration::from_secs(900);
 /// Longer than the cache keeps a write by its key.
 const RETENTION: Duration = Duration::from_secs(601);
 
+/// The time for which some caches keep writes by their keys.
+const SHORT: Duration = Duration::from_secs(2);
+
 /// Longer than the server takes for a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(61);
 
@@ -146,6 +149,10 @@ async fn cache(
     };
     let client = if has_removals { server.client_without_rate() } else { server.client() };
     let builder = Cache::builder(client).options(options);
+    let long = Duration::from_secs(600);
+    let (kept, time) = pick(rng, [(65_536, long), (65_536, long), (1, long), (4, long), (65_536, SHORT)]);
+    recorder.note("world", format_args!("keeps {kept} writes for {time:?}"));
+    let builder = builder.kept_writes(kept, time);
     match builder.write_timeout(write_timeout).sync_timeout(sync_timeout).build().await {
         Ok(cache) => Some((cache, queue)),
         Err(error) => {

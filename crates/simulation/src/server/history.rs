@@ -167,6 +167,15 @@ impl History {
         metadata.insert("name".into(), json!(key.name));
         metadata.insert("namespace".into(), json!(key.namespace));
         metadata.insert("uid".into(), uid);
+        // A deletion that has begun is not taken back.
+        if let Some(before) = &before
+            && let Some(time) = field(before, ["metadata", "deletionTimestamp"])
+        {
+            metadata.insert("deletionTimestamp".into(), time.clone());
+            if let Some(finalizers) = field(before, ["metadata", "finalizers"]) {
+                metadata.entry("finalizers").or_insert_with(|| finalizers.clone());
+            }
+        }
         metadata.insert("resourceVersion".into(), json!(self.newest.to_string()));
         object.insert("metadata".into(), metadata.into());
         self.push(key, before, Some(State::new(object.into())))

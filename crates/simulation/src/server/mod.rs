@@ -33,6 +33,6 @@ pub use cache::Lag;
 pub use cluster::Cluster;
 pub use faults::{Damage, Fault, Stop, Verb};
 pub use history::{Change, History, Key};
-pub(crate) use request::is_of_object;
+pub(crate) use request::{DISCOVERY, is_of_object};
 pub use service::Server;
 pub use state::{Options, WatchErrors};

@@ -102,6 +102,12 @@ impl ObjectRequest {
     /// Reads or writes the object. Returns its state.
     fn apply(&self, history: &mut History) -> Result<Value, Status> {
         let name = self.name.as_deref().or_else(|| text_of(&self.body, ["metadata", "name"]));
+        if name.is_none() && self.method == Method::DELETE {
+            return Ok(self.delete_collection(history));
+        }
+        let generated = text_of(&self.body, ["metadata", "generateName"])
+            .map(|prefix| format!("{prefix}{}", history.newest().saturating_add(1)));
+        let name = name.or(generated.as_deref());
         let key = self.query.key(name.ok_or_else(|| Status::of_code(422))?)?;
         let found = history.object(&key).cloned();
         let Some(before) = found else {
@@ -125,22 +131,66 @@ impl ObjectRequest {
             }
             Method::DELETE => {
                 check(field(&self.body, ["preconditions"]), &before, &key)?;
-                let deleted = history.delete(key, None).unwrap_or_default();
-                // That of kube-apiserver has the UID, that of other servers may not.
-                let uid = field(&before, ["metadata", "uid"]).filter(|_| !deleted.is_multiple_of(4));
-                let details = uid.map_or_else(|| json!({}), |uid| json!({"uid": uid}));
-                Ok(json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details}))
+                Ok(self.delete(history, key, &before))
             }
             _ => Err(Status::new(405, "MethodNotAllowed", "the model has no such method")),
         }
     }
 
-    /// Replaces an object. A write that changes nothing has no new version.
-    fn replace(&self, history: &mut History, key: Key, before: &State, object: Value) -> Value {
+    /// Deletes an object, or begins that if it has finalizers.
+    fn delete(&self, history: &mut History, key: Key, before: &State) -> Value {
+        if let Some(ending) = end(history, &key, before) {
+            return self.query.object(&ending);
+        }
+        let deleted = history.delete(key, None).unwrap_or_default();
+        let uid = match deleted % 5 {
+            // As for pods.
+            0 => return self.query.object(before),
+            // The status of kube-apiserver has the UID, that of other servers may not.
+            1 => None,
+            _ => field(before, ["metadata", "uid"]),
+        };
+        let details = uid.map_or_else(|| json!({}), |uid| json!({"uid": uid}));
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details})
+    }
+
+    /// Deletes the objects of a collection. Returns them as they were before.
+    fn delete_collection(&self, history: &mut History) -> Value {
+        let objects = history.objects_at(history.newest()).into_iter();
+        let objects: Vec<(Key, State)> = objects
+            .filter(|(key, object)| self.query.has_key(key) && self.query.matches(object))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        let items: Vec<Value> = objects.iter().map(|(_, object)| self.query.item(object)).collect();
+        for (key, before) in objects {
+            if end(history, &key, &before).is_none() {
+                history.delete(key, None);
+            }
+        }
+        self.query.list(&json!({"resourceVersion": history.newest().to_string()}), &items)
+    }
+
+    /// Replaces an object, and deletes it if that removes the last finalizer of one whose deletion has begun. A write that
+    /// changes nothing has no new version.
+    fn replace(&self, history: &mut History, key: Key, before: &State, mut object: Value) -> Value {
+        if let Some(time) = field(before, ["metadata", "deletionTimestamp"])
+            && !has_finalizers(&object)
+        {
+            history.delete(key, None);
+            // The response of kube-apiserver is the update, with the version before.
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.insert("deletionTimestamp".into(), time.clone());
+                for name in ["name", "namespace", "uid", "resourceVersion"] {
+                    metadata
+                        .insert(name.into(), field(before, ["metadata", name]).cloned().unwrap_or_default());
+                }
+            }
+            return self.query.object(&object);
+        }
         let of_server = |object: &Value| {
             let mut content = content(object.clone());
             if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
-                for field in ["name", "namespace", "uid", "resourceVersion"] {
+                for field in ["name", "namespace", "uid", "resourceVersion", "deletionTimestamp"] {
                     metadata.remove(field);
                 }
             }
@@ -156,6 +206,26 @@ impl ObjectRequest {
         history.put(key.clone(), content(object).into());
         history.object(&key).map(|object| self.query.object(object)).unwrap_or_default()
     }
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    let finalizers = field(object, ["metadata", "finalizers"]).and_then(Value::as_array);
+    finalizers.is_some_and(|finalizers| !finalizers.is_empty())
+}
+
+/// Begins the deletion of an object with finalizers. Returns its state then.
+fn end(history: &mut History, key: &Key, before: &State) -> Option<State> {
+    if !has_finalizers(before) {
+        return None;
+    }
+    if field(before, ["metadata", "deletionTimestamp"]).is_none() {
+        let mut object = before.as_ref().clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
+        }
+        history.put(key.clone(), object);
+    }
+    history.object(key).cloned()
 }
 
 /// Returns the members of an object that the history has.

@@ -21,6 +21,18 @@ const RESOURCES: [(&str, &str, &str); 5] = [
     ("simulation.example/v1", "widgets", "Widget"),
 ];
 
+/// The path of discovery. It has no faults.
+pub(crate) const DISCOVERY: &str = "/api/v1";
+
+/// The response of discovery.
+pub(crate) fn resources() -> Value {
+    let core = RESOURCES.into_iter().filter(|(api_version, ..)| *api_version == "v1");
+    let resources = core.map(|(_, plural, kind)| {
+        json!({"name": plural, "singularName": "", "namespaced": true, "kind": kind, "verbs": ["get", "list", "watch"]})
+    });
+    json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": resources.collect::<Vec<_>>()})
+}
+
 /// A list or a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {

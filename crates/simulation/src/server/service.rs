@@ -21,7 +21,7 @@ use super::cluster::Cluster;
 use super::encoding::Encoding;
 use super::faults::{Fault, Verb};
 use super::list::{Source, list};
-use super::request::{Query, is_of_object};
+use super::request::{DISCOVERY, Query, is_of_object, resources};
 use super::state::{Connection, Options, Shared, WatchErrors};
 use super::status::Status;
 use super::watch::{Refusal, Watch};
@@ -282,6 +282,11 @@ impl Service<Request<Body>> for Server {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.uri().path() == DISCOVERY {
+            let sender = self.sender(self.shared.connection(), Rng::with_seed(0));
+            let answer = self.answer(0, Ok(resources()), None, sender);
+            return Box::pin(async move { answer });
+        }
         match is_of_object(&request) {
             true => Box::pin(self.clone().respond_to_object(request)),
             false => Box::pin(self.clone().respond(request)),
