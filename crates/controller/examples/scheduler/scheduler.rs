@@ -20,7 +20,7 @@ use crate::cache::Cache;
 use crate::pod::{PodInfo, Uid};
 use crate::queue::Queue;
 
-/// The number of requests at the same time. While there are so many, no pod is decided.
+/// The most requests at the same time. With so many, the next pod waits for its decision.
 const MAX_REQUESTS: usize = 16;
 /// How often expired assumptions are looked up.
 const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
@@ -29,7 +29,6 @@ const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
 /// informer has the pods with a node, for the cache, and those without, for the queue.
 const UNFINISHED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-#[derive(Clone)]
 pub(crate) struct Options {
     /// The scheduler name of the pods to schedule.
     pub(crate) name: String,
@@ -82,7 +81,7 @@ impl Scheduler {
         loop {
             let may_decide = self.requests.len() < MAX_REQUESTS;
             tokio::select! {
-                biased; // a decision knows everything that has been delivered
+                biased; // all delivered events come before the next decision
                 () = stop.cancelled() => break,
                 Some(event) = nodes.next() => self.on_node(&event),
                 Some(event) = pods.next() => self.on_pod(&event),
@@ -162,7 +161,7 @@ impl Scheduler {
         }
     }
 
-    /// A node has changed or has more room. Pods that wait for that are decided again.
+    /// A node has changed or has more room: the waiting pods that it accepts are decided again.
     fn on_room(&mut self, node: &str) {
         self.queue.activate_if(|pod| self.cache.accepts(node, pod));
     }
@@ -193,7 +192,7 @@ impl Scheduler {
         self.on_room(&node);
     }
 
-    /// Reads the pods whose assumptions have expired: the event of a binding may be late, and then their room is taken.
+    /// Reads the pods whose assumptions have expired. If a pod is bound and only its event is late, its room stays taken.
     fn check_expired(&mut self) {
         let (now, limit) = (Instant::now(), self.options.limit);
         let room = MAX_REQUESTS.saturating_sub(self.requests.len());
