@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let resource = ApiResource::erase::<ConfigMap>(&());
     let metadata = KubeListerWatcher::packed_metadata(cluster.client.clone(), resource).namespace("default");
     for map in metadata.list(ListOptions::at_version("")).await?.objects {
-        println!("{} has a UID: {}", map.key(), map.uid().is_some());
+        println!("{}: metadata only: {}", map.key(), map.is_metadata_only());
     }
 
     cluster.stop().await;
