@@ -2,9 +2,8 @@
 //!
 //! [`run`] creates a world from a seed: a model of kube-apiserver ([`server`]), a [`SharedInformerFactory`] whose client
 //! is a `tower::Service` of that server, handlers of all forms, and actors that write objects, break connections, and add and
-//! remove handlers. Some seeds have
-//! controllers or a cache instead of handlers, or processes that elect a leader. Everything that happens
-//! is a line of its [`Trace`]. Violations are lines of the actor `judge`.
+//! remove handlers. Some seeds have controllers or a cache instead of handlers, or processes that elect a leader. Everything
+//! that happens is a line of its [`Trace`]. Violations are lines of the actor `judge`.
 //!
 //! ```text
 //! cargo xtask simulate --seeds 10000   # runs seeds on all cores, prints violations

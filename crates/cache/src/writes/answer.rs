@@ -159,7 +159,7 @@ mod tests {
     const PODS: &str = "/api/v1/namespaces/a/pods";
     const POD: &str = "/api/v1/namespaces/a/pods/web";
 
-    // contract: C-08b
+    // contract: C-08b, C-08i
     #[test]
     fn responses_with_an_object_have_its_state() {
         let pod = r#"{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "7"}}"#;

@@ -159,7 +159,7 @@ impl ListerWatcher<PackedObject> for Counting {
 }
 
 /// The sources of the factory, one for each namespace, in sources of the user.
-// contract: C-13a
+// contract: C-13d
 #[tokio::test]
 async fn sources_of_the_factory_can_be_wrapped() {
     let server = server().await;

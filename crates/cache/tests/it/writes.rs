@@ -275,7 +275,7 @@ async fn subresources_are_waited_for() {
 }
 
 /// An object is deleted with its last finalizer, by an update or a patch.
-// contract: C-08c
+// contract: C-08i
 #[tokio::test]
 async fn removal_of_the_last_finalizer_is_a_deletion() {
     let world = World::new(|cache| cache).await;
