@@ -10,7 +10,7 @@ test("the informer that is behind is named, with the reason", async (t) => {
   const { url } = await slowHandler(t);
   const page = await openPage(t, `${url}/`);
   const summary = page.getByRole("status", { name: "Summary" });
-  await summary.getByRole("heading", { name: "pods needs attention" }).waitFor();
+  await summary.getByRole("heading", { name: "pods is behind" }).waitFor();
   await summary.getByText(/handler "audit"/i).waitFor();
 
   const row = page.locator(".informers tr[data-informer=pods]");

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = ApiServer::builder().start().await?;
     for number in 0..12 {
-        cluster.create(node(number))?;
-        cluster.create(deployment(number))?;
+        cluster.create(node(number, 0))?;
+        cluster.create(deployment(number, 3))?;
         cluster.create(secret(number))?;
     }
     for number in 0..240 {
@@ -66,8 +66,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let phase = if (tick + step) % 3 == 0 { "Pending" } else { "Running" };
             cluster.update(pod(number, phase))?;
         }
-        if tick % 5 == 0 {
-            cluster.update(node(tick / 5 % 12))?;
+        if tick % 3 == 0 {
+            cluster.update(node(tick / 3 % 12, tick))?;
+        }
+        if tick % 7 == 0 {
+            cluster.update(deployment(tick / 7 % 12, 2 + tick % 2))?;
         }
         match tick % 20 {
             4 => drop(cluster.create(pod(1000 + tick / 20, "Pending"))?),
@@ -96,28 +99,29 @@ fn pod(number: u64, phase: &str) -> Value {
         "metadata": {"namespace": "default", "name": name(number), "labels": {"app": app(number)}},
         "spec": {
             "nodeName": format!("node-{}", number % 12),
+            "restartPolicy": "Always",
             "containers": [{"name": "main", "image": format!("registry.example.com/{}:1.4.2", app(number))}],
         },
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
     })
 }
 
-fn node(number: u64) -> Value {
+fn node(number: u64, heartbeat: u64) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": format!("node-{number}"), "labels": {"kubernetes.io/os": "linux"}},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "message": format!("heartbeat {heartbeat}")}]},
     })
 }
 
-fn deployment(number: u64) -> Value {
+fn deployment(number: u64, ready: u64) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"namespace": "default", "name": format!("{}-{number}", app(number))},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app(number)}}},
-        "status": {"readyReplicas": 3},
+        "status": {"readyReplicas": ready},
     })
 }
 

@@ -35,7 +35,8 @@ export function summary(change) {
   if (diff.length === 0) {
     return [el("span.dim", {}, `no field that is shown; version ${change.oldResourceVersion} → ${change.resourceVersion}`)];
   }
-  const best = diff.find((entry) => !isNoise(entry.path)) ?? diff[0];
+  const candidates = diff.filter(({ path }) => !isNoise(path));
+  const best = candidates.find(({ path }) => !path.includes("conditions[")) ?? candidates[0] ?? diff[0];
   const more = diff.length - 1;
   return [
     el("code.path", {}, best.path),

@@ -73,7 +73,7 @@ export function mountHealth(content, info) {
   };
   const state = ({ info, lags }) => {
     rows(handlers, info.handlers, (handler) => {
-      const late = handler.stuck || handler.lag >= 1 ? "error" : "";
+      const late = handler.stuck ? "error" : handler.lag >= 1 ? "warning" : "";
       return [
         ["Handler", handler.name || "(unnamed)"],
         ["State", handlerState(handler), late || (handler.panics > 0 ? "error" : "ok")],

@@ -85,10 +85,10 @@ export function mount(main, route) {
     text(figures.version, info.resourceVersion || "–");
     const handler = worstHandler(info);
     text(figures.lag, handler ? duration(handler.lag) : "–");
-    figures.lag.dataset.tone = handler && (handler.stuck || handler.lag >= 1) ? "error" : "";
+    figures.lag.dataset.tone = handler && (handler.stuck || handler.lag >= 1) ? worst : "";
     text(figures.relists, count(info.counters.relists));
     text(figures.memory, bytes(info.bytes));
-    text(figures.rate, rate(rates.last()));
+    text(figures.rate, rate(rates.recent()));
     spark.draw(rates.values);
     while (problems.children.length > info.problems.length) problems.lastChild.remove();
     info.problems.forEach((problem, number) => {

@@ -1,7 +1,8 @@
 // The first view: whether all informers are up to date, which one is not and why, and a line for each.
 
-import { bytes, count, counted, duration, el, fill, rate, since, text } from "./dom.js";
-import { go, href } from "./router.js";
+import { TYPES, summary } from "./diff.js";
+import { bytes, clock, count, counted, duration, el, fill, rate, since, text } from "./dom.js";
+import { go, href, openObject } from "./router.js";
 import { Sparkline } from "./spark.js";
 import { listen, severity, state, worstHandler } from "./state.js";
 
@@ -21,6 +22,9 @@ export function kindOf(info) {
   const api = info.group ? `${info.group}/${info.version}` : info.version;
   return [info.kind, api, info.scope, info.cluster].filter(Boolean).join(" · ");
 }
+
+/** Events below the informers. */
+const LATEST = 8;
 
 class Row {
   #id;
@@ -61,7 +65,7 @@ class Row {
     text(this.state, word(info));
     this.state.dataset.tone = worst;
     this.#spark.draw(rates.values);
-    text(cells.rate, rate(rates.last()));
+    text(cells.rate, rate(rates.recent()));
     text(cells.objects, count(info.objects));
     text(cells.version, info.resourceVersion || "–");
     text(cells.relists, count(info.counters.relists));
@@ -83,6 +87,56 @@ export function sentence(message) {
   return /[.!?]$/.test(start) ? start : `${start}.`;
 }
 
+/** The last events, below the informers. */
+class Latest {
+  #list = el("ol.changes");
+  #drawn = null;
+  #frame = 0;
+  element = el(
+    "section.panel.latest",
+    { "aria-label": "Latest events" },
+    el("header", {}, el("h2", {}, "Latest events"), el("a", { href: "#/events" }, "All events")),
+    this.#list,
+  );
+
+  /** Draws at most once in each frame. */
+  later() {
+    if (this.#frame === 0) this.#frame = requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.#frame = 0;
+    const last = state.changes.at(-1)?.page ?? null;
+    this.element.hidden = last === null;
+    if (last === this.#drawn) return;
+    this.#drawn = last;
+    const changes = state.changes.slice(-LATEST).reverse();
+    fill(
+      this.#list,
+      changes.map((change) => {
+        const type = TYPES[change.type] ?? { sign: "?", label: change.type };
+        return el(
+          "li.change",
+          { data: { type: change.type } },
+          el(
+            "a.change-line",
+            { href: change.key ? openObject(state.idOf(change), change.key, "history") : "#/events" },
+            el("time", { dateTime: change.time }, clock(change.time)),
+            el("span.type", {}, el("i", { "aria-hidden": "true" }, type.sign), el("span", {}, type.label)),
+            el("span.of", {}, change.informer),
+            el("span.key", {}, change.key),
+            el("span.what", {}, summary(change)),
+          ),
+        );
+      }),
+    );
+  }
+
+  close() {
+    cancelAnimationFrame(this.#frame);
+  }
+}
+
 /** What the page says about all informers together. */
 function verdict(informers) {
   const bad = informers.filter(({ info }) => severity(info) !== "ok");
@@ -91,7 +145,7 @@ function verdict(informers) {
   if (bad.length > 0) {
     const worst = bad.some(({ info }) => severity(info) === "error") ? "error" : "warning";
     const names = bad.map(({ info }) => info.name);
-    const title = bad.length === 1 ? `${names[0]} needs attention` : `${bad.length} of ${counted(informers.length, "informer")} need attention`;
+    const title = bad.length === 1 ? `${names[0]} is ${word(bad[0].info)}` : `${bad.length} of ${counted(informers.length, "informer")} need attention`;
     return { tone: worst, title, bad };
   }
   if (waiting.length > 0) {
@@ -106,7 +160,7 @@ export function mount(main) {
   const rows = new Map();
   let selected = -1;
   const body = el("tbody");
-  const banner = el("section.verdict", { role: "status", "aria-label": "Summary" });
+  const banner = el("section.verdict", { role: "status", "aria-label": "Summary", data: { tone: "busy" } }, el("h1", {}, "Connecting …"));
   const figures = el("dl.figures");
   const total = new Sparkline(600, 44, "events per second of all informers in the last two minutes");
   const heading = (label, className = "") => el(`th${className}`, { scope: "col" }, label);
@@ -132,7 +186,8 @@ export function mount(main) {
     ),
     body,
   );
-  const view = el("div.view.overview", {}, banner, figures, el("div.panel.table-panel", {}, table));
+  const latest = new Latest();
+  const view = el("div.view.overview", {}, banner, figures, el("div.panel.table-panel", {}, table), latest.element);
   main.replaceChildren(view);
 
   const figure = (label) => {
@@ -185,7 +240,7 @@ export function mount(main) {
     text(memory, bytes(sum(({ info }) => info.bytes)));
     text(changes, count(sum(({ info }) => info.counters.events)));
     text(uptime, since(state.startedAt));
-    text(events, rate(sum(({ rates }) => rates.last())));
+    text(events, rate(sum(({ rates }) => rates.recent())));
     total.draw(sumOfSamples(informers.map(({ rates }) => rates.values)), 5);
 
     const ids = [...state.informers.keys()];
@@ -204,8 +259,9 @@ export function mount(main) {
       rows.get(id).update(state.informers.get(id), index === selected);
     });
   };
-  listen(abort.signal, { state: update });
+  listen(abort.signal, { state: update, change: () => latest.later() });
   update();
+  latest.draw();
 
   const select = (index) => {
     const ids = [...state.informers.keys()];
@@ -225,7 +281,10 @@ export function mount(main) {
       go(href(["informers", id]));
       return true;
     },
-    close: () => abort.abort(),
+    close: () => {
+      latest.close();
+      abort.abort();
+    },
   };
 }
 

@@ -106,7 +106,8 @@ export function mountObject(drawer, { id, key, tab }) {
       const accept = part === "json" ? "application/json" : "application/yaml";
       const response = await request(objectPath(info, key, "", part === "yaml" ? { format: "yaml" } : {}), { signal, accept });
       const body = await response.text();
-      const etag = (response.headers.get("ETag") ?? "").replace(/^W\//, "").replaceAll('"', "");
+      // The tag is the version, with the representation behind it.
+      const etag = /\d+/.exec(response.headers.get("ETag") ?? "")?.[0];
       setPresence(true, "in the store", "ok");
       text(version, etag ? `version ${etag}` : "");
       drawContent(part === "json" ? JSON.stringify(JSON.parse(body), null, 2) : body, part);

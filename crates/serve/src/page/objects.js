@@ -11,7 +11,7 @@ const COLUMNS = {
   name: { label: "Name", width: "minmax(150px, 3fr)", className: "name" },
   status: { label: "Status", width: "minmax(86px, 1fr)", className: "status" },
   created: { label: "Age", width: "72px", className: "created" },
-  resourceVersion: { label: "Version", width: "minmax(80px, 0.7fr)", className: "resourceVersion" },
+  resourceVersion: { label: "Version", width: "minmax(132px, 0.8fr)", className: "resourceVersion" },
 };
 
 /** The color of a status: by the words that Kubernetes uses for phases and reasons. */

@@ -99,7 +99,7 @@ function drawRail() {
     text(row.name, info.resource);
     text(row.amount, count(info.objects));
     row.dot.dataset.tone = tone === "ok" && !info.synced ? "busy" : tone;
-    row.link.title = info.problems.map((problem) => problem.message).join("\n") || `${info.name}: ${rate(rates.last())} events per second`;
+    row.link.title = info.problems.map((problem) => problem.message).join("\n") || `${info.name}: ${rate(rates.recent())} events per second`;
     row.link.setAttribute("aria-current", path[0] === "informers" && path[1] === id ? "page" : "false");
     row.spark.draw(rates.values);
   }

@@ -4,6 +4,8 @@ import { Stream } from "./stream.js";
 
 /** Seconds in the sparklines. */
 export const SAMPLES = 120;
+/** Samples in a figure beside a sparkline. */
+const RECENT = 5;
 /** Changes kept for the tail of events. */
 const CHANGES = 1000;
 
@@ -21,6 +23,12 @@ class Samples {
 
   last() {
     return this.values.at(-1) ?? null;
+  }
+
+  /** The mean of the last seconds, which is calmer than a single one. */
+  recent() {
+    const last = this.values.slice(-RECENT).filter((value) => value !== null);
+    return last.length > 0 ? last.reduce((sum, value) => sum + value, 0) / last.length : null;
   }
 }
 
