@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -131,7 +132,7 @@ async fn operator(client: Client) -> Result<(Cache, Manager), Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     match std::env::args().nth(1).or_else(|| std::env::var("KUBECONFIG").ok()) {
         Some(kubeconfig) => run(&kubeconfig).await,
-        None => demo().await,
+        None => tokio::time::timeout(Duration::from_secs(60), demo()).await?,
     }
 }
 

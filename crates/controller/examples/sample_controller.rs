@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -25,6 +26,7 @@ use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::mpsc;
 
 /// A custom resource. With kube's derive macro it would be `#[derive(CustomResource)]`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,6 +71,8 @@ struct Reconciler {
     foos: Lister<Foo>,
     deployments: Lister<Deployment>,
     client: Client,
+    /// What was written.
+    written: mpsc::Sender<String>,
 }
 
 impl Reconciler {
@@ -85,8 +89,10 @@ impl Reconciler {
         let wanted = deployment(&foo)?;
         let available = match self.deployments.get((namespace, &*foo.spec.deployment_name)) {
             Err(_) => {
-                println!("create deployment {} for {}", foo.spec.deployment_name, request.key);
+                // Refused if the store does not have it yet; the retry finds it.
                 api.create(&PostParams::default(), &wanted).await?;
+                self.report(format!("created deployment {} for {}", foo.spec.deployment_name, request.key))
+                    .await;
                 0
             }
             Ok(deployment) => {
@@ -99,9 +105,14 @@ impl Reconciler {
                     return Err("the deployment belongs to another owner".into());
                 }
                 if deployment.field(&FieldPath::new(&["spec", "replicas"]))? != Some(foo.spec.replicas) {
-                    println!("scale deployment {} to {}", foo.spec.deployment_name, foo.spec.replicas);
-                    let replicas = Patch::Merge(json!({"spec": {"replicas": foo.spec.replicas}}));
+                    // Refused if the deployment has changed since it was stored.
+                    let replicas = Patch::Merge(json!({
+                        "metadata": {"resourceVersion": deployment.resource_version().to_string()},
+                        "spec": {"replicas": foo.spec.replicas},
+                    }));
                     api.patch(&foo.spec.deployment_name, &PatchParams::default(), &replicas).await?;
+                    self.report(format!("scaled {} to {}", foo.spec.deployment_name, foo.spec.replicas))
+                        .await;
                 }
                 deployment.field(&FieldPath::new(&["status", "availableReplicas"]))?.unwrap_or(0)
             }
@@ -110,6 +121,10 @@ impl Reconciler {
         let foos: Api<Foo> = Api::namespaced(self.client.clone(), namespace);
         foos.patch_status(request.name(), &PatchParams::default(), &status).await?;
         Ok(Action::none())
+    }
+
+    async fn report(&self, written: String) {
+        _ = self.written.send(written).await; // without an effect at the end of the program
     }
 }
 
@@ -130,11 +145,15 @@ fn deployment(foo: &Foo) -> Result<Deployment, ReconcileError> {
     Ok(deployment)
 }
 
-fn manager(factory: &SharedInformerFactory) -> Result<Manager, Box<dyn Error>> {
+fn manager(
+    factory: &SharedInformerFactory,
+    written: mpsc::Sender<String>,
+) -> Result<Manager, Box<dyn Error>> {
     let reconciler = Arc::new(Reconciler {
         foos: factory.informer::<Foo>().lister(),
         deployments: factory.informer::<Deployment>().lister(),
         client: factory.client().clone(),
+        written,
     });
     let controller =
         Controller::of(factory).reconciles::<Foo>().owns::<Deployment>().workers(2).build(move |request| {
@@ -148,7 +167,7 @@ fn manager(factory: &SharedInformerFactory) -> Result<Manager, Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     match std::env::args().nth(1).or_else(|| std::env::var("KUBECONFIG").ok()) {
         Some(kubeconfig) => run(&kubeconfig).await,
-        None => demo().await,
+        None => tokio::time::timeout(Duration::from_secs(60), demo()).await?,
     }
 }
 
@@ -157,7 +176,14 @@ async fn run(kubeconfig: &str) -> Result<(), Box<dyn Error>> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let factory = SharedInformerFactory::new(kinformer::client(config)?);
-    manager(&factory)?.run_until_signal().await?;
+    let (written, mut reports) = mpsc::channel(16);
+    let print = async {
+        while let Some(written) = reports.recv().await {
+            println!("{written}");
+        }
+    };
+    let (ended, ()) = tokio::join!(manager(&factory, written)?.run_until_signal(), print);
+    ended?;
     factory.shutdown().await?;
     Ok(())
 }
@@ -168,9 +194,10 @@ async fn demo() -> Result<(), Box<dyn Error>> {
     let client = kinformer::client(server.config()?)?;
     let factory = SharedInformerFactory::new(client.clone());
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(manager(&factory)?.run(shutdown.clone()));
+    let (written, mut reports) = mpsc::channel(16);
+    let running = tokio::spawn(manager(&factory, written)?.run(shutdown.clone()));
 
-    change_objects(&server, &client).await?;
+    change_objects(&server, &client, &mut reports).await?;
     shutdown.cancel();
     running.await??;
     factory.shutdown().await?;
@@ -179,7 +206,11 @@ async fn demo() -> Result<(), Box<dyn Error>> {
 }
 
 /// What users and other controllers do to the cluster.
-async fn change_objects(server: &ApiServer, client: &Client) -> Result<(), Box<dyn Error>> {
+async fn change_objects(
+    server: &ApiServer,
+    client: &Client,
+    written: &mut mpsc::Receiver<String>,
+) -> Result<(), Box<dyn Error>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "default");
     println!("# create a Foo");
     let mut foo = server.create(json!({
@@ -187,15 +218,15 @@ async fn change_objects(server: &ApiServer, client: &Client) -> Result<(), Box<d
         "metadata": {"name": "example-foo", "namespace": "default"},
         "spec": {"deploymentName": "example", "replicas": 1},
     }))?;
-    wait(server, 1).await?;
+    print_next(written).await?;
     println!("# ask for three replicas");
     foo["spec"]["replicas"] = json!(3);
     foo["metadata"].as_object_mut().ok_or("no metadata")?.remove("resourceVersion");
     server.update(foo)?;
-    wait(server, 3).await?;
+    print_next(written).await?;
     println!("# delete the deployment");
     server.delete("apps/v1", "Deployment", "default", "example")?;
-    wait(server, 3).await?;
+    print_next(written).await?;
     println!("# its replicas become available");
     let status = Patch::Merge(json!({"status": {"availableReplicas": 3}}));
     deployments.patch_status("example", &PatchParams::default(), &status).await?;
@@ -210,15 +241,10 @@ async fn change_objects(server: &ApiServer, client: &Client) -> Result<(), Box<d
     }
 }
 
-/// Waits until the deployment has this number of replicas.
-async fn wait(server: &ApiServer, replicas: i32) -> Result<(), Box<dyn Error>> {
-    loop {
-        let found = server.get("apps/v1", "Deployment", "default", "example")?;
-        if found.is_some_and(|found| found["spec"]["replicas"] == replicas) {
-            return Ok(());
-        }
-        tokio::task::yield_now().await;
-    }
+/// Prints the next write of the controller.
+async fn print_next(written: &mut mpsc::Receiver<String>) -> Result<(), Box<dyn Error>> {
+    println!("{}", written.recv().await.ok_or("the controller has ended")?);
+    Ok(())
 }
 
 fn definition() -> serde_json::Value {

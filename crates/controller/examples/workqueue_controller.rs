@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::pin::pin;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Added, Event, Lister, ObjectKey, SharedInformerFactory};
@@ -27,7 +28,7 @@ const MAX_RETRIES: u32 = 5;
 async fn main() -> Result<(), BoxError> {
     match std::env::args().nth(1).or_else(|| std::env::var("KUBECONFIG").ok()) {
         Some(kubeconfig) => run(&kubeconfig).await,
-        None => demo().await,
+        None => tokio::time::timeout(Duration::from_secs(60), demo()).await?,
     }
 }
 
@@ -150,7 +151,7 @@ fn finish(item: Item<ObjectKey>, result: Result<String, BoxError>) {
     }
 }
 
-/// Prints what the workers do, until this key has this outcome.
+/// Waits until this key has this outcome, and prints it.
 async fn wait_for(
     reconciled: &mut mpsc::Receiver<(String, String)>,
     key: &str,
@@ -158,8 +159,8 @@ async fn wait_for(
 ) -> Result<(), BoxError> {
     loop {
         let (of, actual) = reconciled.recv().await.ok_or("the workers have ended")?;
-        println!("{of} {actual}");
         if of == key && actual == outcome {
+            println!("{of} {actual}");
             return Ok(());
         }
     }

@@ -68,7 +68,7 @@ fn print(popped: &Popped<Pod>) {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("DeltaFIFO without known objects: the deltas of a key accumulate in one place");
+    println!("# DeltaFIFO without known objects: the deltas of a key accumulate in one place");
     let queue = DeltaFifo::new();
     queue.add(pod("web", 1))?.into_result()?;
     queue.update(pod("web", 2))?.into_result()?;
@@ -78,14 +78,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print(&popped);
     }
 
-    println!("Replace without known objects: only queued objects are detected as deleted");
+    println!("# Replace without known objects: only queued objects are detected as deleted");
     queue.add(pod("queued", 1))?.into_result()?;
     queue.replace(list(vec![pod("web", 3)]))?.into_result()?;
     while let Some(popped) = queue.try_pop()? {
         print(&popped);
     }
 
-    println!("Replace with known objects: every object missing from the list is detected as deleted");
+    println!("# Replace with known objects: every object missing from the list is detected as deleted");
     let stored = Arc::new(Stored::default());
     let queue = DeltaFifo::builder().known_objects(stored.clone()).build();
     for list in [list(vec![pod("web", 1), pod("db", 1)]), list(vec![pod("web", 2)])] {
@@ -96,13 +96,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    println!("Resync: re-delivers every known object");
+    println!("# Resync: re-delivers every known object");
     queue.resync()?;
     while let Some(popped) = queue.try_pop()? {
         print(&popped);
     }
 
-    println!("RealFIFO: all deltas in order of arrival, popped in batches of distinct keys");
+    println!("# RealFIFO: all deltas in order of arrival, popped in batches of distinct keys");
     let queue = RealFifo::new();
     queue.replace(list(vec![pod("web", 1)]))?.into_result()?;
     queue.update(pod("web", 2))?.into_result()?;
