@@ -107,7 +107,7 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if let Some(deletion) = deletion {
         let what = match selectors(watched, namespace) {
             None => "deleted".to_owned(),
-            Some(selectors) => format!("deleted, or left the selector {selectors}"),
+            Some(selectors) => format!("deleted, or left the selector {selectors},"),
         };
         let time = rfc3339(deletion.time);
         let at = if deletion.version.is_unset() {

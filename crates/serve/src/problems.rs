@@ -122,7 +122,8 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
             problems.push(error(
                 "BackingOff",
                 format!(
-                    "{place}{failures} requests in a row failed; the next is sent after {}: {last_error}",
+                    "{place}{} in a row failed; the next is sent after {}: {last_error}",
+                    count(failures.into(), "request"),
                     seconds(delay)
                 ),
             ));

@@ -1,0 +1,19 @@
+//! The integration tests, in one binary: a module for each subject.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a test fails by a panic"
+)]
+
+mod access;
+mod common;
+mod events;
+mod explain;
+mod health;
+mod hidden;
+mod large;
+mod objects;
+mod state;

@@ -1,0 +1,177 @@
+//! The state of informers, and their problems.
+
+use std::sync::Arc;
+
+use kinformer::SharedInformerFactory;
+use kinformer_apiserver::{Fault, Verb};
+use kinformer_serve::Server;
+use kinformer_testing::wait::within;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::common::{Client, PODS, World, client_of, cluster, pod};
+
+fn problem(state: &Value, reason: &str) -> Option<String> {
+    let problems = state["problems"].as_array().unwrap();
+    let found = problems.iter().find(|problem| problem["reason"] == reason)?;
+    Some(found["message"].as_str().unwrap().to_owned())
+}
+
+/// Waits for a problem of pods, and returns its message.
+async fn wait_for(world: &World, reason: &str) -> String {
+    let reply = world.until(PODS, |reply| problem(&reply.json(), reason).is_some()).await;
+    problem(&reply.json(), reason).unwrap()
+}
+
+// contract: H-01
+#[tokio::test]
+async fn state_of_each_informer() {
+    let world = World::start(3).await;
+    let all = world.client.ok("/api/v1/informers").await;
+    let names: Vec<&str> =
+        all["informers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["pods", "nodes"]);
+    assert_eq!(all["eventsKept"], 10_000);
+    let pods = world.client.ok(PODS).await;
+    assert_eq!(
+        (&pods["phase"], &pods["synced"], &pods["objects"]),
+        (&"Running".into(), &true.into(), &3.into())
+    );
+    assert_eq!(
+        (&pods["kind"], &pods["namespaced"], &pods["hidden"]),
+        (&"Pod".into(), &true.into(), &false.into())
+    );
+    assert_eq!(pods["indexes"], serde_json::json!(["namespace", "node"]));
+    assert_eq!(pods["resourceVersion"], world.pods.metrics().resource_versions.lowest().to_string());
+    let bytes: usize = world
+        .pods
+        .lister()
+        .list(&Default::default())
+        .unwrap()
+        .iter()
+        .map(|pod| pod.object().encoded_len())
+        .sum();
+    assert_eq!(pods["bytes"].as_u64(), Some(bytes as u64));
+    assert_eq!(pods["counters"]["lists"], 1);
+    assert!(
+        ["Watching", "WatchListing", "Connecting"].contains(&pods["sources"][0]["state"].as_str().unwrap())
+    );
+    let handler = &pods["handlers"][0];
+    assert_eq!((&handler["name"], &handler["stuck"]), (&"serve".into(), &false.into()));
+    assert!(pods["lastEventAt"].as_str().unwrap().ends_with('Z'), "{pods}");
+    assert_eq!(pods["problems"], serde_json::json!([]), "all is well");
+    world.end().await;
+}
+
+// contract: H-02
+#[tokio::test]
+async fn handler_that_is_behind_is_named() {
+    let world = World::start(1).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let waiting = gate.clone();
+    let slow = world.pods.handler().name("slow-report").for_each_async(move |_| {
+        let waiting = waiting.clone();
+        async move { waiting.acquire().await.unwrap().forget() }
+    });
+    slow.unwrap();
+    world.put(pod("web-1")).await;
+    let message = wait_for(&world, "HandlerBehind").await;
+    assert!(
+        message.contains("handler \"slow-report\" is ") && message.contains(" s and 1 event behind"),
+        "{message}"
+    );
+    gate.add_permits(1000);
+    world.until(PODS, |reply| reply.json()["problems"] == serde_json::json!([])).await;
+    world.end().await;
+}
+
+// contract: H-02
+#[tokio::test]
+async fn panics_and_failing_requests_are_named() {
+    let world = World::start(1).await;
+    let panics = world.pods.handler().name("careless").for_each(|_| panic!("no"));
+    panics.unwrap();
+    let message = wait_for(&world, "HandlerPanicked").await;
+    assert!(message.contains("handler \"careless\" panicked over 1 event"), "{message}");
+    world.cluster.faults().inject(Fault::forbidden().on(Verb::List).always());
+    world.cluster.faults().inject(Fault::forbidden().on(Verb::Watch).always());
+    world.cluster.drop_connections();
+    let refused = world
+        .until(PODS, |reply| {
+            problem(&reply.json(), "BackingOff").is_some_and(|message| message.contains("403"))
+        })
+        .await;
+    let state = refused.json();
+    let message = problem(&state, "BackingOff").unwrap();
+    assert!(message.contains(" in a row failed; the next is sent after "), "{message}");
+    assert_eq!(state["problems"][0]["severity"], "error", "{state}");
+    assert!(state["sources"][0]["lastError"].as_str().unwrap().contains("403"), "{state}");
+    world.end().await;
+}
+
+// contract: H-02
+#[tokio::test]
+async fn informers_that_have_not_synced_or_have_stopped() {
+    let cluster = cluster(1).await;
+    cluster.faults().inject(Fault::stall().on(Verb::Watch).always());
+    cluster.faults().inject(Fault::stall().on(Verb::List).always());
+    let factory = SharedInformerFactory::new(client_of(&cluster));
+    let pods = factory.core().v1().pods();
+    let builder = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = builder.informer(&pods).bind().await.unwrap().spawn();
+    let client = Client { address: server.local_addr() };
+    let state = client.ok(PODS).await;
+    assert_eq!(state["phase"], "NotStarted");
+    assert!(problem(&state, "NotStarted").is_some(), "{state}");
+    client.get(&format!("{PODS}/objects")).await.fails(503, "NotStarted");
+    factory.start().unwrap();
+    let not_synced = async {
+        while problem(&client.ok(PODS).await, "NotSynced").is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the problem", not_synced).await;
+    factory.shutdown().await.unwrap();
+    let state = client.ok(PODS).await;
+    assert_eq!((&state["phase"], &state["problems"][0]["reason"]), (&"Stopped".into(), &"Stopped".into()));
+    server.shutdown().await;
+    cluster.shutdown().await;
+}
+
+/// Informers of one resource in two clusters are chosen by a parameter.
+// contract: H-25
+#[tokio::test]
+async fn cluster_and_scope_choose_an_informer() {
+    let world = World::start(2).await;
+    let other = cluster(1).await;
+    let builder = SharedInformerFactory::builder(client_of(&other)).cluster("east").namespace("shop");
+    let factory = builder.build();
+    let pods = factory.core().v1().pods();
+    world.server.add(&pods).unwrap();
+    world.server.add(&pods).unwrap();
+    factory.start().unwrap();
+    within("sync", factory.wait_for_cache_sync()).await.into_result().unwrap();
+    let message = world.client.get(PODS).await.fails(400, "BadRequest");
+    assert!(message.contains("cluster=\"east\" scope=\"shop\""), "{message}");
+    for query in ["cluster=east", "scope=shop", "cluster=east&scope=shop"] {
+        let state = world.client.ok(&format!("{PODS}?{query}")).await;
+        assert_eq!(
+            (&state["objects"], &state["cluster"], &state["scope"]),
+            (&1.into(), &"east".into(), &"shop".into())
+        );
+    }
+    let page = world.client.ok(&format!("{PODS}/objects?cluster=east&limit=1")).await;
+    assert_eq!(page["total"], 1);
+    let metrics = world.client.get("/metrics").await.text();
+    assert!(metrics.contains("cluster=\"east\",scope=\"shop\""), "{metrics}");
+    let ready = world.client.get("/readyz?verbose").await.text();
+    assert!(ready.contains("[+]informer/pods cluster=east scope=shop ok"), "{ready}");
+
+    let third = SharedInformerFactory::new(client_of(&other));
+    let error = world.server.add(&third.core().v1().pods()).unwrap_err();
+    assert!(matches!(error, kinformer_serve::Error::DuplicateInformer { .. }), "{error}");
+    factory.shutdown().await.unwrap();
+    third.shutdown().await.unwrap();
+    world.end().await;
+    other.shutdown().await;
+}
