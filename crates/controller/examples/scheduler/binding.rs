@@ -12,10 +12,12 @@ use crate::pod::PodInfo;
 
 /// The end of a request.
 pub(crate) enum Outcome {
-    /// The pod is bound. The informer will deliver it.
-    Bound,
+    /// The binding is written. The informer will deliver the pod.
+    Written,
     /// The server has refused the binding.
     Refused,
+    /// The pod was read, and is bound: its event is late.
+    Bound,
     /// The pod was read, and is not bound.
     NotBound,
     /// There was no answer, or none that says whether the pod is bound.
@@ -32,7 +34,7 @@ pub(crate) async fn bind(client: Client, pod: &PodInfo, node: &str, limit: Durat
     let params = PostParams::default();
     let written = pods.create_subresource::<_, Value>("binding", &pod.name, &params, &binding);
     match timeout(limit, written).await {
-        Ok(Ok(_)) => Outcome::Bound,
+        Ok(Ok(_)) => Outcome::Written,
         Ok(Err(Error::Api(status))) if status.code < 500 => {
             eprintln!("{} is not bound to {node}: {}", pod.name, status.message);
             Outcome::Refused

@@ -58,9 +58,13 @@ impl Demo<'_> {
         server.create(pod("web", 0))?;
         self.step("a pod of the same name is created", 480).await?;
 
+        // The watch of the pods is silent until their assumptions have expired. They are read, and stay where they are.
+        server.faults().inject(Fault::stall().on(Verb::Watch).resource("pods"));
         server.faults().inject(bindings(Fault::forbidden()));
         server.update(node(CORDONED, false))?;
-        self.step("the node is uncordoned; a binding is refused", 490).await?;
+        self.until(|progress| progress.late >= 10).await?;
+        server.drop_connections();
+        self.step("uncordoned; a binding is refused, and events are late", 490).await?;
 
         // The binding is not written, and there is no answer: the assumption expires.
         server.faults().inject(bindings(Fault::stall()));
@@ -81,18 +85,22 @@ impl Demo<'_> {
         Ok(())
     }
 
+    async fn until(&mut self, is_done: impl FnMut(&Progress) -> bool) -> Result<(), BoxError> {
+        let reached = timeout(STEP_LIMIT, self.progress.wait_for(is_done)).await.is_ok();
+        let state = *self.progress.borrow();
+        if reached { Ok(()) } else { Err(format!("the scheduler stays at {state:?}").into()) }
+    }
+
     /// Waits until so many pods are bound and all others wait, and checks the objects of the server.
     async fn step(&mut self, name: &str, bound: usize) -> Result<(), BoxError> {
         let pods = self.server.list("v1", "Pod", "default")?.len();
         let is_done = |progress: &Progress| {
             progress.underway == 0 && progress.bound == bound && progress.bound + progress.waiting == pods
         };
-        if timeout(STEP_LIMIT, self.progress.wait_for(is_done)).await.is_err() {
-            return Err(format!("{name}: {bound} are not bound: {:?}", *self.progress.borrow()).into());
-        }
+        self.until(is_done).await?;
         let waiting: Vec<String> = self.check(bound)?.iter().map(|(app, n)| format!("{n} {app}")).collect();
         let waiting = if waiting.is_empty() { "none".to_owned() } else { waiting.join(", ") };
-        println!("{name:<52}{bound} bound, waiting: {waiting}");
+        println!("{name:<55}{bound} bound, waiting: {waiting}");
         Ok(())
     }
 

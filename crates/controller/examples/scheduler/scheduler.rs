@@ -44,9 +44,11 @@ pub(crate) struct Progress {
     pub(crate) waiting: usize,
     /// They are queued, or assumed on a node.
     pub(crate) underway: usize,
-    /// Bindings that were refused, and assumptions that expired without a binding. These pods were queued again.
+    /// Bindings that were refused, and assumptions that expired without a binding. The pods were queued again.
     pub(crate) refused: usize,
     pub(crate) expired: usize,
+    /// Assumptions that expired although the pod was bound. They are kept until the informer confirms them.
+    pub(crate) late: usize,
 }
 
 pub(crate) struct Scheduler {
@@ -178,16 +180,19 @@ impl Scheduler {
     }
 
     fn on_ended(&mut self, (pod, outcome): (Arc<PodInfo>, Outcome)) {
-        let node = match outcome {
-            // The informer confirms it, or the assumption expires.
-            Outcome::Bound | Outcome::Unknown => None,
-            Outcome::Refused | Outcome::NotBound => self.cache.forget(&pod.uid),
-        };
-        let Some(node) = node else { return };
+        if let Outcome::Written | Outcome::Unknown = outcome {
+            return; // the informer confirms it, or the assumption expires
+        }
         self.progress.send_modify(|progress| match outcome {
             Outcome::Refused => progress.refused += 1,
+            Outcome::Bound => progress.late += 1,
             _ => progress.expired += 1,
         });
+        if let Outcome::Bound = outcome {
+            return; // its room stays taken
+        }
+        // There is nothing to forget if the pod was deleted, or bound by another scheduler.
+        let Some(node) = self.cache.forget(&pod.uid) else { return };
         self.queue.retry(pod);
         self.on_room(&node);
     }
