@@ -11,6 +11,7 @@ mod auto_traits;
 mod common;
 mod defaults;
 mod definitions;
+mod disturbed;
 mod gate;
 mod informers;
 mod lists;
