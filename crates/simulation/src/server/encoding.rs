@@ -106,13 +106,26 @@ fn object(content: &Value) -> Vec<u8> {
     out
 }
 
+/// The time of all deletions, 2026-01-01T00:00:00Z, in seconds.
+const DELETED_AT: u64 = 1_767_225_600;
+
 fn metadata(metadata: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    for (number, name) in [(1, "name"), (3, "namespace"), (5, "uid"), (6, "resourceVersion")] {
+    for (number, name) in
+        [(1, "name"), (2, "generateName"), (3, "namespace"), (5, "uid"), (6, "resourceVersion")]
+    {
         value(&mut out, number, metadata.get(name));
+    }
+    if metadata.get("deletionTimestamp").is_some() {
+        let mut time = Vec::new();
+        value(&mut time, 1, Some(&DELETED_AT.into()));
+        bytes(&mut out, 9, &time);
     }
     map(&mut out, 11, metadata.get("labels"));
     map(&mut out, 12, metadata.get("annotations"));
+    for finalizer in metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten() {
+        value(&mut out, 14, Some(finalizer));
+    }
     out
 }
 
