@@ -2,6 +2,7 @@
 //
 //	controller-runtime controller -kubeconfig FILE -foos N    a controller, for `cargo xtask bench-peers`
 //	controller-runtime cache -kubeconfig FILE                 a cache that answers the calls of its input, for the suite
+//	controller-runtime reads -kubeconfig FILE                 a cache whose reads are measured, for `cargo xtask bench-peers`
 package main
 
 import (
@@ -16,11 +17,13 @@ import (
 
 func run(arguments []string) error {
 	if len(arguments) == 0 {
-		return fmt.Errorf("expected a program: controller or cache")
+		return fmt.Errorf("expected a program: controller, cache or reads")
 	}
 	// The flag --kubeconfig is defined by controller-runtime.
 	foos := flag.Int("foos", 0, "controller: the number of Foos; when all are reconciled, a line of JSON is printed")
 	strip := flag.Bool("strip-managed-fields", false, "controller: store objects without their managed fields")
+	shared := flag.Bool("shared", false, "reads: return the cached objects instead of copies")
+	ownWrites := flag.Bool("own-writes", false, "reads: wait for the writes of the client")
 	if err := flag.CommandLine.Parse(arguments[1:]); err != nil {
 		return err
 	}
@@ -35,6 +38,9 @@ func run(arguments []string) error {
 	case "cache":
 		config.QPS = -1 // no limit
 		return answerCalls(config, os.Stdin, os.Stdout)
+	case "reads":
+		config.QPS = -1
+		return measureReads(config, *shared, *ownWrites)
 	default:
 		return fmt.Errorf("there is no program %q", arguments[0])
 	}

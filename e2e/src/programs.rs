@@ -78,6 +78,16 @@ pub fn controller_runtime_cache(kubeconfig: &Path) -> Result<Command, Error> {
     Ok(command)
 }
 
+/// Returns the command for the cache of controller-runtime whose reads are measured.
+///
+/// # Errors
+/// The path is not set.
+pub fn controller_runtime_reads(kubeconfig: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(CONTROLLER_RUNTIME)?);
+    command.args(["reads", "-kubeconfig"]).arg(kubeconfig);
+    Ok(command)
+}
+
 /// Returns the command for kubectl, in the version of the control plane.
 ///
 /// # Errors

@@ -34,6 +34,8 @@ enum Phase {
     Latency,
     /// A controller of objects that own five pods each, beside controller-runtime's.
     Controller,
+    /// Reads from a cache, beside controller-runtime's.
+    Cache,
 }
 
 impl Phase {
@@ -44,6 +46,7 @@ impl Phase {
             Self::Updates => "updates",
             Self::Latency => "latency",
             Self::Controller => "controller",
+            Self::Cache => "cache",
         }
     }
 }

@@ -4,6 +4,8 @@
 //! Each peer is a process of its own. Peers take turns, so that other load on the machine affects all of them.
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
+mod cache;
+mod cache_peer;
 mod controller;
 mod controller_peers;
 mod environment;
@@ -23,7 +25,9 @@ use failure::Failure;
 use report::{KINFORMER, KINFORMER_EAGER, KUBE_RUNTIME, Report};
 
 /// The phases, in order.
-const PHASES: [&str; 5] = ["sync", "relist", "updates", "latency", controller::PHASE];
+const PHASES: [&str; 6] = ["sync", "relist", "updates", "latency", controller::PHASE, cache::PHASE];
+/// The phases that have objects and peers of their own.
+const OWN: [&str; 2] = [controller::PHASE, cache::PHASE];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -39,18 +43,21 @@ async fn main() -> Result<(), Failure> {
         [controller::PHASE, KUBE_RUNTIME, kubeconfig, foos] => {
             controller_peers::kube_runtime(Path::new(kubeconfig), foos.parse()?).await
         }
+        [cache::PHASE, kubeconfig] => cache_peer::kinformer(Path::new(kubeconfig)).await,
         [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
             let (pods, runs, rate) = (pods.parse()?, runs.parse()?, rate.parse()?);
             if pods == 0 || runs == 0 || rate == 0 {
                 return Err("the numbers of pods, runs and updates must not be 0".into());
             }
-            let of_pods: Vec<&str> =
-                phases.iter().copied().filter(|phase| *phase != controller::PHASE).collect();
+            let of_pods: Vec<&str> = phases.iter().copied().filter(|phase| !OWN.contains(phase)).collect();
             if !of_pods.is_empty() {
                 compare(pods, runs, rate, &of_pods).await?;
             }
             if phases.contains(&controller::PHASE) {
                 controller::compare(pods, runs).await?;
+            }
+            if phases.contains(&cache::PHASE) {
+                cache::compare(pods, runs).await?;
             }
             Ok(())
         }

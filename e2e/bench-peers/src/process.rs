@@ -126,6 +126,15 @@ impl Program {
         version.and_then(|version| version.parse().ok()).ok_or_else(|| "an event without a version".into())
     }
 
+    /// Sends a request, and returns the answer.
+    ///
+    /// # Errors
+    /// The program ends, or does not answer in time.
+    pub(crate) async fn request<T: for<'de> Deserialize<'de>>(&mut self, line: &str) -> Result<T, String> {
+        self.send(line).await?;
+        self.line().await
+    }
+
     /// Returns the resources used so far.
     ///
     /// # Errors

@@ -10,6 +10,8 @@ pub(crate) const CLIENT_GO: &str = "client-go";
 pub(crate) const KUBE_RUNTIME: &str = "kube-runtime";
 pub(crate) const CONTROLLER_RUNTIME: &str = "controller-runtime";
 pub(crate) const CONTROLLER_RUNTIME_STRIPPED: &str = "controller-runtime-stripped";
+pub(crate) const CONTROLLER_RUNTIME_SHARED: &str = "controller-runtime-shared";
+pub(crate) const CONTROLLER_RUNTIME_OWN_WRITES: &str = "controller-runtime-own-writes";
 
 /// A metric: a row of the table.
 #[derive(Debug)]
@@ -39,6 +41,16 @@ impl Metric {
 
     const fn of_controller_runtime(mut self, target: f64) -> Self {
         self.of = [Some((CONTROLLER_RUNTIME, target)), Some((CONTROLLER_RUNTIME_STRIPPED, target))];
+        self
+    }
+
+    const fn of_caches(mut self, target: f64) -> Self {
+        self.of = [Some((CONTROLLER_RUNTIME, target)), Some((CONTROLLER_RUNTIME_SHARED, target))];
+        self
+    }
+
+    const fn of_own_writes(mut self, target: f64) -> Self {
+        self.of[0] = Some((CONTROLLER_RUNTIME_OWN_WRITES, target));
         self
     }
 
@@ -76,6 +88,19 @@ pub(crate) static CONTROLLER_CPU: Metric = Metric::new("controller: CPU, s", 2).
 pub(crate) static CONTROLLER_PEAK: Metric = Metric::new("controller: peak memory, MiB", 0);
 pub(crate) static CONTROLLER_STEADY: Metric =
     Metric::new("controller: memory, MiB", 0).of_controller_runtime(0.15);
+
+pub(crate) static CACHE_GET: Metric = Metric::new("cache: get, us", 2).of_caches(1.0);
+pub(crate) static CACHE_NAMESPACE: Metric = Metric::new("cache: list by namespace, us", 0).of_caches(1.0);
+pub(crate) static CACHE_FIELD: Metric = Metric::new("cache: list by field, us", 1).of_caches(1.0);
+pub(crate) static CACHE_LABEL: Metric = Metric::new("cache: list by label, us", 0).of_caches(1.0);
+pub(crate) static CACHE_READERS: Metric =
+    Metric::new("cache: get of 50 tasks beside updates, us", 2).of_caches(1.0);
+pub(crate) static CACHE_UPDATES: Metric = Metric::new("cache: updates in a second meanwhile", 0);
+pub(crate) static CACHE_OWN_GET: Metric =
+    Metric::new("cache: get of a written object, ms", 3).of_own_writes(1.0);
+pub(crate) static CACHE_OWN_LIST: Metric =
+    Metric::new("cache: list of another namespace after a write, ms", 3).of_own_writes(0.5);
+pub(crate) static CACHE_STALE: Metric = Metric::new("cache: gets without the write before them, of 100", 0);
 
 /// The results of one run of one peer.
 pub(crate) struct Figures(pub(crate) Vec<(&'static Metric, f64)>);
@@ -154,7 +179,10 @@ impl fmt::Display for Report {
             });
             let limits =
                 has_limits.then(|| metric.at_most.map_or_else(String::new, |limit| compare(value, limit)));
-            let medians = medians.iter().map(|median| format!("{median:.*}", metric.decimals));
+            let medians = medians.iter().map(|median| match median.is_nan() {
+                true => "-".to_owned(),
+                false => format!("{median:.*}", metric.decimals),
+            });
             table.add_row([metric.name.to_owned()].into_iter().chain(medians).chain(targets).chain(limits));
         }
         for column in table.column_iter_mut().skip(1) {
