@@ -187,6 +187,17 @@ test("a lost connection is said clearly and recovers", async (t) => {
   await row(page, "default/web-3").waitFor();
 });
 
+test("a server that is silent is not taken as live", async (t) => {
+  const server = await apiServer(t);
+  const program = await serve(t, server, "pods");
+  const page = await openPage(t, `${program.url}/`, { expected: [/Failed to load resource|ERR_|net::/] });
+  await page.getByRole("heading", { name: "The informer is up to date" }).waitFor();
+  program.child.kill("SIGSTOP");
+  await page.locator("#connection[data-phase=lost]").waitFor();
+  program.child.kill("SIGCONT");
+  await page.locator("#connection[data-phase=live]").waitFor();
+});
+
 test("a token is asked for, and kept for the tab", async (t) => {
   const server = await apiServer(t);
   await server.create(pod("web-1"));

@@ -7,8 +7,8 @@ use cargo_metadata::Package;
 
 use crate::semver::Baseline;
 use crate::{
-    codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver, simulate,
-    tidy,
+    browser, codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver,
+    simulate, tidy,
 };
 
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ enum Done {
 type Step = (&'static str, fn() -> Result<Done, String>);
 
 /// Fast steps and steps that often fail come first.
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", || tidy::run().map(passed)),
     ("contract", || contract::quietly().map(passed)),
@@ -62,6 +62,7 @@ const STEPS: [Step; 22] = [
     ("simulation", || simulate::step().map(passed)),
     ("examples", || examples::check().map(passed)),
     ("end to end", end_to_end),
+    ("the page in a browser", page_in_a_browser),
     // Unoptimized, because that shares the dependencies with the tests.
     ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run", "--profile", "dev"])),
     ("nothing compiled for each kind", || kinds::symbols().map(passed)),
@@ -274,6 +275,13 @@ fn end_to_end() -> Result<Done, String> {
     match e2e::missing() {
         Some(missing) => Ok(Done::Skipped(missing)),
         None => e2e::suite().map(passed),
+    }
+}
+
+fn page_in_a_browser() -> Result<Done, String> {
+    match browser::missing() {
+        Some(missing) => Ok(Done::Skipped(missing)),
+        None => browser::suite().map(passed),
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
 mod bench_peers;
+mod browser;
 mod ci;
 mod codegen;
 mod contract;
@@ -43,6 +44,8 @@ enum Task {
     Codegen(codegen::Args),
     /// Run the suite on a real kube-apiserver and etcd, built from source on this machine
     E2e(e2e::Args),
+    /// Test the page of `kinformer serve` in a real browser, or write its screenshots
+    Browser(browser::Args),
     /// Compare kinformer with client-go, controller-runtime and kube-runtime on such a kube-apiserver
     BenchPeers(bench_peers::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::E2e(args) => e2e::run(&args),
+        Task::Browser(args) => browser::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Kinds(args) => kinds::run(&args),
         Task::Simulate(args) => simulate::run(&args),

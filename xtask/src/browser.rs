@@ -1,0 +1,128 @@
+//! The page of `kinformer serve` in a real browser, driven by playwright-core.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::e2e::{built_here, finish};
+use crate::files;
+
+/// The folder of the tests.
+const FOLDER: &str = "e2e/browser";
+/// The variable that passes the path of the browser to the tests; it can also be set by the user.
+const BROWSER: &str = "KINFORMER_BROWSER";
+/// The variable that passes the path of `kinformer` to the tests.
+const KINFORMER: &str = "KINFORMER_PROGRAM";
+/// The variable that passes the path of the example with a slow handler to the tests.
+const SLOW_HANDLER: &str = "KINFORMER_SLOW_HANDLER";
+/// The names of Chromium and Chrome in distributions.
+const BROWSERS: [&str; 5] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+/// The oldest Node.js that the tests support.
+const NODE: u32 = 20;
+/// How long one test may take, in milliseconds.
+const TIMEOUT: &str = "--test-timeout=300000";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only tests whose names match this pattern
+    filter: Option<String>,
+    /// Write the screenshots of the documentation to docs/images instead
+    #[arg(long, conflicts_with = "filter")]
+    screenshots: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), String> {
+    if let Some(missing) = missing() {
+        return Err(missing);
+    }
+    let mut node = tests()?;
+    if args.screenshots {
+        node.arg("screenshots.js");
+    } else {
+        node.args(["--test", "--test-concurrency=1", TIMEOUT]);
+        node.args(args.filter.iter().map(|filter| format!("--test-name-pattern={filter}")));
+    }
+    finish(&mut node)
+}
+
+/// Runs all tests.
+pub(crate) fn suite() -> Result<(), String> {
+    run(&Args { filter: None, screenshots: false })
+}
+
+/// Returns the missing requirement of this machine, if there is one.
+pub(crate) fn missing() -> Option<String> {
+    let node = Command::new("node").arg("--version").stderr(Stdio::null()).output();
+    let version = node.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    if version.as_deref().and_then(major).is_none_or(|major| major < NODE) {
+        return Some(format!("node {NODE} or newer is not installed: https://nodejs.org"));
+    }
+    if browser().is_none() {
+        return Some(format!(
+            "chromium is not installed: apt-get install chromium, or set {BROWSER} to its path"
+        ));
+    }
+    None
+}
+
+/// The major number of a version such as `v20.20.2`.
+fn major(version: &str) -> Option<u32> {
+    version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+/// Returns the path of the browser.
+fn browser() -> Option<PathBuf> {
+    if let Some(chosen) = env::var_os(BROWSER) {
+        return Some(chosen.into());
+    }
+    let folders: Vec<PathBuf> = env::split_paths(&env::var_os("PATH")?).collect();
+    BROWSERS
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| path.is_file())
+}
+
+/// Returns node in the folder of the tests, with the driver installed and the programs built.
+fn tests() -> Result<Command, String> {
+    let folder = files::root().join(FOLDER);
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&folder);
+    finish(&mut npm)?;
+    let kinformer = built_here(&["--package", "kinformer-cli"], "debug/kinformer")?;
+    let example = ["--package", "kinformer-serve", "--example", "slow_handler"];
+    let slow_handler = built_here(&example, "debug/examples/slow_handler")?;
+    let mut node = Command::new("node");
+    node.current_dir(folder).env(KINFORMER, kinformer).env(SLOW_HANDLER, slow_handler);
+    if let Some(browser) = browser() {
+        node.env(BROWSER, browser);
+    }
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_node_are_read() {
+        assert_eq!(major("v20.20.2\n"), Some(20));
+        assert_eq!(major("v9.0.0"), Some(9));
+        assert_eq!(major("20.1"), None);
+        assert_eq!(major(""), None);
+    }
+
+    /// The driver is pinned: the lock file has the version of the manifest.
+    #[test]
+    fn the_driver_is_pinned() {
+        let version = |path: &str, pointer: &str| {
+            let json: serde_json::Value = serde_json::from_str(&files::read(path).unwrap()).unwrap();
+            json.pointer(pointer).and_then(|version| version.as_str()).map(str::to_owned)
+        };
+        let manifest = version("e2e/browser/package.json", "/devDependencies/playwright-core");
+        let locked =
+            version("e2e/browser/package-lock.json", "/packages/node_modules~1playwright-core/version");
+        assert!(manifest.as_deref().is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit())));
+        assert_eq!(manifest, locked);
+    }
+}
