@@ -14,6 +14,7 @@ mod common;
 mod demo;
 mod get;
 mod logs;
+mod serve;
 mod terminal;
 mod token;
 mod watch;
