@@ -1,4 +1,4 @@
-//! Two reflectors, each of which fills a DeltaFIFO: one without and one with known objects.
+//! Two reflectors fill a DeltaFIFO each: one without and one with known objects.
 //!
 //! A reflector lists and watches, and passes both on as deltas. A list becomes a `Replaced` for each of its objects. What
 //! is missing from it must have been deleted, but the queue can only notice that if it knows which objects its consumer

@@ -5,18 +5,15 @@
 //! compared; what a program writes to standard error is printed if it fails.
 
 mod index;
+mod output;
 mod page;
 mod programs;
 
 use std::collections::BTreeMap;
 
-use snapbox::Data;
-use snapbox::filter::NormalizeToExpected;
-use snapbox::report::{Palette, write_diff};
-
 use crate::contract::fail;
 use crate::files;
-use page::Page;
+use page::{Page, write_command};
 use programs::Example;
 
 /// The folder of the pages.
@@ -147,42 +144,10 @@ fn missing_page(path: &str, example: &Example) -> String {
     )
 }
 
-fn write_command(name: &str) -> String {
-    format!("cargo xtask examples --write {name}")
-}
-
-/// Returns a text with the wildcards of an expected text wherever they match.
-fn with_wildcards(actual: &str, expected: &str) -> String {
-    let normalized = NormalizeToExpected::new().redact().normalize(Data::text(actual), &Data::text(expected));
-    normalized.render().unwrap_or_default()
-}
-
-/// Returns the difference of two texts, which must differ.
-fn difference(expected: &str, actual: &str, names: [&str; 2]) -> String {
-    let [expected_name, actual_name] = names;
-    let mut text = String::new();
-    let written = write_diff(
-        &mut text,
-        &Data::text(expected),
-        &Data::text(actual),
-        Some(&expected_name),
-        Some(&actual_name),
-        Palette::plain(),
-    );
-    written.map_or_else(|error| error.to_string(), |()| text.trim_matches('\n').to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::File;
-
-    pub(super) fn example(name: &str) -> Example {
-        let path = format!("crates/x/examples/{name}.rs");
-        let text =
-            "//! An example. It ends by itself.\n\nfn main() {\n    println!(\"one\");\n}\n".to_owned();
-        Example { name: name.into(), files: vec![File { path, text }] }
-    }
+    use programs::example;
 
     fn complete(names: &[&str]) -> Pages {
         let mut pages = Pages::new();
@@ -206,7 +171,8 @@ mod tests {
     /// The pages in the repository have the code of their programs. `ci` runs the programs.
     #[test]
     fn pages_show_the_code_of_their_programs() {
-        assert_eq!(all_problems(&programs::find().unwrap(), &pages().unwrap()).unwrap(), [""; 0]);
+        let problems = all_problems(&programs::find().unwrap(), &pages().unwrap()).unwrap();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
 
     #[test]
@@ -253,15 +219,5 @@ mod tests {
             &pages,
             "docs/examples/README.md:1: it has no link to b.md",
         );
-    }
-
-    #[test]
-    fn wildcards_that_match_stay() {
-        let expected = "at http://127.0.0.1:[..]/x\nfirst\n...\nlast\n";
-        let actual = "at http://127.0.0.1:4711/x\nfirst\na\nb\nlast\n";
-        assert_eq!(with_wildcards(actual, expected), expected);
-        assert_eq!(with_wildcards("at nothing\n", expected), "at nothing\n");
-        let changed = actual.replace("first", "second");
-        assert!(with_wildcards(&changed, expected).starts_with("at http://127.0.0.1:[..]/x\nsecond\n"));
     }
 }

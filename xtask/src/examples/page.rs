@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::output::{difference, with_wildcards};
 use super::programs::Example;
-use super::{difference, with_wildcards, write_command};
 use crate::files::File;
 
 /// The lines before the generated blocks, and the line after each.
@@ -101,6 +101,11 @@ impl Page<'_> {
     }
 }
 
+/// The command that writes a page.
+pub(super) fn write_command(name: &str) -> String {
+    format!("cargo xtask examples --write {name}")
+}
+
 fn command(name: &str) -> String {
     format!("```sh\ncargo run --example {name}\n```\n")
 }
@@ -167,7 +172,7 @@ fn sentences(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::example;
+    use super::super::programs::example;
     use super::*;
 
     const PROSE: &str = "# a\n\nOne thing. Another thing.\n";

@@ -212,6 +212,14 @@ fn kill(child: &mut Child) -> std::io::Result<()> {
     child.wait().map(drop)
 }
 
+/// An example of tests.
+#[cfg(test)]
+pub(super) fn example(name: &str) -> Example {
+    let path = format!("crates/x/examples/{name}.rs");
+    let text = "//! An example. It ends by itself.\n\nfn main() {\n    println!(\"one\");\n}\n".to_owned();
+    Example { name: name.into(), files: vec![File { path, text }] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
