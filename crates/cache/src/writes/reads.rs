@@ -53,9 +53,11 @@ pub(crate) async fn caught_up(
         let pending = shared.writes.pending(name, key, || shared.version_of(name, informer));
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
+        // What all parts have reached, apart from objects that a list should have had.
+        let reached = (!wait.is_incomplete()).then(|| snapshot.resource_versions().lowest());
         let mut unseen = None;
         for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
-            match wait.state(&snapshot, &pending, read) {
+            match wait.state(&snapshot, reached.as_ref(), &pending, read) {
                 Seen::Always => wait.seen(&pending),
                 Seen::InThisState => {}
                 Seen::No => {
@@ -87,13 +89,29 @@ enum Seen {
 }
 
 impl Wait<'_> {
-    fn state(&self, snapshot: &Snapshot<()>, pending: &Pending, read: Read<'_>) -> Seen {
+    fn state(
+        &self,
+        snapshot: &Snapshot<()>,
+        reached: Option<&ResourceVersion>,
+        pending: &Pending,
+        read: Read<'_>,
+    ) -> Seen {
+        // Also if the list does not concern it, so that no later read looks at it.
+        if let (Some(version), Some(reached)) = (pending.write.version(), reached)
+            && reached.reaches(&version)
+        {
+            return Seen::Always;
+        }
         let Some(key) = &pending.key else { return Seen::No };
+        if self.informer.is_namespaced() && !self.informer.has_namespace(key.namespace().unwrap_or_default())
+        {
+            return Seen::Always; // as each informer of this cache: the options do not change
+        }
         let stored = snapshot.get(key);
         if let (Write::State(written), Some(stored)) = (&pending.write, &stored)
             && stored.resource_version().reaches(&written.resource_version())
         {
-            return Seen::Always; // also if the list does not concern it, so that no later read looks at it
+            return Seen::Always;
         }
         if let Read::List(options) = read
             && !self.concerns(options, key, &pending.write, stored.as_ref())
@@ -134,7 +152,7 @@ impl Wait<'_> {
     ) -> bool {
         if self.informer.is_namespaced() {
             let namespace = key.namespace().unwrap_or_default();
-            if !self.informer.has_namespace(namespace) || !options.has_namespace(namespace) {
+            if !options.has_namespace(namespace) {
                 return false;
             }
         }

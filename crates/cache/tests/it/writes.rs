@@ -188,7 +188,9 @@ async fn writes_outside_the_scope_are_not_waited_for() {
     let other: Api<ConfigMap> = Api::namespaced(world.gated.cache.client(), "team-b");
     other.create(&PostParams::default(), &map("other", "1")).await.unwrap();
     assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
+    assert_eq!(world.gated.cache.pending_writes(), 2);
     assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
+    assert_eq!(world.gated.cache.pending_writes(), 1, "that of another namespace is forgotten");
     // An object that leaves the scope is waited for, and so is one that enters it.
     let value = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"value": value}}}));
     world.api.patch("old", &PatchParams::default(), &value("9")).await.unwrap();
@@ -319,6 +321,21 @@ async fn lists_forget_what_is_cached() {
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
     assert_eq!(world.gated.cache.pending_writes(), 20);
     assert!(world.maps.list(&ListOptions::new().namespace("team-b")).await.unwrap().is_empty());
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
+/// Writes that nothing reads: the first list looks at those that are kept, and the next ones at none.
+// contract: C-08g
+#[tokio::test]
+async fn unread_writes_are_looked_at_once() {
+    let world = World::new(|cache| cache.kept_writes(50, Duration::from_secs(600))).await;
+    world.gated.open();
+    for number in 0..100 {
+        world.api.create(&PostParams::default(), &map(&format!("new-{number}"), "1")).await.unwrap();
+    }
+    assert!(world.gated.cache.pending_writes() <= 51);
+    assert_eq!(world.maps.list(&ListOptions::new()).await.unwrap().len(), 101);
     assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
 }
