@@ -82,10 +82,10 @@ async fn own_informer_serves_reads_handlers_and_controllers() {
         .await
         .unwrap();
     let maps = cache.kind::<ConfigMap>();
-    let (sender, mut received) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::channel(100);
     let sending = sender.clone();
     let handler = maps.informer().unwrap().for_each(move |event| {
-        sending.send(format!("handler {}", event.key())).unwrap();
+        sending.try_send(format!("handler {}", event.key())).unwrap();
     });
     handler.unwrap();
     let reading = maps.clone();
@@ -95,7 +95,7 @@ async fn own_informer_serves_reads_handlers_and_controllers() {
             let (maps, sender) = (reading.clone(), sender.clone());
             async move {
                 let map = maps.get(&request.key).await?;
-                sender.send(format!("reconciled {}", map.key())).unwrap();
+                sender.try_send(format!("reconciled {}", map.key())).unwrap();
                 Ok(Action::none())
             }
         },
