@@ -160,7 +160,7 @@ impl Client {
                 7..11 => {
                     let patch = match what {
                         7 => json!({"metadata": {"finalizers": [FINALIZER]}}),
-                        8 => json!({"metadata": {"finalizers": []}}),
+                        8 => json!({"metadata": {"finalizers": null}}),
                         _ => content,
                     };
                     let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
