@@ -50,10 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         examples.retain(|example| args.names.contains(&example.name));
     }
     let built = programs::build(&examples)?;
-    let mut problems = if args.names.is_empty() { all_problems(&examples, &pages)? } else { Vec::new() };
-    if args.write {
-        problems.clear();
-    }
+    let mut problems = match (args.write, args.names.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => all_problems(&examples, &pages)?,
+        (false, false) => of_programs(&examples, &pages),
+    };
     for example in &examples {
         let (output, seconds) = match programs::run(&example.name, &built, programs::TIME_LIMIT) {
             Ok(run) => run,
@@ -66,8 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         println!("{seconds:4.1} s {}", example.name);
         let path = path(&example.name);
         match pages.get(&example.name) {
-            None if args.write => problems.push(missing_page(&path, example)),
-            None => {}
+            None => {} // reported with the other problems of pages
             Some(text) if args.write => {
                 let page = Page { path: &path, text };
                 files::write(&files::root().join(&path), &page.with(example, &output))?;
@@ -75,8 +75,12 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
             Some(text) => problems.extend(Page { path: &path, text }.output_problem(&example.name, &output)),
         }
     }
-    if args.write && args.names.is_empty() {
-        problems.extend(all_problems(&programs::find()?, &self::pages()?)?);
+    if args.write {
+        let pages = self::pages()?;
+        problems.extend(match args.names.is_empty() {
+            true => all_problems(&examples, &pages)?,
+            false => of_programs(&examples, &pages),
+        });
     }
     fail(problems)
 }
@@ -111,8 +115,8 @@ fn all_problems(examples: &[Example], pages: &Pages) -> Result<Vec<String>, Stri
     Ok(problems)
 }
 
-/// Returns the problems of the pages: a missing page, a page without a program, other code, an incomplete index.
-fn problems(examples: &[Example], pages: &Pages) -> Vec<String> {
+/// Returns missing pages, and pages with other code.
+fn of_programs(examples: &[Example], pages: &Pages) -> Vec<String> {
     let mut problems = Vec::new();
     for example in examples {
         let path = path(&example.name);
@@ -121,6 +125,12 @@ fn problems(examples: &[Example], pages: &Pages) -> Vec<String> {
             None => problems.push(missing_page(&path, example)),
         }
     }
+    problems
+}
+
+/// Returns the problems of all pages, also pages without a program, and those of the index.
+fn problems(examples: &[Example], pages: &Pages) -> Vec<String> {
+    let mut problems = of_programs(examples, pages);
     let names = pages.keys().filter(|name| *name != INDEX);
     let mut ended = Vec::new();
     for name in names {

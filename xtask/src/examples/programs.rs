@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use crate::files::{self, File};
 use crate::packages;
 
-/// The time in which a program has to end.
-pub(super) const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// The time in which a program has to end. It is longer than the limits within the programs, whose errors say more.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The time in which killed programs have to end.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
