@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cluster.create(secret(number))?;
     }
     for number in 0..240 {
-        cluster.create(pod(number, "Running"))?;
+        cluster.create(pod(number, "Running", 0))?;
     }
 
     let client = kinformer::client(cluster.config()?)?;
@@ -62,18 +62,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for tick in 0_u64.. {
         ticks.tick().await;
         for step in 0..1 + tick % 4 {
-            let number = (tick * 7 + step * 31) % 240;
+            let number = (tick * 7 + step * 31) % 24 * 10;
             let phase = if (tick + step) % 3 == 0 { "Pending" } else { "Running" };
-            cluster.update(pod(number, phase))?;
+            cluster.update(pod(number, phase, tick / 40))?;
         }
         if tick % 3 == 0 {
             cluster.update(node(tick / 3 % 12, tick))?;
         }
         if tick % 7 == 0 {
-            cluster.update(deployment(tick / 7 % 12, 2 + tick % 2))?;
+            cluster.update(deployment(tick / 7 % 12, 2 + tick / 84 % 2))?;
         }
         match tick % 20 {
-            4 => drop(cluster.create(pod(1000 + tick / 20, "Pending"))?),
+            4 => drop(cluster.create(pod(1000 + tick / 20, "Pending", 0))?),
             14 => drop(cluster.delete("v1", "Pod", "default", &name(1000 + tick / 20))?),
             _ => {}
         }
@@ -91,7 +91,7 @@ fn name(number: u64) -> String {
     format!("{}-{:05x}", app(number), number.wrapping_mul(40_503) & 0xf_ffff)
 }
 
-fn pod(number: u64, phase: &str) -> Value {
+fn pod(number: u64, phase: &str, release: u64) -> Value {
     let ready = if phase == "Running" { "True" } else { "False" };
     json!({
         "apiVersion": "v1",
@@ -100,7 +100,7 @@ fn pod(number: u64, phase: &str) -> Value {
         "spec": {
             "nodeName": format!("node-{}", number % 12),
             "restartPolicy": "Always",
-            "containers": [{"name": "main", "image": format!("registry.example.com/{}:1.4.2", app(number))}],
+            "containers": [{"name": "main", "image": format!("registry.example.com/{}:1.4.{release}", app(number))}],
         },
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
     })

@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::AskLimit;
-use crate::change::rfc3339;
+use crate::ask_limit::AskLimit;
 use crate::failures::FailureLog;
+use crate::format::rfc3339;
 use crate::guard::Guard;
 use crate::hidden::HiddenFields;
 use crate::limits::Limits;

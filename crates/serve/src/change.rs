@@ -1,11 +1,11 @@
 //! The JSON of a change.
 
-use jiff::Timestamp;
 use kinformer::PackedObject;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::diff::{self, ShownEntry};
+use crate::format::rfc3339;
 use crate::hidden::HiddenFields;
 use crate::memory::{ChangeKind, Recorded};
 
@@ -95,9 +95,4 @@ fn difference(
         Some(value)
     };
     Some(diff::shown(diff::diff(&value(old)?, &value(new)?), ENTRIES, VALUE_BYTES))
-}
-
-/// A time in UTC, with milliseconds.
-pub(crate) fn rfc3339(time: Timestamp) -> String {
-    format!("{time:.3}")
 }

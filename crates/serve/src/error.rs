@@ -33,7 +33,7 @@ pub enum Error {
         /// The path of the field.
         field: String,
     },
-    /// Two informers have the same resource, cluster and scope, so no URL can tell them apart.
+    /// Two informers have the same resource, cluster and scope, so no URL can name one of them.
     #[error("two informers of {resource:?} have the cluster {cluster:?} and the scope {scope:?}")]
     DuplicateInformer {
         /// The resource.

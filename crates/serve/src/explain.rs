@@ -6,8 +6,8 @@ use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::change::rfc3339;
 use crate::failures::{self, Undelivered};
+use crate::format::rfc3339;
 use crate::reply::{Failure, json_of};
 use crate::watched::Watched;
 

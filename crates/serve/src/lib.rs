@@ -40,6 +40,7 @@
 
 mod app;
 mod ask;
+mod ask_limit;
 mod assets;
 mod change;
 mod diff;
@@ -47,6 +48,7 @@ mod error;
 mod events;
 mod explain;
 mod failures;
+mod format;
 mod guard;
 mod hidden;
 mod limits;

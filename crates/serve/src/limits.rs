@@ -51,7 +51,7 @@ impl Limits {
         self
     }
 
-    /// The lists of which pages can be read at the same time: 16 by default. The least recently used one is dropped.
+    /// The lists whose pages can be read at the same time: 16 by default. The least recently used one is dropped.
     pub fn views(mut self, most: usize) -> Self {
         self.views = most.max(1);
         self

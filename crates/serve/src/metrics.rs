@@ -74,7 +74,7 @@ impl Metrics {
             this.asked.clone(),
         );
         registry.register("kinformer_serve_streams", "Open streams of events", this.streams.clone());
-        registry.register("kinformer_serve_views", "Lists of which pages can be read", this.views.clone());
+        registry.register("kinformer_serve_views", "Lists whose pages can be read", this.views.clone());
         registry.register(
             "kinformer_serve_view_objects",
             "Objects of these lists",

@@ -16,7 +16,7 @@ use crate::reply::{Failure, body_of, json_of, tagged};
 use crate::summary::{self, Row};
 use crate::views::{self, View};
 use crate::watched::Watched;
-use crate::{change, state};
+use crate::{change, format, state};
 
 /// The most objects of a page, and the number of them without a limit.
 const MOST: usize = 1000;
@@ -391,7 +391,7 @@ pub(crate) async fn history(
             .map(|change| change::Change::of(change, watched.names(), &app.hidden));
         json_of(&History {
             key: key.to_string(),
-            since: change::rfc3339(app.started_at),
+            since: format::rfc3339(app.started_at),
             complete: is_all && skipped == 0,
             items: items.collect(),
         })

@@ -6,7 +6,7 @@ use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
 use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
-use crate::state::seconds;
+use crate::format::seconds;
 use crate::trends::Trends;
 use crate::watched::Watched;
 

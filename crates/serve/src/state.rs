@@ -5,7 +5,7 @@ use kinformer::{HandlerMetrics, InformerMetrics, NextRequest, Part, Phase, Refle
 use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
-use crate::change::rfc3339;
+use crate::format::{rfc3339, seconds};
 use crate::problems::{self, Problem};
 use crate::trends::Trends;
 use crate::watched::Watched;
@@ -235,11 +235,6 @@ fn described(state: &ReflectorState) -> (&'static str, String) {
         ),
         _ => ("Unknown", format!("{state:?}")),
     }
-}
-
-/// A duration in seconds, with one decimal.
-pub(crate) fn seconds(duration: std::time::Duration) -> String {
-    format!("{:.1} s", duration.as_secs_f64())
 }
 
 /// The current time.

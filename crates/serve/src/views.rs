@@ -1,4 +1,4 @@
-//! Views: snapshots with a selection and an order, of which pages are read.
+//! Views: snapshots with a selection and an order, which are read in pages.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
+use kinformer_apiserver::{Fault, Verb};
 use kinformer_serve::{Error, Limits, Server, ServerBuilder};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -148,9 +149,11 @@ async fn requests_are_limited() {
     world.client.get(PODS).await.fails(503, "TooManyRequests");
     world.end().await;
 
-    let short = Limits::default().request_timeout(std::time::Duration::ZERO);
+    let short = Limits::default().request_timeout(std::time::Duration::from_millis(100));
     let world = World::with(1, |factory| factory, |server| server.limits(short)).await;
-    world.client.get(PODS).await.fails(504, "Timeout");
+    world.cluster.faults().inject(Fault::delay(std::time::Duration::from_secs(9)).on(Verb::Get).always());
+    let slow = format!("{PODS}/objects/shop/web-0/ask");
+    world.client.request(Method::POST, &slow, &[]).await.fails(504, "Timeout");
     world.end().await;
 }
 

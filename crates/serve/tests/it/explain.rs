@@ -19,7 +19,7 @@ fn says(explanation: &Value, reason: &str, part: &str) {
     assert!(explanation["message"].as_str().unwrap().contains(part), "no {part:?} in {explanation}");
 }
 
-// contract: H-13
+// contract: H-13a
 #[tokio::test]
 async fn missing_objects_are_explained() {
     let world = World::with(1, |factory| factory.labels("app=web").namespace("shop"), |server| server).await;
@@ -57,7 +57,7 @@ impl World {
 }
 
 /// Several objects, since the last error of an informer would name one.
-// contract: H-13
+// contract: H-13b
 #[tokio::test]
 async fn objects_that_cannot_be_stored() {
     let refuse = |pod: &mut Pod| match pod.metadata.name.as_deref() {
@@ -83,7 +83,7 @@ async fn objects_that_cannot_be_stored() {
     world.end().await;
 }
 
-// contract: H-13
+// contract: H-13c
 #[tokio::test]
 async fn informers_that_have_no_list() {
     for (fault, reason, part) in [
@@ -123,7 +123,7 @@ async fn informers_that_have_no_list() {
 }
 
 /// A resource whose definition does not exist.
-// contract: H-02, H-13
+// contract: H-02a, H-13c
 #[tokio::test]
 async fn resource_that_is_not_served() {
     let cluster = cluster(0).await;

@@ -23,7 +23,7 @@ async fn wait_for(world: &World, reason: &str) -> String {
     problem(&reply.json(), reason).unwrap()
 }
 
-// contract: H-01
+// contract: H-01, H-02b
 #[tokio::test]
 async fn state_of_each_informer() {
     let world = World::start(3).await;
@@ -63,7 +63,7 @@ async fn state_of_each_informer() {
     world.end().await;
 }
 
-// contract: H-02
+// contract: H-02a, H-02b
 #[tokio::test]
 async fn handler_that_is_behind_is_named() {
     let world = World::start(1).await;
@@ -85,7 +85,7 @@ async fn handler_that_is_behind_is_named() {
     world.end().await;
 }
 
-// contract: H-02
+// contract: H-02a
 #[tokio::test]
 async fn panics_and_failing_requests_are_named() {
     let world = World::start(1).await;
@@ -109,7 +109,7 @@ async fn panics_and_failing_requests_are_named() {
     world.end().await;
 }
 
-// contract: H-02
+// contract: H-02a
 #[tokio::test]
 async fn informers_that_have_not_synced_or_have_stopped() {
     let cluster = cluster(1).await;
