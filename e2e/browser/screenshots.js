@@ -1,9 +1,10 @@
 // Writes the screenshots of the documentation: cargo xtask browser --screenshots
 
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { openPage, slowHandler, withBrowser } from "./harness.js";
+import { smaller } from "./png.js";
 
 const FOLDER = fileURLToPath(new URL("../../docs/images/", import.meta.url));
 /** Points of the sparkline that the pictures wait for: seconds. */
@@ -46,7 +47,9 @@ const PICTURES = {
   "history-light": {
     hash: "#/events",
     act: async (page) => {
-      await page.locator(".change[data-type=updated][data-informer=pods]").nth(2).getByRole("button").click();
+      const pods = page.locator(".change[data-type=updated][data-informer=pods]");
+      await pods.nth(20).waitFor({ timeout: 60_000 });
+      await pods.nth(2).getByRole("button").click();
       await page.getByRole("link", { name: "Open the object" }).click();
       await page.locator(".history .diff").nth(1).waitFor({ timeout: 120_000 });
     },
@@ -70,8 +73,9 @@ test("screenshots", { timeout: 300_000 }, async (t) => {
     Object.entries(PICTURES).map(async ([name, { hash, act, ...options }]) => {
       const page = await openPage(t, `${url}/${hash}`, { ...options, reducedMotion: "reduce", expected: [/404/] });
       await act(page);
-      await page.screenshot({ path: `${FOLDER}${name}.png` });
-      t.diagnostic(`docs/images/${name}.png`);
+      const picture = smaller(await page.screenshot());
+      await writeFile(`${FOLDER}${name}.png`, picture);
+      t.diagnostic(`docs/images/${name}.png: ${Math.round(picture.length / 1000)} kB`);
     }),
   );
 });
