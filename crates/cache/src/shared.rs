@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::{Informer, ResourceVersion, SharedInformerFactory};
+use kinformer::{Informer, Part, SharedInformerFactory};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::writes::{Kept, Writes};
+use crate::writes::{Kept, Noted, Writes};
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
@@ -113,13 +113,13 @@ impl Shared {
     }
 
     /// Returns the version of an informer with its number; `None` if it is no longer that of its resource.
-    pub(crate) fn version_of(
-        &self,
-        resource: &str,
-        informer: &Informer<()>,
-    ) -> Option<(u64, ResourceVersion)> {
+    pub(crate) fn version_of(&self, resource: &str, informer: &Informer<()>) -> Option<Noted> {
         let number = self.number_of(resource, informer)?;
-        Some((number, informer.snapshot().ok()?.resource_versions().lowest()))
+        // Before the version, so that a version after it is not taken for one before.
+        let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
+        let went_back = informer.parts().iter().map(went_back).sum();
+        let version = informer.snapshot().ok()?.resource_versions().lowest();
+        Some(Noted { informer: number, version, went_back })
     }
 
     /// Notes that the index of a field has the values at the path that the field names.

@@ -75,6 +75,16 @@ impl Write {
     }
 }
 
+/// The state of a resource's informer.
+pub(crate) struct Noted {
+    /// The number of the informer.
+    pub(crate) informer: u64,
+    /// The lowest version of its parts.
+    pub(crate) version: ResourceVersion,
+    /// How often its reflectors have found that versions went back.
+    pub(crate) went_back: u64,
+}
+
 /// A write that no read has seen yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
@@ -105,8 +115,8 @@ struct OfResource {
     any: Option<(u64, Write)>,
     /// The number of the resource's informer.
     informer: u64,
-    /// The version of that informer when it was last looked at.
-    seen: Option<ResourceVersion>,
+    /// The version of that informer when it was last looked at, and how often its versions had gone back.
+    seen: Option<(ResourceVersion, u64)>,
     /// The highest version of a write that was removed because it has been seen. Another informer may begin below it.
     newest_seen: Option<ResourceVersion>,
 }
@@ -124,7 +134,7 @@ impl Writes {
         resource: &Arc<str>,
         key: Option<ObjectKey>,
         write: Write,
-        seen: impl FnOnce() -> Option<(u64, ResourceVersion)>,
+        seen: impl FnOnce() -> Option<Noted>,
     ) {
         // Versions of another form have no order, so nothing could be waited for.
         if write.version().is_some_and(|version| version.compare(&ResourceVersion::number(0)).is_none()) {
@@ -170,7 +180,7 @@ impl Writes {
         &self,
         resource: &str,
         key: Option<&ObjectKey>,
-        seen: impl FnOnce() -> Option<(u64, ResourceVersion)>,
+        seen: impl FnOnce() -> Option<Noted>,
     ) -> Vec<Pending> {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
@@ -222,17 +232,19 @@ impl OfResource {
         self.keys.len() + usize::from(self.any.is_some())
     }
 
-    fn note_version(&mut self, seen: Option<(u64, ResourceVersion)>) {
-        let Some((informer, version)) = seen else { return };
+    fn note_version(&mut self, seen: Option<Noted>) {
+        let Some(Noted { informer, version, went_back }) = seen else { return };
         if informer != self.informer {
             return;
         }
-        let has_gone_back =
-            self.seen.as_ref().is_some_and(|seen| seen.compare(&version).is_some_and(|order| order.is_gt()));
+        // The lowest version may be that of another part, or not have been looked at while it was high.
+        let has_gone_back = self.seen.as_ref().is_some_and(|(seen, times)| {
+            went_back > *times || seen.compare(&version).is_some_and(|order| order.is_gt())
+        });
         if has_gone_back {
             *self = Self { last_id: self.last_id, informer, ..Self::default() };
         }
-        self.seen = Some(version);
+        self.seen = Some((version, went_back));
     }
 
     fn id(&mut self) -> u64 {
@@ -362,9 +374,13 @@ mod tests {
         ResourceVersion::number(version)
     }
 
+    fn noted(informer: u64, version: ResourceVersion) -> Option<Noted> {
+        Some(Noted { informer, version, went_back: 0 })
+    }
+
     /// What reads of a key wait for, as text.
     fn pending(writes: &Writes, of: &str, seen: u64) -> Vec<String> {
-        let pending = writes.pending("pods", Some(&key(of)), || Some((0, version(seen))));
+        let pending = writes.pending("pods", Some(&key(of)), || noted(0, version(seen)));
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {
@@ -480,14 +496,18 @@ mod tests {
     #[test]
     fn versions_that_go_back_end_the_waits() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 90), || Some((0, version(80))));
+        writes.record(&resource, Some(key("x")), state("1", 90), || noted(0, version(80)));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
         writes.informer_changed(&resource, 1);
         assert_eq!(pending(&writes, "x", 30), ["state 1 90"], "of the earlier informer");
-        let of_other = |seen| writes.pending("pods", Some(&key("x")), || Some((1, version(seen)))).len();
+        let of_other = |seen| writes.pending("pods", Some(&key("x")), || noted(1, version(seen))).len();
         assert_eq!((of_other(70), of_other(71)), (1, 1));
         assert_eq!(of_other(30), 0);
         assert!(writes.is_empty());
+        // Nothing has looked at the informer while its version was high.
+        writes.record(&resource, Some(key("x")), state("1", 90), || noted(1, version(40)));
+        let went_back = || Some(Noted { informer: 1, version: version(50), went_back: 1 });
+        assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
     }
 
     /// Another informer may begin with an older state, from a server that is behind.

@@ -10,5 +10,5 @@ pub(crate) mod recorder;
 mod request;
 mod update;
 
-pub(crate) use ledger::{Kept, Writes};
+pub(crate) use ledger::{Kept, Noted, Writes};
 pub use update::IncompleteUpdate;

@@ -376,8 +376,10 @@ impl Judge {
                 });
                 let is_reached = written.as_ref().is_some_and(|written| read.reaches(written));
                 let may_be_reached = self.server.was_incomplete(plural) || self.server.is_restored();
-                // A write of a history that a restored backup has undone, after the informers have noticed that.
+                // A write of a history that a restored backup has undone, after the informers have noticed that. The next
+                // informer after a removal cannot notice it.
                 let is_lost = begun.is_certain
+                    && !self.has_removals
                     && self.server.has_gone_back()
                     && written.as_ref().is_some_and(|written| written.reaches(&AHEAD.into()));
                 !is_lost && is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
