@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for tick in 0_u64.. {
         ticks.tick().await;
         for step in 0..1 + tick % 4 {
-            let number = (tick * 7 + step * 31) % 24 * 10;
+            let number = (tick * 7 + step * 31) % 24 * 7;
             let phase = if (tick + step) % 3 == 0 { "Pending" } else { "Running" };
             cluster.update(pod(number, phase, tick / 40))?;
         }

@@ -38,13 +38,22 @@ export function summary(change) {
   const candidates = diff.filter(({ path }) => !isNoise(path));
   const best = candidates.find(({ path }) => !path.includes("conditions[")) ?? candidates[0] ?? diff[0];
   const more = diff.length - 1;
+  const [before, after] = withoutCommonStart(shown(best.old), shown(best.new));
   return [
     el("code.path", {}, best.path),
     " ",
-    ...("old" in best ? [el("del", {}, clipped(shown(best.old), 60)), " "] : []),
-    ..."new" in best ? [el("ins", {}, clipped(shown(best.new), 80))] : [el("span.dim", {}, "removed")],
+    ...("old" in best ? [el("del", {}, clipped(before, 60)), " "] : []),
+    ..."new" in best ? [el("ins", {}, clipped(after, 80))] : [el("span.dim", {}, "removed")],
     ...(more > 0 || change.diffTruncated ? [el("span.more", {}, ` +${more}${change.diffTruncated ? " or more" : ""}`)] : []),
   ];
+}
+
+/** Leaves out what two long values begin with, since the line has little room and their ends are different. */
+function withoutCommonStart(before, after) {
+  let start = 0;
+  while (start < before.length && start < after.length && before[start] === after[start]) start += 1;
+  const word = before.slice(0, start).search(/[^/\s]*$/);
+  return word > 8 && before.length > 16 ? [`…${before.slice(word)}`, `…${after.slice(word)}`] : [before, after];
 }
 
 /** Whether a path changes with every write. */
