@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let mut examples = programs::find()?;
     let pages = pages()?;
     if args.code_only {
-        return fail(all_problems(&examples, &pages)?);
+        return fail(code_problems()?);
     }
     if let Some(name) = args.names.iter().find(|name| !examples.iter().any(|example| example.name == **name))
     {
@@ -88,6 +88,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 /// Runs every example and compares it with its page.
 pub(crate) fn check() -> Result<(), String> {
     run(&Args { names: Vec::new(), write: false, code_only: false })
+}
+
+/// Returns all problems of the pages that are found without a run.
+pub(crate) fn code_problems() -> Result<Vec<String>, String> {
+    all_problems(&programs::find()?, &pages()?)
 }
 
 /// The texts of the pages, by name.
@@ -181,7 +186,7 @@ mod tests {
     /// The pages in the repository have the code of their programs. `ci` runs the programs.
     #[test]
     fn pages_show_the_code_of_their_programs() {
-        let problems = all_problems(&programs::find().unwrap(), &pages().unwrap()).unwrap();
+        let problems = code_problems().unwrap();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
 
