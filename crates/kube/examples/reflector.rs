@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     unknown.resync()?;
     println!("without known objects: {} deltas", unknown.depth());
     known.resync()?;
-    print("with known objects", &known, Some(&store)).await?;
+    print("with known objects", &known, Some(&store))?;
     cluster.stop().await;
     Ok(())
 }
@@ -56,35 +56,35 @@ async fn reflect(
     let (cancel, mut running) = (CancellationToken::new(), JoinSet::new());
     for queue in [unknown, known] {
         let source = KubeListerWatcher::<ConfigMap>::new(cluster.client.clone()).namespace("default");
-        running.spawn(Reflector::new("config maps", source, queue.clone()).run(cancel.clone()));
+        let reflector = Reflector::new("config maps", source, queue.clone());
+        let handle = reflector.handle();
+        running.spawn(reflector.run(cancel.clone()));
+        handle.wait_for_sync().await?; // the queue has the list
     }
-    print("without known objects", unknown, None).await?;
-    print("with known objects", known, Some(store)).await?;
+    print("without known objects", unknown, None)?;
+    print("with known objects", known, Some(store))?;
     cancel.cancel();
     running.join_all().await; // their watches are closed
     Ok(())
 }
 
 /// Prints all deltas of a queue, and applies them to the store that it knows.
-async fn print(
+fn print(
     title: &str,
     queue: &DeltaFifo<Map>,
     store: Option<&Indexer<Map>>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     println!("{title}:");
-    loop {
-        let mut popped = queue.pop().await?; // waits for the list
+    while let Some(mut popped) = queue.try_pop()? {
         for delta in popped.deltas() {
             println!("  {}", text(delta));
         }
         if let Some(store) = store {
             store.apply(popped.take()).errors.into_result()?;
         }
-        drop(popped); // processed: the store has the object
-        if queue.is_empty() {
-            return Ok(());
-        }
+        // The `Popped` is dropped: its object is processed, and the store has it.
     }
+    Ok(())
 }
 
 fn text(delta: &Delta<Map>) -> String {
