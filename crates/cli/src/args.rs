@@ -15,8 +15,8 @@ use crate::{exit, text};
 
 /// Watch and read a Kubernetes cluster through shared informers
 ///
-/// Without a command, runs `kinformer demo`: an in-memory API server with a small simulated cluster, and a live view
-/// of the informers that watch it.
+/// Without a command, runs `kinformer demo`: an in-memory API server with a small simulated cluster, a live view of the
+/// informers that watch it, and a page for a browser.
 #[derive(Debug, Parser)]
 #[command(
     name = "kinformer",

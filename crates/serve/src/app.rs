@@ -130,7 +130,8 @@ impl App {
                 });
             }
             // The handler is added without a lock; another call may add an informer meanwhile.
-            let new = Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets)?;
+            let new =
+                Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets, &self.hidden)?;
             self.metrics.add(&informer);
             let mut informers = self.informers.write();
             if informers.len() == known.len() {

@@ -2,7 +2,6 @@
 
 use axum::response::Response;
 use kinformer::{ObjectKey, Phase, SourceError};
-use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
 use crate::app::App;
@@ -63,7 +62,10 @@ fn present(watched: &Watched, key: &ObjectKey) -> Option<Answer> {
         Ok(_) => answer("Present", format!("the store has it at version {version}")),
         Err(error) => answer(
             "DecodeFailed",
-            format!("the store has it at version {version}, but it cannot be decoded: {error}"),
+            format!(
+                "the store has it at version {version}, but it cannot be decoded: {}",
+                watched.text_of_decoding(&error)
+            ),
         ),
     };
     if watched.informer.phase() == Phase::Stopped {
@@ -133,7 +135,7 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if let Some(error) = informer.not_served() {
         return answer(
             "NotServed",
-            format!("the server does not serve {}: {}", watched.name, with_causes(&*error)),
+            format!("the server does not serve {}: {}", watched.name, watched.text_of(&error)),
         );
     }
     if !informer.has_synced() {
@@ -163,11 +165,11 @@ fn not_synced(watched: &Watched) -> Answer {
     if let Some(error) = errors.iter().find(|error| is_refused(error)) {
         return answer(
             "Forbidden",
-            format!("the server refuses to list {}: {}", watched.name, with_causes(&**error)),
+            format!("the server refuses to list {}: {}", watched.name, watched.text_of(error)),
         );
     }
     let why = match errors.first() {
-        Some(error) => format!("its last error: {}", with_causes(&**error)),
+        Some(error) => format!("its last error: {}", watched.text_of(error)),
         None => "no error so far".to_owned(),
     };
     answer("NotSynced", format!("the first list is not complete, so the object may still arrive; {why}"))
@@ -175,12 +177,16 @@ fn not_synced(watched: &Watched) -> Answer {
 
 /// The failure of an object, from the log or from the last error of a reflector.
 fn failure(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Undelivered> {
-    watched.informer.parts().iter().find_map(|part| {
+    let failure = watched.informer.parts().iter().find_map(|part| {
         let reflector = part.reflector();
         app.failures.of(reflector.name(), key).or_else(|| {
             let (failed, failure) = failures::undelivered(&*reflector.last_error()?)?;
             (failed == *key).then_some(failure)
         })
+    });
+    failure.map(|failure| match watched.conceals {
+        true => Undelivered { message: "the error may quote hidden values".to_owned(), ..failure },
+        false => failure,
     })
 }
 

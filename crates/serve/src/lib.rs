@@ -37,6 +37,7 @@
 //! * Without a token the server listens on loopback addresses only, and anyone on the machine can read it. There is no TLS:
 //!   put a proxy or a tunnel before it.
 //! * Objects of kind `Secret` are not shown, unless [`ServerBuilder::show_secrets`] is used.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod app;
 mod ask;

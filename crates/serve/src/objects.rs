@@ -330,7 +330,7 @@ pub(crate) fn object(
         Failure::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "DecodeFailed",
-            format!("{key} cannot be decoded: {error}"),
+            format!("{key} cannot be decoded: {}", watched.text_of_decoding(&error)),
         )
     })?;
     let tag = object.resource_version().to_string();

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
-use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
 use crate::format::seconds;
@@ -111,12 +110,16 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
         let reflector = part.reflector();
         let state = reflector.state();
         let place = if part.name().is_empty() { String::new() } else { format!("{}: ", part.name()) };
-        let last_error = reflector.last_error().map(|error| with_causes(&*error));
+        let last_error = reflector.last_error().map(|error| watched.text_of(&error));
         let last_error = last_error.as_deref().unwrap_or("no error so far");
         if let Some(not_served) = reflector.not_served() {
             problems.push(error(
                 "NotServed",
-                format!("{place}the server does not serve {}: {}", watched.name, with_causes(&*not_served)),
+                format!(
+                    "{place}the server does not serve {}: {}",
+                    watched.name,
+                    watched.text_of(&not_served)
+                ),
             ));
         } else if let ReflectorState::BackingOff { delay, failures, .. } = state {
             problems.push(error(
@@ -139,7 +142,7 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
             .parts()
             .iter()
             .filter(|part| !part.reflector().is_synced())
-            .filter_map(|part| part.reflector().last_error().map(|error| with_causes(&*error)))
+            .filter_map(|part| part.reflector().last_error().map(|error| watched.text_of(&error)))
             .collect();
         let why = if errors.is_empty() { "no error so far".to_owned() } else { errors.join("; ") };
         problems.push(warning("NotSynced", format!("the first list is not complete: {why}")));

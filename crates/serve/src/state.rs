@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use kinformer::{HandlerMetrics, InformerMetrics, NextRequest, Part, Phase, ReflectorState, StopReason};
-use kinformer_core::internal::with_causes;
 use serde::Serialize;
 
 use crate::format::{rfc3339, seconds};
@@ -126,7 +125,7 @@ impl InformerState {
             objects: metrics.objects,
             resource_version: metrics.resource_versions.lowest().to_string(),
             bytes: snapshot.as_ref().map(|snapshot| watched.bytes_of(snapshot)),
-            sources: informer.parts().iter().map(Source::of).collect(),
+            sources: informer.parts().iter().map(|part| Source::of(part, watched)).collect(),
             counters: Counters::of(&metrics),
             queue: Queue { items: metrics.queue.depth },
             handlers: metrics.handlers.iter().map(Handler::of).collect(),
@@ -139,7 +138,7 @@ impl InformerState {
 }
 
 impl Source {
-    fn of(part: &Part) -> Self {
+    fn of(part: &Part, watched: &Watched) -> Self {
         let reflector = part.reflector();
         let (state, detail) = described(&reflector.state());
         Self {
@@ -147,9 +146,9 @@ impl Source {
             state,
             detail,
             synced: reflector.is_synced(),
-            last_error: reflector.last_error().map(|error| with_causes(&*error)),
+            last_error: reflector.last_error().map(|error| watched.text_of(&error)),
             last_error_at: None,
-            not_served: reflector.not_served().map(|error| with_causes(&*error)),
+            not_served: reflector.not_served().map(|error| watched.text_of(&error)),
         }
     }
 }

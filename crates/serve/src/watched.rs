@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kinformer::kube_core::DynamicObject;
-use kinformer::{Informer, PackedObject, Registration, Snapshot};
+use kinformer::{Informer, PackedObject, Registration, Snapshot, SourceError, WireError};
+use kinformer_core::internal::with_causes;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::Error;
 use crate::change::Names;
+use crate::failures::undelivered;
 use crate::hidden::HiddenFields;
 use crate::memory::Memory;
 use crate::reply::Failure;
@@ -32,6 +34,8 @@ pub(crate) struct Watched {
     pub(crate) name: String,
     pub(crate) cluster: Arc<str>,
     pub(crate) scope: String,
+    /// Whether objects or some of their fields are not shown.
+    pub(crate) conceals: bool,
     /// Whether no objects are shown.
     pub(crate) is_hidden: bool,
     /// The time of the last event in milliseconds since 1970; 0 if there was none.
@@ -57,6 +61,7 @@ impl Watched {
         informer: Informer<DynamicObject>,
         memory: &Arc<Memory>,
         show_secrets: bool,
+        hidden: &HiddenFields,
     ) -> Result<Self, Error> {
         let last_event = Arc::new(AtomicI64::new(0));
         let memory: Weak<Memory> = Arc::downgrade(memory);
@@ -76,6 +81,7 @@ impl Watched {
             name: informer.resource(),
             cluster: informer.metrics().cluster,
             scope: informer.scope().to_owned(),
+            conceals: is_hidden || !hidden.is_empty(),
             is_hidden,
             last_event,
             bytes: Mutex::default(),
@@ -112,6 +118,19 @@ impl Watched {
         Ok(())
     }
 
+    /// The text of an error. The errors of single objects quote their values, which may be hidden.
+    pub(crate) fn text_of(&self, error: &SourceError) -> String {
+        if self.conceals && undelivered(error).is_some() {
+            return "an object could not be decoded or stored; the error may quote hidden values".to_owned();
+        }
+        with_causes(error)
+    }
+
+    /// As [`Self::text_of`], for the error of the decoder.
+    pub(crate) fn text_of_decoding(&self, error: &WireError) -> String {
+        if self.conceals { "the error may quote hidden values".to_owned() } else { error.to_string() }
+    }
+
     /// The stored objects; `None` before the start.
     pub(crate) fn snapshot(&self) -> Option<Snapshot<DynamicObject>> {
         self.informer.snapshot().ok()
@@ -141,11 +160,7 @@ impl Watched {
     ///
     /// # Errors
     /// The error of the decoder.
-    pub(crate) fn json_of(
-        &self,
-        object: &PackedObject,
-        hidden: &HiddenFields,
-    ) -> Result<Value, kinformer::WireError> {
+    pub(crate) fn json_of(&self, object: &PackedObject, hidden: &HiddenFields) -> Result<Value, WireError> {
         let mut value: Value = object.decode_new()?;
         // Items of lists have no type.
         if let Value::Object(fields) = &mut value {

@@ -83,6 +83,28 @@ async fn objects_that_cannot_be_stored() {
     world.end().await;
 }
 
+/// The errors of single objects quote their values.
+// contract: H-16a
+#[tokio::test]
+async fn errors_do_not_quote_hidden_values() {
+    let refuse = |pod: &mut Pod| match pod.metadata.name.as_deref() {
+        Some("bad") => Err("the value is c2VjcmV0".into()),
+        _ => Ok(()),
+    };
+    let hide = |server: kinformer_serve::ServerBuilder| server.hide_field("spec.containers");
+    let world = World::with(1, |factory| factory.transform::<Pod>(refuse), hide).await;
+    world.cluster.create(pod("bad")).unwrap();
+    let path = format!("{PODS}/objects/shop/bad/explain");
+    let explained = world.until(&path, |reply| reply.json()["reason"] == "DecodeFailed").await;
+    says(&explained.json(), "DecodeFailed", "may quote hidden values");
+    let state = world.client.get(PODS).await;
+    assert!(state.json()["sources"][0]["lastError"].is_string(), "{}", state.text());
+    for text in [state.text(), explained.text()] {
+        assert!(!text.contains("c2VjcmV0"), "{text}");
+    }
+    world.end().await;
+}
+
 // contract: H-13c
 #[tokio::test]
 async fn informers_that_have_no_list() {
