@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use kinformer::{Backoff, InformerError, SourceError};
+use kinformer::{Backoff, InformerError, ReflectorState, SourceError};
 use kinformer_apiserver::ApiServer;
 use kinformer_cache::{Cache, CacheBuilder, Error, ListOptions};
 use kube_core::gvk::GroupVersionKind;
@@ -78,24 +78,27 @@ fn kind() -> GroupVersionKind {
     GroupVersionKind::gvk("example.com", "v1", "Widget")
 }
 
-/// A cache whose informers do not request a resource that is not served again within an hour.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A cache whose informers do not request a resource within an hour after three failures.
 fn patient(server: &ApiServer) -> CacheBuilder {
     builder(server).options(|options| {
         options.reflector(|options| {
-            options.backoff(Backoff::from_delays(|| std::iter::repeat(Duration::from_secs(3600))))
+            options.backoff(Backoff::from_delays(|| {
+                std::iter::repeat_n(Duration::from_millis(10), 3).chain(std::iter::repeat(HOUR))
+            }))
         })
     })
 }
 
-/// Waits until the informer of the widgets is, or is not, in the state of a resource that is not served.
+/// Waits until the resource of the widgets is served, or until it is not and the next request is in an hour.
 async fn is_served(cache: &Cache, served: bool) {
     let informer = cache.kind::<Widget>().informer().unwrap();
-    let wait = async {
-        while informer.not_served().is_none() != served {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+    let reflector = informer.parts()[0].reflector();
+    let is_long = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { delay, .. } if *delay > HOUR / 2);
+    let is_reached =
+        |state: &ReflectorState| informer.not_served().is_none() == served && (served || is_long(state));
+    tokio::time::timeout(Duration::from_secs(60), reflector.state_where(is_reached)).await.unwrap();
 }
 
 /// The informer requests the kind when discovery lists it, and after a reset; the schema is another one.
