@@ -55,6 +55,8 @@ pub(crate) struct Deletion {
     pub(crate) version: ResourceVersion,
     pub(crate) time: Timestamp,
     pub(crate) final_state_unknown: bool,
+    /// The identifier of the change.
+    id: u64,
 }
 
 /// The bounds of the memory.
@@ -81,8 +83,8 @@ struct Inner {
     /// By informer: how many changes were dropped.
     dropped: HashMap<usize, u64>,
     deletions: HashMap<(usize, ObjectKey), Deletion>,
-    /// The keys of deletions in their order, to drop the oldest. May have keys whose deletion is gone.
-    deleted: VecDeque<(usize, ObjectKey)>,
+    /// The identifiers and keys of deletions in their order, to drop the oldest. May have some that are gone.
+    deleted: VecDeque<(u64, (usize, ObjectKey))>,
 }
 
 impl Memory {
@@ -146,19 +148,25 @@ impl Memory {
         *self.last.borrow()
     }
 
-    /// Returns at most `most` changes after an identifier, oldest first, and how many changes after it were dropped.
+    /// The identifier before that of the first change.
+    pub(crate) fn start(&self) -> u64 {
+        self.first.saturating_sub(1)
+    }
+
+    /// Returns at most `most` changes after an identifier, oldest first, and how many changes between them and the
+    /// identifier were dropped.
     pub(crate) fn after(&self, id: u64, most: usize) -> (Vec<Arc<Recorded>>, u64) {
+        let next = id.max(self.start()).saturating_add(1);
         let inner = self.inner.lock();
         let oldest = inner.changes.front().map_or(*self.last.borrow() + 1, |change| change.id);
-        let dropped = oldest.saturating_sub(id.max(self.first.saturating_sub(1)) + 1);
         // Identifiers have no holes.
-        let skip = usize::try_from((id + 1).saturating_sub(oldest)).unwrap_or(usize::MAX);
-        (inner.changes.iter().skip(skip).take(most).cloned().collect(), dropped)
+        let skip = usize::try_from(next.saturating_sub(oldest)).unwrap_or(usize::MAX);
+        (inner.changes.iter().skip(skip).take(most).cloned().collect(), oldest.saturating_sub(next))
     }
 
     /// Whether an identifier is of an earlier server, or of none.
     pub(crate) fn is_foreign(&self, id: u64) -> bool {
-        id + 1 < self.first || id > self.last()
+        id < self.start() || id > self.last()
     }
 
     /// Returns the changes of an object, oldest first, and whether no change of its informer was dropped.
@@ -188,15 +196,70 @@ impl Inner {
             return;
         }
         let version = change.new.as_ref().map(|object| object.resource_version()).unwrap_or_default();
-        let deletion =
-            Deletion { version, time: change.time, final_state_unknown: change.final_state_unknown };
-        if self.deletions.insert(place.clone(), deletion).is_none() {
-            self.deleted.push_back(place);
-        }
+        let deletion = Deletion {
+            version,
+            time: change.time,
+            final_state_unknown: change.final_state_unknown,
+            id: change.id,
+        };
+        self.deletions.insert(place.clone(), deletion);
+        self.deleted.push_back((change.id, place));
         while self.deleted.len() > most {
-            if let Some(oldest) = self.deleted.pop_front() {
-                self.deletions.remove(&oldest);
+            let Some((id, place)) = self.deleted.pop_front() else { break };
+            // The object may have been added and deleted again since.
+            if self.deletions.get(&place).is_some_and(|deletion| deletion.id == id) {
+                self.deletions.remove(&place);
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+mod tests {
+    use super::*;
+
+    const FIRST: u64 = 1000;
+
+    fn change(id: u64, kind: ChangeKind, name: &str) -> Recorded {
+        Recorded {
+            id,
+            informer: 0,
+            kind,
+            key: ObjectKey::new("shop", name).unwrap(),
+            old: None,
+            new: None,
+            final_state_unknown: false,
+            time: Timestamp::UNIX_EPOCH,
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn any_identifier_can_be_resumed_from() {
+        let memory = Memory::new(Bounds { changes: 2, bytes: 100 }, FIRST);
+        for (id, is_foreign) in
+            [(0, true), (FIRST - 2, true), (FIRST - 1, false), (FIRST, true), (u64::MAX, true)]
+        {
+            assert_eq!(memory.is_foreign(id), is_foreign, "{id}");
+            assert_eq!((memory.after(id, 10).0.len(), memory.after(id, 10).1), (0, 0), "{id}");
+        }
+    }
+
+    // contract: H-13
+    #[test]
+    fn last_deletion_outlives_earlier_ones_of_its_object() {
+        let mut inner = Inner::default();
+        for id in 0..5 {
+            inner.note_deletion(&change(2 * id, ChangeKind::Deleted, "again"), 3);
+            inner.note_deletion(&change(2 * id + 1, ChangeKind::Added, "again"), 3);
+        }
+        inner.note_deletion(&change(10, ChangeKind::Deleted, "again"), 3);
+        inner.note_deletion(&change(11, ChangeKind::Deleted, "other"), 3);
+        assert_eq!((inner.deletions.len(), inner.deleted.len()), (2, 3));
+        for id in 12..15 {
+            inner.note_deletion(&change(id, ChangeKind::Deleted, &format!("later-{id}")), 3);
+        }
+        assert_eq!((inner.deletions.len(), inner.deleted.len()), (3, 3), "the oldest are dropped");
     }
 }
