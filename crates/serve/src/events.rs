@@ -30,6 +30,8 @@ const STATE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// How many changes are read from the memory at a time.
 const BATCH: usize = 50;
+/// With how many bytes to be sent no more changes are read: a change with its difference may have some 100 KiB.
+const READY: usize = 256 * 1024;
 /// The header of a browser that resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -112,7 +114,7 @@ fn stream_of(
         // The stream begins with everything that the memory has.
         Some(id) if app.memory.is_foreign(id) => {
             ready.push_back(gap(0, ""));
-            0
+            app.memory.start()
         }
         Some(id) => id,
     };
@@ -173,9 +175,11 @@ impl Events {
         }
     }
 
+    /// The state, with the identifier of the last change that was sent, skipped or not selected: a client can resume
+    /// from it before its first change, and long after its last one.
     async fn state(&self) -> Option<Bytes> {
         match self.app.state_json().await {
-            Ok(json) => Some(format!("event: state\ndata: {json}\n\n").into()),
+            Ok(json) => Some(format!("id: {}\nevent: state\ndata: {json}\n\n", self.sent).into()),
             Err(error) => Some(format!(": {}\n\n", error.message.replace('\n', " ")).into()),
         }
     }
@@ -190,11 +194,12 @@ impl Events {
             self.skip();
         }
         let informers = self.app.informers();
+        let mut bytes = 0;
         while self.ready.len() < BATCH {
             let (changes, dropped) = self.app.memory.after(self.sent, BATCH);
             if dropped > 0 {
                 self.ready.push_back(gap(dropped, ""));
-                self.sent = changes.first().map_or_else(|| self.app.memory.last(), |change| change.id - 1);
+                self.sent += dropped;
             }
             if changes.is_empty() {
                 return Wait::Change;
@@ -212,7 +217,12 @@ impl Events {
                 }
                 self.sent = change.id;
                 if let Some(watched) = informers.get(change.informer) {
-                    self.ready.push_back(self.encoded(&change, watched));
+                    let encoded = self.encoded(&change, watched);
+                    bytes += encoded.len();
+                    self.ready.push_back(encoded);
+                    if bytes >= READY {
+                        return Wait::Change;
+                    }
                 }
             }
         }

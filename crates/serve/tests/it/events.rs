@@ -4,7 +4,7 @@ use http::Method;
 use kinformer_serve::Limits;
 use kinformer_testing::wait::within;
 
-use crate::common::{PODS, World, pod};
+use crate::common::{PODS, World, node, pod};
 
 fn with_phase(name: &str, phase: &str) -> serde_json::Value {
     let mut pod = pod(name);
@@ -18,7 +18,7 @@ async fn stream_has_states_and_changes() {
     let world = World::start(2).await;
     let mut stream = world.client.stream("/api/v1/events", &[]).await;
     let first = stream.next().await.unwrap();
-    assert_eq!((first.name.as_str(), first.id), ("state", None), "the state comes first");
+    assert_eq!(first.name, "state", "the state comes first");
     assert_eq!(first.data["informers"].as_array().unwrap().len(), 2);
     let old = world.pods.lister().get(("shop", "web-0")).unwrap();
     let updated = world.put(with_phase("web-0", "Failed")).await;
@@ -78,12 +78,41 @@ async fn stream_resumes_after_a_change() {
     let mut one = world.client.stream(&format!("/api/v1/events?key=shop/web-3&since={id}"), &[]).await;
     assert_eq!(one.next_of(&["change"]).await.data["name"], "web-3");
     // An identifier of another server begins with a gap, and with all that the memory has.
-    for since in ["1", "9007199254740991"] {
+    for since in ["0", "1", "9007199254740991", "18446744073709551615"] {
         let mut other = world.client.stream(&format!("/api/v1/events?since={since}"), &[]).await;
         other.next_of(&["gap"]).await;
         assert_eq!(other.next_of(&["change"]).await.id, Some(id));
     }
     drop(one);
+    world.end().await;
+}
+
+/// A stream has a position before its first change, and after changes that it does not select.
+// contract: H-10b
+#[tokio::test]
+async fn stream_resumes_after_a_state() {
+    let limits = Limits::default().changes(3);
+    let world = World::with(1, |factory| factory, |server| server.limits(limits)).await;
+    let mut stream = world.client.stream("/api/v1/events?informer=nodes", &[]).await;
+    let first = stream.next_of(&["state"]).await.id.unwrap();
+    let resume = |id: u64| format!("/api/v1/events?informer=nodes&since={id}");
+    world.cluster.create(node("node-2")).unwrap();
+    let mut resumed = world.client.stream(&resume(first), &[]).await;
+    assert_eq!(resumed.next_of(&["change", "gap"]).await.data["name"], "node-2");
+    for number in 0..5 {
+        world.put(pod(&format!("other-{number}"))).await;
+    }
+    let last = loop {
+        let id = stream.next_of(&["state"]).await.id.unwrap();
+        if id == first + 6 {
+            break id;
+        }
+    };
+    let mut resumed = world.client.stream(&resume(last), &[]).await;
+    world.cluster.create(node("node-3")).unwrap();
+    let event = resumed.next_of(&["change", "gap"]).await;
+    assert_eq!(event.data["name"], "node-3", "no gap for changes that are not selected: {event:?}");
+    drop((stream, resumed));
     world.end().await;
 }
 
