@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -55,6 +56,9 @@ func measureReads(config *rest.Config, shared, ownWrites bool) error {
 		return err
 	}
 	go all.Start(ctx)
+	if !all.WaitForCacheSync(ctx) {
+		return errors.New("the cache has not synced")
+	}
 	of := client.CacheOptions{Reader: all, EnableReadYourWritesConsistency: &ownWrites}
 	made, err := client.New(config, client.Options{Cache: &of})
 	if err != nil {
