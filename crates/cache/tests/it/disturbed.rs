@@ -67,16 +67,19 @@ impl Task {
     }
 
     /// Writes an object. The future of one write in ten is dropped at some time, if the outcome of others does not matter.
-    async fn write(&mut self, step: usize) {
-        let key = self.key();
+    async fn attempt(
+        &mut self,
+        step: usize,
+        key: &(&'static str, String),
+    ) -> Result<Option<Known>, kube_client::Error> {
         let value = step.to_string();
-        let before = self.known.get(&key).cloned().unwrap_or(Known::Gone);
+        let before = self.known.get(key).cloned().unwrap_or(Known::Gone);
         let api = self.api(key.0);
         let (name, post, patch) = (key.1.as_str(), PostParams::default(), PatchParams::default());
         let set =
             Patch::Merge(json!({"metadata": {"labels": {"value": value}, "annotations": {"value": value}}}));
         let written = match (self.rng.u8(..9), before) {
-            (_, Known::Unknown) => return,
+            (_, Known::Unknown) => return Ok(None),
             (0, _) => {
                 let object = serde_json::from_value(deployment(name, self.number, &value)).unwrap();
                 let write = api.create(&post, &object);
@@ -86,64 +89,76 @@ impl Task {
             }
             (_, Known::Gone) => {
                 let object = serde_json::from_value(deployment(name, self.number, &value)).unwrap();
-                api.create(&post, &object).await.unwrap();
+                api.create(&post, &object).await?;
                 Known::Present(value, false)
             }
             (_, Known::Hidden) => {
-                api.patch(name, &patch, &labels(json!({"hidden": null, "value": value}))).await.unwrap();
+                api.patch(name, &patch, &labels(json!({"hidden": null, "value": value}))).await?;
                 Known::Present(value, false)
             }
             (_, Known::Present(_, true)) => {
                 let without = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-                api.patch(name, &patch, &without).await.unwrap();
+                api.patch(name, &patch, &without).await?;
                 Known::Gone
             }
             (1, Known::Present(..)) => {
-                api.delete(name, &DeleteParams::default()).await.unwrap();
+                api.delete(name, &DeleteParams::default()).await?;
                 Known::Gone
             }
             (2, Known::Present(..)) => {
-                api.patch(name, &patch, &labels(json!({"hidden": "yes"}))).await.unwrap();
+                api.patch(name, &patch, &labels(json!({"hidden": "yes"}))).await?;
                 Known::Hidden
             }
             (3, Known::Present(value, _)) => {
                 let with = Patch::Merge(json!({"metadata": {"finalizers": [FINALIZER]}}));
-                api.patch(name, &patch, &with).await.unwrap();
-                api.delete(name, &DeleteParams::default()).await.unwrap();
+                api.patch(name, &patch, &with).await?;
+                api.delete(name, &DeleteParams::default()).await?;
                 Known::Present(value, true)
             }
             (4, Known::Present(..)) => {
                 let own = format!("task={},hidden!=yes", self.number);
-                api.delete_collection(&DeleteParams::default(), &ListParams::default().labels(&own))
-                    .await
-                    .unwrap();
+                api.delete_collection(&DeleteParams::default(), &ListParams::default().labels(&own)).await?;
                 let of_namespace = self.known.iter_mut().filter(|((namespace, _), _)| *namespace == key.0);
                 of_namespace.for_each(|(_, known)| match known {
                     Known::Present(_, is_ending) if !*is_ending => *known = Known::Gone,
                     _ => {}
                 });
-                return;
+                return Ok(None);
             }
             (5, Known::Present(value, _)) => {
                 let scale = Patch::Merge(json!({"spec": {"replicas": step}}));
-                api.patch_scale(name, &patch, &scale).await.unwrap();
+                api.patch_scale(name, &patch, &scale).await?;
                 Known::Present(value, false)
             }
             (6, Known::Present(..)) => {
-                api.patch_metadata(name, &patch, &set).await.unwrap();
+                api.patch_metadata(name, &patch, &set).await?;
                 Known::Present(value, false)
             }
             (7, Known::Present(value, _)) => {
                 let status = Patch::Merge(json!({"status": {"replicas": 1, "observedGeneration": step}}));
-                api.patch_status(name, &patch, &status).await.unwrap();
+                api.patch_status(name, &patch, &status).await?;
                 Known::Present(value, false)
             }
             _ => {
-                api.patch(name, &patch, &set).await.unwrap();
+                api.patch(name, &patch, &set).await?;
                 Known::Present(value, false)
             }
         };
-        self.known.insert(key, written);
+        Ok(Some(written))
+    }
+
+    /// Writes an object. A connection may break when the future of another write is dropped.
+    async fn write(&mut self, step: usize) {
+        let key = self.key();
+        match self.attempt(step, &key).await {
+            Ok(written) => self.known.extend(written.map(|written| (key, written))),
+            Err(error @ kube_client::Error::Api(_)) => panic!("{key:?}: {error}"),
+            Err(_) => {
+                self.known.insert(key.clone(), Known::Unknown);
+                let of_namespace = self.known.iter_mut().filter(|((namespace, _), _)| *namespace == key.0);
+                of_namespace.for_each(|(_, known)| *known = Known::Unknown);
+            }
+        }
     }
 
     /// Returns what a read has returned; `None` if its informer was removed.
