@@ -180,7 +180,7 @@ impl App {
             informers: app
                 .informers()
                 .iter()
-                .map(|watched| InformerState::of(watched, &app.trends))
+                .map(|watched| InformerState::of(watched, &app.trends, &app.failures))
                 .collect(),
         });
         read.await.map_err(|error| Failure::internal(error.to_string()))

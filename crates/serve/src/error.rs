@@ -33,6 +33,21 @@ pub enum Error {
         /// The path of the field.
         field: String,
     },
+    /// The path of a hidden field has another syntax, and would hide nothing.
+    #[error(
+        "the field {field:?} cannot be hidden: its path is names with dots between them, such as spec.containers.env, \
+         which goes through lists; there are no positions or wildcards"
+    )]
+    InvalidField {
+        /// The path of the field.
+        field: String,
+    },
+    /// An allowed host is no host name, and would match no request.
+    #[error("the host {host:?} is no host name or address: it has no scheme, no port and no wildcard")]
+    InvalidHost {
+        /// The host.
+        host: String,
+    },
     /// Two informers have the same resource, cluster and scope, so no URL can name one of them.
     #[error("two informers of {resource:?} have the cluster {cluster:?} and the scope {scope:?}")]
     DuplicateInformer {

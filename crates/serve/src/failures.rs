@@ -39,6 +39,8 @@ pub struct FailureLog(Arc<Mutex<Inner>>);
 struct Inner {
     by_object: HashMap<(String, ObjectKey), Undelivered>,
     order: VecDeque<(String, ObjectKey)>,
+    /// By reflector: the time of its last error.
+    last: HashMap<String, Timestamp>,
 }
 
 /// The last failure of an object.
@@ -55,11 +57,16 @@ impl FailureLog {
         Self::default()
     }
 
-    /// Records a failure that concerns one object; ignores all others. Never blocks.
+    /// Records a failure that concerns one object, and the time of any other. Never blocks.
     pub fn record(&self, failure: &Failure<'_>) {
-        let Some((key, undelivered)) = undelivered(failure.error) else { return };
-        let place = (failure.reflector.to_owned(), key);
+        let now = Timestamp::now();
+        let undelivered = undelivered(failure.error);
         let mut inner = self.0.lock();
+        if inner.last.len() < MOST || inner.last.contains_key(failure.reflector) {
+            inner.last.insert(failure.reflector.to_owned(), now);
+        }
+        let Some((key, undelivered)) = undelivered else { return };
+        let place = (failure.reflector.to_owned(), key);
         if inner.by_object.insert(place.clone(), undelivered).is_none() {
             inner.order.push_back(place);
         }
@@ -68,6 +75,11 @@ impl FailureLog {
                 inner.by_object.remove(&oldest);
             }
         }
+    }
+
+    /// The time of the last error of a reflector.
+    pub(crate) fn last_at(&self, reflector: &str) -> Option<Timestamp> {
+        self.0.lock().last.get(reflector).copied()
     }
 
     pub(crate) fn of(&self, reflector: &str, key: &ObjectKey) -> Option<Undelivered> {

@@ -7,6 +7,9 @@ use crate::Error;
 /// The annotation in which `kubectl apply` keeps a copy of the object.
 const LAST_APPLIED: &str = "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration";
 
+/// The description of the fields and of who manages them.
+const MANAGED: &str = "metadata.managedFields";
+
 /// The fields that are never part of a response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HiddenFields {
@@ -16,7 +19,8 @@ pub(crate) struct HiddenFields {
 
 impl HiddenFields {
     /// # Errors
-    /// [`Error::NotHideable`] for fields that identify an object.
+    /// [`Error::NotHideable`] for fields that identify an object. [`Error::InvalidField`] for a path of another syntax,
+    /// which would hide nothing.
     pub(crate) fn new(paths: impl IntoIterator<Item = String>) -> Result<Self, Error> {
         let mut all = Vec::new();
         for path in paths {
@@ -34,11 +38,14 @@ impl HiddenFields {
             if identifies {
                 return Err(Error::NotHideable { field: path });
             }
+            if !is_path(&path) {
+                return Err(Error::InvalidField { field: path });
+            }
             all.push(path);
         }
         if !all.is_empty() {
-            // It is a copy of the hidden fields.
-            all.push(LAST_APPLIED.to_owned());
+            // A copy of the hidden fields, and the names of their parts, in which are the values of sets.
+            all.extend([LAST_APPLIED, MANAGED].map(str::to_owned));
         }
         Ok(Self { paths: all })
     }
@@ -63,6 +70,18 @@ impl HiddenFields {
             remove(object, path);
         }
     }
+}
+
+/// Whether a path is names with dots between them. The keys of annotations and of data may have dots and slashes, the
+/// fields of an object have none, and there are no positions or wildcards.
+fn is_path(path: &str) -> bool {
+    let mut names = path.split('.');
+    let is_field = names
+        .next()
+        .is_some_and(|first| first.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)));
+    is_field
+        && path.split('.').all(|name| !name.is_empty())
+        && !path.contains(|c: char| c.is_whitespace() || c.is_control() || "[]*\"'".contains(c))
 }
 
 /// Whether a path is another one or continues it.
@@ -106,6 +125,7 @@ mod tests {
                     "example.com/key": "x", "other": "y",
                     "kubectl.kubernetes.io/last-applied-configuration": "{\"spec\":1}",
                 },
+                "managedFields": [{"fieldsV1": {"f:spec": {"k:{\"name\":\"A\"}": {}}}}],
             },
             "spec": {"containers": [{"name": "c", "env": [1]}, {"name": "d", "env": [2]}], "replicas": 1},
         });
@@ -133,6 +153,27 @@ mod tests {
         for path in ["metadata", "metadata.name", "", ".kind"] {
             assert!(HiddenFields::new([path.to_owned()]).is_err(), "{path}");
         }
+        for path in [
+            "spec.containers[*].env",
+            "spec.",
+            "spec..env",
+            "/spec/env",
+            "spec/env",
+            "$.spec",
+            "*",
+            "data.*",
+            "a b",
+        ] {
+            let error = HiddenFields::new([path.to_owned()]).unwrap_err();
+            assert!(matches!(error, Error::InvalidField { .. }), "{path}");
+        }
+        hidden(&[
+            ".spec",
+            "data.a_b.yaml",
+            "metadata.annotations.example.com/key",
+            "spec.schema.$ref",
+            "metadata.labels.ä",
+        ]);
         assert!(HiddenFields::new([]).unwrap().is_empty());
     }
 }

@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    // contract: H-13
+    // contract: H-13a
     #[test]
     fn last_deletion_outlives_earlier_ones_of_its_object() {
         let mut inner = Inner::default();

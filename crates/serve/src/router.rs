@@ -212,8 +212,9 @@ async fn below_informers(
     }
     match below {
         [] => {
-            let state =
-                tokio::task::spawn_blocking(move || json_of(&InformerState::of(&watched, &app.trends)));
+            let state = tokio::task::spawn_blocking(move || {
+                json_of(&InformerState::of(&watched, &app.trends, &app.failures))
+            });
             state.await.map_err(|error| Failure::internal(error.to_string()))
         }
         ["indexes"] => Ok(objects::indexes(&app, &watched)),

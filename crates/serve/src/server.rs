@@ -150,7 +150,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// [`Error::Listen`], [`Error::TokenRequired`], [`Error::InvalidToken`], [`Error::NotHideable`],
-    /// [`Error::DuplicateInformer`]; [`Error::Informer`] if an informer has stopped.
+    /// [`Error::InvalidField`], [`Error::InvalidHost`], [`Error::DuplicateInformer`]; [`Error::Informer`] if an informer
+    /// has stopped.
     ///
     /// # Cancel safety
     /// If the future is dropped, nothing listens, and no handler is left.
@@ -164,6 +165,9 @@ impl ServerBuilder {
             return Err(Error::TokenRequired { address: self.address });
         }
         let hidden = HiddenFields::new(self.hidden)?;
+        if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {
+            return Err(Error::InvalidHost { host: host.clone() });
+        }
         let listener = listen_on(self.address, self.any_port).await?;
         let address = listener.local_addr();
         let address = address.map_err(|source| Error::Listen { address: self.address, source })?;
@@ -182,6 +186,13 @@ impl ServerBuilder {
         }
         Ok(Server { router: router::router(app.clone()), app, listener, address })
     }
+}
+
+/// Whether a name can be the host of a request, without a port.
+fn is_host(name: &str) -> bool {
+    let is_name =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    is_name || name.parse::<IpAddr>().is_ok()
 }
 
 async fn listen_on(address: SocketAddr, any_port: bool) -> Result<TcpListener, Error> {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kinformer::{HandlerMetrics, InformerMetrics, NextRequest, Part, Phase, ReflectorState, StopReason};
 use serde::Serialize;
 
+use crate::failures::FailureLog;
 use crate::format::{rfc3339, seconds};
 use crate::problems::{self, Problem};
 use crate::trends::Trends;
@@ -60,7 +61,7 @@ pub(crate) struct Source {
     detail: String,
     synced: bool,
     last_error: Option<String>,
-    /// Always `null`: reflectors keep no time of their errors.
+    /// Unknown without a log of failures.
     last_error_at: Option<String>,
     not_served: Option<String>,
 }
@@ -100,7 +101,7 @@ struct Handler {
 
 impl InformerState {
     /// Reads the state. O(objects) at times, for the number of bytes.
-    pub(crate) fn of(watched: &Watched, trends: &Trends) -> Self {
+    pub(crate) fn of(watched: &Watched, trends: &Trends, failures: &FailureLog) -> Self {
         let informer = &watched.informer;
         let api = informer.api_resource();
         let metrics = informer.metrics();
@@ -125,7 +126,7 @@ impl InformerState {
             objects: metrics.objects,
             resource_version: metrics.resource_versions.lowest().to_string(),
             bytes: snapshot.as_ref().map(|snapshot| watched.bytes_of(snapshot)),
-            sources: informer.parts().iter().map(|part| Source::of(part, watched)).collect(),
+            sources: informer.parts().iter().map(|part| Source::of(part, watched, failures)).collect(),
             counters: Counters::of(&metrics),
             queue: Queue { items: metrics.queue.depth },
             handlers: metrics.handlers.iter().map(Handler::of).collect(),
@@ -138,7 +139,7 @@ impl InformerState {
 }
 
 impl Source {
-    fn of(part: &Part, watched: &Watched) -> Self {
+    fn of(part: &Part, watched: &Watched, failures: &FailureLog) -> Self {
         let reflector = part.reflector();
         let (state, detail) = described(&reflector.state());
         Self {
@@ -147,7 +148,7 @@ impl Source {
             detail,
             synced: reflector.is_synced(),
             last_error: reflector.last_error().map(|error| watched.text_of(&error)),
-            last_error_at: None,
+            last_error_at: failures.last_at(reflector.name()).map(rfc3339),
             not_served: reflector.not_served().map(|error| watched.text_of(&error)),
         }
     }

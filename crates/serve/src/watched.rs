@@ -63,6 +63,8 @@ impl Watched {
         show_secrets: bool,
         hidden: &HiddenFields,
     ) -> Result<Self, Error> {
+        let api = informer.api_resource();
+        let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
         let last_event = Arc::new(AtomicI64::new(0));
         let memory: Weak<Memory> = Arc::downgrade(memory);
         let last = last_event.clone();
@@ -70,12 +72,11 @@ impl Watched {
         let registration = handler.for_each(move |event| {
             let now = Timestamp::now();
             last.store(now.as_millisecond(), Ordering::Relaxed);
-            if let Some(memory) = memory.upgrade() {
+            // Changes that are not shown do not displace others.
+            if !is_hidden && let Some(memory) = memory.upgrade() {
                 memory.record(number, &event, now);
             }
         })?;
-        let api = informer.api_resource();
-        let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
         Ok(Self {
             number,
             name: informer.resource(),

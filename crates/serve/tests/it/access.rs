@@ -93,6 +93,19 @@ async fn host_must_be_that_of_the_server() {
     world.end().await;
 }
 
+/// Names that would match no request are refused, so that nobody searches for the reason.
+// contract: H-18a
+#[tokio::test]
+async fn added_hosts_are_names() {
+    for host in ["", "page.example:80", "http://page.example", "*.example", "a b", "user@page.example"] {
+        let error = listen("127.0.0.1:0").allowed_host(host).bind().await.unwrap_err();
+        assert!(matches!(error, Error::InvalidHost { .. }), "{host}: {error}");
+    }
+    for host in ["page.example", "my_host", "192.0.2.1", "2001:db8::1"] {
+        drop(listen("127.0.0.1:0").allowed_host(host).bind().await.unwrap());
+    }
+}
+
 // contract: H-18b
 #[tokio::test]
 async fn requests_of_other_pages_are_refused() {

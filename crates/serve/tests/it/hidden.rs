@@ -187,4 +187,11 @@ async fn identifying_fields_cannot_be_hidden() {
         let error = builder.bind().await.unwrap_err();
         assert!(matches!(error, Error::NotHideable { .. }), "{field}: {error}");
     }
+    let builder =
+        Server::builder().listen("127.0.0.1:0".parse().unwrap()).hide_field("spec.containers[*].env");
+    let error = builder.bind().await.unwrap_err();
+    assert!(
+        matches!(error, Error::InvalidField { .. }) && error.to_string().contains("goes through lists"),
+        "{error}"
+    );
 }

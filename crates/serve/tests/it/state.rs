@@ -106,6 +106,7 @@ async fn panics_and_failing_requests_are_named() {
     assert!(message.contains(" in a row failed; the next is sent after "), "{message}");
     assert_eq!(state["problems"][0]["severity"], "error", "{state}");
     assert!(state["sources"][0]["lastError"].as_str().unwrap().contains("403"), "{state}");
+    assert!(state["sources"][0]["lastErrorAt"].as_str().unwrap().ends_with('Z'), "{state}");
     world.end().await;
 }
 
