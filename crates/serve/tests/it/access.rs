@@ -93,7 +93,7 @@ async fn host_must_be_that_of_the_server() {
     world.end().await;
 }
 
-/// Names that would match no request are refused, so that nobody searches for the reason.
+/// Names that would match no request are refused when the server is built.
 // contract: H-18a
 #[tokio::test]
 async fn added_hosts_are_names() {
