@@ -133,7 +133,10 @@ fn of_server(error: ServeError, listen: SocketAddr) -> Error {
             "--listen {address}: other machines can reach this address, and could read every object; require a token \
              with --serve-token-file or {SERVE_VARIABLE}, or listen on 127.0.0.1"
         )),
-        ServeError::NotHideable { .. } => Error::Usage(format!("--hide-field: {error}")),
+        ServeError::NotHideable { .. } | ServeError::InvalidField { .. } => {
+            Error::Usage(format!("--hide-field: {error}"))
+        }
+        ServeError::InvalidHost { .. } => Error::Usage(format!("--allowed-host: {error}")),
         ServeError::Listen { address, source } if source.kind() == ErrorKind::AddrInUse => Error::Config {
             what: format!("--listen {listen}"),
             reason: format!(
