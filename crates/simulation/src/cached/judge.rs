@@ -119,6 +119,8 @@ pub(crate) struct Begun {
     position: usize,
     time: Instant,
     is_certain: bool,
+    /// Whether a restored backup had set the versions back.
+    had_gone_back: bool,
 }
 
 /// Judges reads. Clones are handles.
@@ -201,6 +203,7 @@ impl Judge {
             position: self.server.read(|history| history.changes().len()),
             time: Instant::now(),
             is_certain,
+            had_gone_back: self.server.has_gone_back(),
         }
     }
 
@@ -380,7 +383,7 @@ impl Judge {
                 // informer after a removal cannot notice it.
                 let is_lost = begun.is_certain
                     && !self.has_removals
-                    && self.server.has_gone_back()
+                    && begun.had_gone_back
                     && written.as_ref().is_some_and(|written| written.reaches(&AHEAD.into()));
                 !is_lost && is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
             }
