@@ -71,6 +71,8 @@ function start(t, program, args) {
     errors = (errors + data).slice(-4000);
   });
   child.on("exit", () => running.delete(child));
+  // A program that could not be started has no exit to wait for.
+  child.on("error", () => running.delete(child));
   afterwards(t, async () => {
     if (running.has(child)) {
       const ended = new Promise((resolve) => child.once("exit", resolve));
