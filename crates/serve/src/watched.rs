@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::change::Names;
-use crate::failures::undelivered;
 use crate::hidden::HiddenFields;
 use crate::memory::Memory;
 use crate::reply::Failure;
@@ -119,10 +118,10 @@ impl Watched {
         Ok(())
     }
 
-    /// The text of an error. The errors of single objects quote their values, which may be hidden.
+    /// The text of an error, which may quote hidden values.
     pub(crate) fn text_of(&self, error: &SourceError) -> String {
-        if self.conceals && undelivered(error).is_some() {
-            return "an object could not be decoded or stored; the error may quote hidden values".to_owned();
+        if self.conceals && may_quote(error) {
+            return "objects could not be decoded or stored; the error may quote hidden values".to_owned();
         }
         with_causes(error)
     }
@@ -175,11 +174,52 @@ impl Watched {
     }
 }
 
+/// Whether the text of an error may have parts of objects: all may, except those of the connection and of a `Status`.
+fn may_quote(error: &SourceError) -> bool {
+    !matches!(
+        error,
+        SourceError::Status(_)
+            | SourceError::NotServed { .. }
+            | SourceError::ConnectionRefused { .. }
+            | SourceError::Transport { .. }
+            | SourceError::Timeout { .. }
+            | SourceError::WrongList { .. }
+            | SourceError::MissingVersion { .. }
+            | SourceError::PagesDiffer { .. }
+    )
+}
+
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched")
             .field("name", &self.name)
             .field("cluster", &self.cluster)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // contract: H-15a, H-16a
+    #[test]
+    fn errors_of_decoders_may_quote_objects() {
+        let text = || "it starts with {\"data\":{\"password\":\"c2VjcmV0\"}}".to_owned();
+        for error in [
+            SourceError::Decode { source: text().into() },
+            SourceError::UnidentifiedEvent { source: text().into() },
+            SourceError::IncompleteList { unidentified: 1, first: Vec::new() },
+            SourceError::ContentType {
+                resource: "pods".into(),
+                content_type: "text/plain".into(),
+                start: text(),
+            },
+            SourceError::Other { source: text().into() },
+        ] {
+            assert!(may_quote(&error), "{error}");
+        }
+        assert!(!may_quote(&SourceError::Timeout { after: Duration::from_secs(1) }));
+        assert!(!may_quote(&SourceError::Transport { source: "connection reset".into() }));
     }
 }
