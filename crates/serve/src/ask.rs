@@ -41,6 +41,9 @@ pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) ->
             "this server was started without a client for the cluster, so it cannot ask the API server",
         ));
     };
+    if ![key.namespace(), Some(key.name())].into_iter().flatten().all(is_name) {
+        return Err(Failure::bad_request(format!("{key} is not requested: no object has such a name")));
+    }
     app.ask_limit.take()?;
     app.metrics.asked();
     let request = Request::get(path(&watched, &key)).body(Vec::new());
@@ -69,6 +72,11 @@ pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) ->
         }
     };
     Ok(json_of(&found))
+}
+
+/// Whether a name can be a segment of a path. Follows Kubernetes 1.37 (`path.IsValidPathSegmentName`).
+fn is_name(name: &str) -> bool {
+    !matches!(name, "." | "..") && !name.contains(['/', '%'])
 }
 
 fn path(watched: &Watched, key: &ObjectKey) -> String {

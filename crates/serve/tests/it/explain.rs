@@ -197,6 +197,10 @@ async fn asking_sends_one_request() {
     world.cluster.create(other).unwrap();
     let other = ask("api-0").await;
     assert!(other["message"].as_str().unwrap().contains("do not match the selector \"app=web\""), "{other}");
+    for name in ["%2e%2e", ".", "a%2Fb", "a%25b"] {
+        let invalid = ask(name).await;
+        assert_eq!((&invalid["code"], &invalid["reason"]), (&400.into(), &"BadRequest".into()), "{invalid}");
+    }
     let none = ask("none").await;
     assert_eq!((&none["found"], &none["object"]), (&false.into(), &Value::Null));
     assert!(none["message"].as_str().unwrap().contains("not found"), "{none}");
