@@ -51,7 +51,10 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
     if trends.has_increased(scoped("stalled"), reflector.stalled_watches) {
         problems.push(warning(
             "WatchStalled",
-            format!("{} watches were silent for too long and were opened again", reflector.stalled_watches),
+            format!(
+                "a watch was silent for too long and was opened again, {} so far",
+                count(reflector.stalled_watches, "time")
+            ),
         ));
     }
     if trends.has_increased(scoped("went back"), reflector.versions_went_back) {
@@ -64,8 +67,8 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         problems.push(error(
             "IncompleteList",
             format!(
-                "{} objects of the last list have no readable key; it deleted nothing and is repeated",
-                reflector.unidentified_objects
+                "the last list has {} without a readable key; it deleted nothing and is repeated",
+                count(reflector.unidentified_objects, "object")
             ),
         ));
     }
@@ -74,8 +77,8 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         problems.push(warning(
             "DecodeErrors",
             format!(
-                "{} could not be decoded; the explanation of an object says whether it was one of them",
-                count(undecoded, "object")
+                "objects could not be decoded, {} so far; the explanation of an object says whether it was one of them",
+                count(undecoded, "time")
             ),
         ));
     }
