@@ -55,6 +55,8 @@ pub(crate) struct App {
     pub(crate) started_at: Timestamp,
     pub(crate) shutdown: CancellationToken,
     informers: RwLock<Vec<Arc<Watched>>>,
+    /// Held while an informer is added.
+    adding: Mutex<()>,
     state: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
@@ -97,6 +99,7 @@ impl App {
             started_at,
             shutdown: CancellationToken::new(),
             informers: RwLock::default(),
+            adding: Mutex::default(),
             state: Mutex::default(),
             limits,
         }
@@ -115,42 +118,40 @@ impl App {
         &self,
         informer: kinformer::Informer<kinformer::kube_core::DynamicObject>,
     ) -> Result<(), crate::Error> {
-        let mut known = self.informers();
-        loop {
-            if known.iter().any(|watched| watched.informer.is_same_as(&informer)) {
-                return Ok(());
-            }
-            let (resource, scope) = (informer.resource(), informer.scope());
-            let cluster = informer.metrics().cluster;
-            if known.iter().any(|watched| watched.is_named(&resource, Some(&cluster), Some(scope))) {
-                return Err(crate::Error::DuplicateInformer {
-                    resource,
-                    cluster: cluster.to_string(),
-                    scope: scope.to_owned(),
-                });
-            }
-            // The handler is added without a lock; another call may add an informer meanwhile.
-            let new =
-                Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets, &self.hidden)?;
-            self.metrics.add(&informer);
-            let mut informers = self.informers.write();
-            if informers.len() == known.len() {
-                informers.push(Arc::new(new));
-                return Ok(());
-            }
-            known.clone_from(&informers);
+        let (resource, scope) = (informer.resource(), informer.scope().to_owned());
+        let cluster = informer.metrics().cluster;
+        // The number is that of the changes which the handler records, so calls follow each other.
+        let adding = self.adding.lock();
+        let known = self.informers();
+        if known.iter().any(|watched| watched.informer.is_same_as(&informer)) {
+            return Ok(());
         }
+        if known.iter().any(|watched| watched.is_named(&resource, Some(&cluster), Some(&scope))) {
+            return Err(crate::Error::DuplicateInformer { resource, cluster: cluster.to_string(), scope });
+        }
+        let new = Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets, &self.hidden)?;
+        self.informers.write().push(Arc::new(new));
+        drop(adding);
+        self.metrics.add(&informer);
+        Ok(())
     }
 
-    /// Returns the informer of a request.
+    /// Returns the informer of a request. An empty cluster or scope is that of the informers without one.
     ///
     /// # Errors
     /// 404 with the names of the informers; 400 if several have the name.
     pub(crate) fn find(&self, name: &str, query: &Query) -> Result<Arc<Watched>, Failure> {
         let informers = self.informers();
-        let (cluster, scope) = (query.get("cluster"), query.get("scope"));
+        let (cluster, scope) = (query.value("cluster"), query.value("scope"));
+        let place = |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
         let mut found = informers.iter().filter(|watched| watched.is_named(name, cluster, scope));
         let Some(first) = found.next() else {
+            if let Some(other) = informers.iter().find(|watched| watched.name == name) {
+                return Err(Failure::not_found(format!(
+                    "no informer {name:?} has this cluster and scope; there is one with {}",
+                    place(other)
+                )));
+            }
             let names: Vec<&str> = informers.iter().map(|watched| watched.name.as_str()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(Failure::not_found(format!(
@@ -158,8 +159,6 @@ impl App {
             )));
         };
         if let Some(second) = found.next() {
-            let place =
-                |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
             return Err(Failure::bad_request(format!(
                 "several informers have the name {name:?}; choose one by {} or {}",
                 place(first),

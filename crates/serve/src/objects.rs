@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode, header};
 use kinformer::kube_core::DynamicObject;
-use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, ObjectKey, PackedObject, Snapshot};
+use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, ObjectKey, PackedObject, ResourceVersion, Snapshot};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
@@ -85,10 +85,16 @@ pub(crate) async fn list(
         None => view_of(&app, &watched, Selection::of(&app, &watched, &query)?).await?,
     };
     let tag = format!("{}-{offset}-{limit}", view.id);
-    Ok(tagged(&headers, &tag, || page(&app, &watched, &view, offset, limit)))
+    Ok(tagged(&headers, &tag, || page(&app, &watched, &view, (offset, limit), &query)))
 }
 
-fn page(app: &App, watched: &Watched, view: &View, offset: usize, limit: usize) -> Response {
+fn page(
+    app: &App,
+    watched: &Watched,
+    view: &View,
+    (offset, limit): (usize, usize),
+    query: &Query,
+) -> Response {
     let kind = &watched.informer.api_resource().kind;
     let objects = view.objects.iter().skip(offset).take(limit);
     let after = offset.saturating_add(limit);
@@ -96,8 +102,8 @@ fn page(app: &App, watched: &Watched, view: &View, offset: usize, limit: usize) 
         let name = utf8_percent_encode(&watched.name, ESCAPED);
         let mut next =
             format!("/api/v1/informers/{name}/objects?view={}&offset={after}&limit={limit}", view.id);
-        for (parameter, value) in [("cluster", &*watched.cluster), ("scope", &*watched.scope)] {
-            if !value.is_empty() {
+        for parameter in ["cluster", "scope"] {
+            if let Some(value) = query.value(parameter) {
                 next.push_str(&format!("&{parameter}={}", utf8_percent_encode(value, ESCAPED)));
             }
         }
@@ -221,16 +227,24 @@ impl Selection {
                 objects.sort_by_cached_key(|object| summary::status(object, kind, &app.hidden));
             }
             Column::Created => objects.sort_by_cached_key(|object| summary::created(object)),
-            Column::ResourceVersion => objects.sort_by(|one, other| {
-                let (one, other) = (one.resource_version(), other.resource_version());
-                one.compare(&other).unwrap_or(Ordering::Equal)
-            }),
+            Column::ResourceVersion => {
+                objects.sort_by(|one, other| by_version(&one.resource_version(), &other.resource_version()));
+            }
         }
         if self.descending {
             objects.reverse();
         }
         Ok(objects)
     }
+}
+
+/// Orders versions by age. Those whose age is unknown, since they are no decimal numbers, come last, in the order of their
+/// texts.
+fn by_version(one: &ResourceVersion, other: &ResourceVersion) -> Ordering {
+    let is_text = |version: &ResourceVersion| version.compare(&ResourceVersion::from("1")).is_none();
+    one.compare(other).unwrap_or_else(|| {
+        is_text(one).cmp(&is_text(other)).then_with(|| one.to_string().cmp(&other.to_string()))
+    })
 }
 
 /// Whether a key contains a text in any case. `filter` is in lower case.
@@ -481,5 +495,16 @@ mod tests {
         assert!(!matches(key("shop", "web-0"), "pw"), "not across the slash");
         assert!(matches(key("shop", "ÄÖ"), "äö"));
         assert!(!matches(key("", "a"), "abc"));
+    }
+
+    // contract: H-04a
+    #[test]
+    fn versions_of_any_form_have_one_order() {
+        let sorted = ["1", "3", "20", "99999999999999999999999", "", "x", "y"].map(ResourceVersion::from);
+        for (i, one) in sorted.iter().enumerate() {
+            for (j, other) in sorted.iter().enumerate() {
+                assert_eq!(by_version(one, other), i.cmp(&j), "{one} {other}");
+            }
+        }
     }
 }

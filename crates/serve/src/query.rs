@@ -23,6 +23,11 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
+    /// The first value of a parameter, which may be empty.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// All values of a parameter that are not empty.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.0

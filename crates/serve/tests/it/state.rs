@@ -139,6 +139,69 @@ async fn informers_that_have_not_synced_or_have_stopped() {
     cluster.shutdown().await;
 }
 
+/// Informers that are added by several threads at the same time have one handler and one place each.
+// contract: H-25
+#[tokio::test]
+async fn informers_are_added_by_many_threads() {
+    let world = World::start(0).await;
+    let api = world.factory.core().v1();
+    let added = [
+        api.services().dynamic(),
+        api.config_maps().dynamic(),
+        api.endpoints().dynamic(),
+        api.namespaces().dynamic(),
+        api.persistent_volumes().dynamic(),
+        api.service_accounts().dynamic(),
+        api.limit_ranges().dynamic(),
+        api.resource_quotas().dynamic(),
+    ];
+    let server = Arc::new(world.server);
+    let start = Arc::new(std::sync::Barrier::new(added.len()));
+    let threads = added.clone().map(|informer| {
+        let (server, start) = (server.clone(), start.clone());
+        tokio::task::spawn_blocking(move || {
+            start.wait();
+            server.add(&informer).unwrap();
+        })
+    });
+    for thread in threads {
+        thread.await.unwrap();
+    }
+    for informer in &added {
+        let names: Vec<_> =
+            informer.metrics().handlers.iter().map(|handler| handler.name.to_string()).collect();
+        assert_eq!(names, ["serve"], "{}", informer.resource());
+    }
+    let all = world.client.ok("/api/v1/informers").await;
+    assert_eq!(all["informers"].as_array().unwrap().len(), 2 + added.len());
+    // Their changes are recorded under their names.
+    world.factory.start().unwrap();
+    within("sync", world.factory.wait_for_cache_sync()).await.into_result().unwrap();
+    let mut stream = world.client.stream("/api/v1/events", &[]).await;
+    stream.next_of(&["state"]).await;
+    for informer in &added {
+        let (kind, name) = (&informer.api_resource().kind, informer.resource());
+        let mut metadata = serde_json::json!({"name": name});
+        if informer.is_namespaced() {
+            metadata["namespace"] = "shop".into();
+        }
+        world
+            .cluster
+            .create(serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}))
+            .unwrap();
+        let change = loop {
+            let change = stream.next_of(&["change"]).await;
+            if change.data["name"] == *name {
+                break change;
+            }
+        };
+        assert_eq!(change.data["informer"], *name);
+    }
+    drop(stream);
+    let server = Arc::into_inner(server).unwrap();
+    World { server, ..world }.end().await;
+}
+
 /// Informers of one resource in two clusters are chosen by a parameter.
 // contract: H-25
 #[tokio::test]
@@ -163,6 +226,15 @@ async fn cluster_and_scope_choose_an_informer() {
     }
     let page = world.client.ok(&format!("{PODS}/objects?cluster=east&limit=1")).await;
     assert_eq!(page["total"], 1);
+    // Names of nothing choose the informer that has none.
+    for query in ["cluster=", "scope=", "cluster=&scope="] {
+        let first = world.client.ok(&format!("{PODS}/objects?{query}&limit=1")).await;
+        assert_eq!(first["total"], 2, "{query}");
+        let second = world.client.ok(first["next"].as_str().unwrap()).await;
+        assert_eq!((&second["view"], &second["offset"]), (&first["view"], &1.into()));
+    }
+    let message = world.client.get(&format!("{PODS}?scope=none")).await.fails(404, "NotFound");
+    assert!(message.contains("there is one with cluster=\"\" scope=\"\""), "{message}");
     let metrics = world.client.get("/metrics").await.text();
     assert!(metrics.contains("cluster=\"east\",scope=\"shop\""), "{metrics}");
     let ready = world.client.get("/readyz?verbose").await.text();
