@@ -301,7 +301,9 @@ impl Cache {
         Ok(Kind::new(&self.shared, request, resource, (is_namespaced, false)))
     }
 
-    /// As [`Self::dynamic`], with only the metadata of the objects.
+    /// As [`Self::dynamic`], with only the metadata of the objects. While no other view has requested whole objects, their
+    /// type is `meta.k8s.io/v1 PartialObjectMetadata`, as the server sends them; see
+    /// [`PackedObject::is_metadata_only`](kinformer::PackedObject::is_metadata_only).
     ///
     /// # Cancel safety
     /// As [`Self::dynamic`].

@@ -1,9 +1,9 @@
 //! Lists: namespaces, labels, fields, limits.
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer_cache::{Error, Kind, ListOptions};
 
-use crate::common::{builder, pod, server, started};
+use crate::common::{builder, node, pod, server, started};
 
 async fn keys(pods: &Kind<Pod>, options: ListOptions) -> Vec<String> {
     let list = pods.list(&options).await.unwrap();
@@ -136,6 +136,21 @@ async fn indexes_are_by_path_or_function() {
     // A function that panics is contained: its objects are not in the index.
     pods.index_field_with("broken", |_, _| panic!("of the test")).unwrap();
     assert!(keys(&pods, found("broken=x")).await.is_empty());
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: C-02e
+#[tokio::test]
+async fn namespace_has_no_effect_on_a_list_of_cluster_scoped_objects() {
+    let server = server().await;
+    server.create(node("node-1")).unwrap();
+    let cache = started(&server).await;
+    let nodes = cache.kind::<Node>();
+    for options in [ListOptions::new(), ListOptions::new().namespace("team-a")] {
+        assert_eq!(nodes.list(&options).await.unwrap().len(), 1, "{options:?}");
+        assert_eq!(nodes.clone().live().list(&options).await.unwrap().len(), 1, "{options:?}");
+    }
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -127,3 +127,22 @@ async fn sync_timeout_names_the_informer_and_its_error() {
         server.shutdown().await;
     }
 }
+
+// contract: C-01d
+#[tokio::test]
+async fn objects_of_which_only_metadata_is_cached_say_so() {
+    let server = server().await;
+    server.create(pod("team-a", "web", "web", "node-1")).unwrap();
+    let cache = started(&server).await;
+    let kind = GroupVersionKind::gvk("", "v1", "Pod");
+    let metadata = cache.dynamic_metadata(&kind).await.unwrap();
+    for (expected, is_metadata_only) in [("PartialObjectMetadata", true), ("Pod", false)] {
+        let pod = metadata.get("team-a/web").await.unwrap();
+        assert_eq!(pod.object().is_metadata_only(), is_metadata_only);
+        assert_eq!(pod.decode().unwrap().types.as_ref().unwrap().kind, expected);
+        // From now on, whole objects are cached.
+        cache.get::<Pod>("team-a/web").await.unwrap();
+    }
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
