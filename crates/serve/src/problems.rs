@@ -1,5 +1,6 @@
 //! Which informer is behind, and why.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
@@ -90,19 +91,29 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
     }
     for handler in metrics.handlers.iter().filter(|handler| !handler.removed) {
         problems.extend(of_handler(handler));
-        if trends.has_increased(scoped(&format!("panics {}", handler.name)), handler.panics) {
+    }
+    let handlers = metrics.handlers.iter().filter(|handler| !handler.removed);
+    for (name, panics) in panics_by_name(handlers.map(|handler| (&*handler.name, handler.panics))) {
+        if trends.has_increased(scoped(&format!("panics {name}")), panics) {
             problems.push(warning(
                 "HandlerPanicked",
-                format!(
-                    "handler {:?} panicked over {}; each was skipped",
-                    handler.name,
-                    count(handler.panics, "event")
-                ),
+                format!("handler {name:?} panicked over {}; each was skipped", count(panics, "event")),
             ));
         }
     }
     problems.sort_by_key(|problem| problem.severity != "error");
     problems
+}
+
+/// The panics of the handlers with each name, which several may have. Taken one by one, different counts of one name
+/// would look like an increase at each reading.
+fn panics_by_name<'a>(handlers: impl Iterator<Item = (&'a str, u64)>) -> BTreeMap<&'a str, u64> {
+    let mut panics = BTreeMap::new();
+    for (name, count) in handlers {
+        let sum: &mut u64 = panics.entry(name).or_default();
+        *sum = sum.saturating_add(count);
+    }
+    panics
 }
 
 /// The problems of the lists and watches.
@@ -201,6 +212,21 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // contract: H-02b
+    #[tokio::test(start_paused = true)]
+    async fn panics_of_handlers_with_one_name_are_one_counter() {
+        let trends = Trends::default();
+        let recent = || {
+            panics_by_name([("same", 1), ("other", 0), ("same", 2)].into_iter())
+                .into_iter()
+                .filter(|(name, panics)| trends.has_increased((*name).to_owned(), *panics))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(recent(), [("same", 3)]);
+        tokio::time::advance(Duration::from_secs(600)).await;
+        assert_eq!(recent(), [], "nothing has increased");
+    }
 
     #[test]
     fn numbers_are_grouped() {
