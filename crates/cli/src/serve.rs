@@ -168,7 +168,8 @@ impl FieldIndex {
         let is_within = |one: &str, other: &str| {
             one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        if http.hidden_fields.iter().any(|hidden| is_within(&field, hidden) || is_within(hidden, &field)) {
+        let mut hidden = http.hidden_fields.iter().map(|hidden| hidden.trim().trim_start_matches('.'));
+        if hidden.any(|hidden| is_within(&field, hidden) || is_within(hidden, &field)) {
             return usage("the field is hidden by --hide-field, and an index would show its values");
         }
         Ok(Self { name: name.to_owned(), path })

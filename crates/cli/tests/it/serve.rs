@@ -127,7 +127,10 @@ async fn impossible_flags_are_refused() {
         ("--index phase=status..phase", "expected NAME=FIELD.PATH"),
         ("--index node=spec.nodeName", "always there"),
         ("--index phase=status.phase --hide-field status", "hidden by --hide-field"),
+        ("--index phase=status.phase --hide-field .status", "hidden by --hide-field"),
         ("--hide-field metadata.name", "identifies the object"),
+        ("--hide-field spec.containers[*].env", "goes through lists"),
+        ("--allowed-host page.example:80", "no host name"),
         ("-l app=", "label selector"),
         ("--field-selector a", "field selector"),
     ] {
