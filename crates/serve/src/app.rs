@@ -77,9 +77,7 @@ impl App {
         let Settings { guard, hidden, show_secrets, cluster, limits, clients, index_fields, failures } =
             settings;
         let started_at = Timestamp::now();
-        // Below 2^53, so that JavaScript has exact numbers, until the year 2255.
-        let first = u64::try_from(started_at.as_second()).unwrap_or(0).saturating_mul(1_000_000);
-        let memory = Arc::new(Memory::new(limits.memory(), first));
+        let memory = Arc::new(Memory::new(limits.memory(), first_id(started_at)));
         Self {
             guard,
             hidden,
@@ -200,8 +198,29 @@ impl App {
     }
 }
 
+/// The identifier of the first change of a server: higher than those of servers before it, also in the same second, which
+/// had fewer than a million changes in a second. Below 2^53, so that JavaScript has exact numbers, until the year 2255.
+fn first_id(started_at: Timestamp) -> u64 {
+    u64::try_from(started_at.as_microsecond()).unwrap_or(0)
+}
+
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App").field("informers", &self.informers.read().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+mod tests {
+    use super::*;
+
+    // contract: H-10b
+    #[test]
+    fn identifiers_of_a_server_are_above_those_of_earlier_ones() {
+        let started: Timestamp = "2026-01-01T00:00:00.1Z".parse().unwrap();
+        let again: Timestamp = "2026-01-01T00:00:00.2Z".parse().unwrap();
+        assert!(first_id(again) > first_id(started) + 10_000);
+        assert!(first_id("2250-01-01T00:00:00Z".parse().unwrap()) + (1 << 40) < 1 << 53);
     }
 }

@@ -152,7 +152,7 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
         "NeverSeen",
         format!(
             "no list or watch event has had it since {}: it did not exist{matching}{memory}",
-            rfc3339(app.started_at)
+            rfc3339(watched.since)
         ),
     )
 }

@@ -405,7 +405,7 @@ pub(crate) async fn history(
             .map(|change| change::Change::of(change, watched.names(), &app.hidden));
         json_of(&History {
             key: key.to_string(),
-            since: format::rfc3339(app.started_at),
+            since: format::rfc3339(watched.since),
             complete: is_all && skipped == 0,
             items: items.collect(),
         })

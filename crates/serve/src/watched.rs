@@ -33,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) name: String,
     pub(crate) cluster: Arc<str>,
     pub(crate) scope: String,
+    /// When the handler was added.
+    pub(crate) since: Timestamp,
     /// Whether objects or some of their fields are not shown.
     pub(crate) conceals: bool,
     /// Whether no objects are shown.
@@ -68,6 +70,7 @@ impl Watched {
         let memory: Weak<Memory> = Arc::downgrade(memory);
         let last = last_event.clone();
         let handler = informer.handler().name(HANDLER).resync(Duration::ZERO).inline();
+        let since = Timestamp::now();
         let registration = handler.for_each(move |event| {
             let now = Timestamp::now();
             last.store(now.as_millisecond(), Ordering::Relaxed);
@@ -81,6 +84,7 @@ impl Watched {
             name: informer.resource(),
             cluster: informer.metrics().cluster,
             scope: informer.scope().to_owned(),
+            since,
             conceals: is_hidden || !hidden.is_empty(),
             is_hidden,
             last_event,

@@ -176,6 +176,34 @@ async fn resource_that_is_not_served() {
     cluster.shutdown().await;
 }
 
+/// An informer may be older than the server, and be added later: the server knows nothing of the time before.
+// contract: H-11, H-13a
+#[tokio::test]
+async fn informers_are_known_since_they_were_added() {
+    let world = World::start(1).await;
+    let services = world.factory.core().v1().services();
+    world.factory.start().unwrap();
+    within("sync", world.factory.wait_for_cache_sync()).await.into_result().unwrap();
+    let service = serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop"}});
+    let version =
+        world.cluster.create(service).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    within("the service", services.wait_for(("shop", "a"), &version.into())).await.unwrap();
+    world.cluster.delete("v1", "Service", "shop", "a").unwrap();
+    let gone = async {
+        while !services.snapshot().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the deletion", gone).await;
+    let added = format!("{:.3}", jiff::Timestamp::now());
+    world.server.add(&services).unwrap();
+    let path = "/api/v1/informers/services/objects/shop/a";
+    let since = world.client.ok(&format!("{path}/history")).await["since"].as_str().unwrap().to_owned();
+    assert!(since >= added, "{since} is before {added}");
+    says(&world.client.ok(&format!("{path}/explain")).await, "NeverSeen", &since);
+    world.end().await;
+}
+
 // contract: H-14a
 #[tokio::test]
 async fn asking_sends_one_request() {
