@@ -104,13 +104,14 @@ fn reads(c: &mut Criterion) {
     }
 }
 
-/// Updates pods until the end.
+/// Updates pods at the rate until the end. An update that comes late does not delay the later ones.
 fn update(server: &ApiServer, count: usize, is_over: &AtomicBool) {
-    let mut change = 0;
+    let (mut change, mut due) = (0, Instant::now());
     while !is_over.load(Ordering::Relaxed) {
         change += 1;
         expect(server.update(pod(change % count, change)));
-        std::thread::sleep(Duration::from_secs(1) / UPDATES_PER_SECOND.get());
+        due += Duration::from_secs(1) / UPDATES_PER_SECOND.get();
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn check(nightly: &str, env: (&str, &str)) -> Result<Option<String>, 
         let from = package.manifest_path.parent().ok_or_else(|| format!("{}: no folder", package.name))?;
         let path = from.strip_prefix(files::root()).map_err(|error| format!("{from}: {error}"))?;
         copy(&from.as_std_path().join("src"), &folder.join(path).join("src"))?;
-        let manifest = without_dev_dependencies(&files::read(&format!("{path}/Cargo.toml"))?);
+        let manifest = without_dev_targets(&files::read(&format!("{path}/Cargo.toml"))?);
         write(&folder.join(path).join("Cargo.toml"), &manifest)?;
         members.push(path.to_string());
     }
@@ -67,12 +67,12 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a manifest without its tables of development dependencies.
-fn without_dev_dependencies(manifest: &str) -> String {
+/// Returns a manifest without its tables of development dependencies, and without examples, which need them.
+fn without_dev_targets(manifest: &str) -> String {
     let mut is_dev = false;
     let lines = manifest.lines().filter(|line| {
         if line.starts_with('[') {
-            is_dev = line.contains("dev-dependencies");
+            is_dev = line.contains("dev-dependencies") || *line == "[[example]]";
         }
         !is_dev
     });
@@ -93,11 +93,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn development_dependencies_are_left_out() {
+    fn development_dependencies_and_examples_are_left_out() {
         let manifest = "[dependencies]\na = \"1\"\n\n[dev-dependencies]\nb = \"1\"\n\n\
-                        [target.'cfg(loom)'.dev-dependencies]\nc = \"1\"\n\n[lints]\nworkspace = true\n";
+                        [target.'cfg(loom)'.dev-dependencies]\nc = \"1\"\n\n\
+                        [[example]]\nname = \"e\"\n\n[lints]\nworkspace = true\n";
         let expected = "[dependencies]\na = \"1\"\n\n[lints]\nworkspace = true\n";
-        assert_eq!(without_dev_dependencies(manifest), expected);
+        assert_eq!(without_dev_targets(manifest), expected);
     }
 
     #[test]
