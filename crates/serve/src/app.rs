@@ -43,7 +43,8 @@ pub(crate) struct App {
     /// The fields that each index reads, by the name of the index.
     pub(crate) index_fields: HashMap<String, Vec<String>>,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) failures: FailureLog,
+    /// The logs of objects that could not be stored, by cluster.
+    pub(crate) failures: HashMap<String, FailureLog>,
     pub(crate) views: Views,
     pub(crate) trends: Trends,
     pub(crate) metrics: Metrics,
@@ -69,7 +70,7 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) clients: HashMap<String, Client>,
     pub(crate) index_fields: HashMap<String, Vec<String>>,
-    pub(crate) failures: FailureLog,
+    pub(crate) failures: HashMap<String, FailureLog>,
 }
 
 impl App {
@@ -166,6 +167,11 @@ impl App {
         Ok(first.clone())
     }
 
+    /// The log of the cluster of an informer.
+    pub(crate) fn failures_of(&self, watched: &Watched) -> Option<&FailureLog> {
+        self.failures.get(&*watched.cluster)
+    }
+
     /// Reads the state of all informers.
     pub(crate) async fn states(self: &Arc<Self>) -> Result<States, Failure> {
         let app = self.clone();
@@ -177,7 +183,7 @@ impl App {
             informers: app
                 .informers()
                 .iter()
-                .map(|watched| InformerState::of(watched, &app.trends, &app.failures))
+                .map(|watched| InformerState::of(watched, &app.trends, app.failures_of(watched)))
                 .collect(),
         });
         read.await.map_err(|error| Failure::internal(error.to_string()))

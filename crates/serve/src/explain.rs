@@ -179,7 +179,8 @@ fn not_synced(watched: &Watched) -> Answer {
 fn failure(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Undelivered> {
     let failure = watched.informer.parts().iter().find_map(|part| {
         let reflector = part.reflector();
-        app.failures.of(reflector.name(), key).or_else(|| {
+        let logged = app.failures_of(watched).and_then(|log| log.of(reflector.name(), key));
+        logged.or_else(|| {
             let (failed, failure) = failures::undelivered(&*reflector.last_error()?)?;
             (failed == *key).then_some(failure)
         })

@@ -213,7 +213,7 @@ async fn below_informers(
     match below {
         [] => {
             let state = tokio::task::spawn_blocking(move || {
-                json_of(&InformerState::of(&watched, &app.trends, &app.failures))
+                json_of(&InformerState::of(&watched, &app.trends, app.failures_of(&watched)))
             });
             state.await.map_err(|error| Failure::internal(error.to_string()))
         }

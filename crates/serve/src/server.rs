@@ -37,7 +37,7 @@ pub struct ServerBuilder {
     limits: Limits,
     clients: HashMap<String, Client>,
     index_fields: HashMap<String, Vec<String>>,
-    failures: FailureLog,
+    failures: HashMap<String, FailureLog>,
 }
 
 impl ServerBuilder {
@@ -54,7 +54,7 @@ impl ServerBuilder {
             limits: Limits::default(),
             clients: HashMap::new(),
             index_fields: HashMap::new(),
-            failures: FailureLog::new(),
+            failures: HashMap::new(),
         }
     }
 
@@ -134,9 +134,15 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the log of objects that could not be stored.
-    pub fn failures(mut self, failures: FailureLog) -> Self {
-        self.failures = failures;
+    /// Sets the log of objects that could not be stored. It is for informers without a cluster name; see
+    /// [`Self::failures_of`] for others.
+    pub fn failures(self, failures: FailureLog) -> Self {
+        self.failures_of("", failures)
+    }
+
+    /// Sets the log of a cluster, whose informers have the same names as those of other clusters.
+    pub fn failures_of(mut self, cluster: impl Into<String>, failures: FailureLog) -> Self {
+        self.failures.insert(cluster.into(), failures);
         self
     }
 

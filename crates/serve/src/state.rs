@@ -101,7 +101,7 @@ struct Handler {
 
 impl InformerState {
     /// Reads the state. O(objects) at times, for the number of bytes.
-    pub(crate) fn of(watched: &Watched, trends: &Trends, failures: &FailureLog) -> Self {
+    pub(crate) fn of(watched: &Watched, trends: &Trends, failures: Option<&FailureLog>) -> Self {
         let informer = &watched.informer;
         let api = informer.api_resource();
         let metrics = informer.metrics();
@@ -139,7 +139,7 @@ impl InformerState {
 }
 
 impl Source {
-    fn of(part: &Part, watched: &Watched, failures: &FailureLog) -> Self {
+    fn of(part: &Part, watched: &Watched, failures: Option<&FailureLog>) -> Self {
         let reflector = part.reflector();
         let (state, detail) = described(&reflector.state());
         Self {
@@ -148,7 +148,7 @@ impl Source {
             detail,
             synced: reflector.is_synced(),
             last_error: reflector.last_error().map(|error| watched.text_of(&error)),
-            last_error_at: failures.last_at(reflector.name()).map(rfc3339),
+            last_error_at: failures.and_then(|log| log.last_at(reflector.name())).map(rfc3339),
             not_served: reflector.not_served().map(|error| watched.text_of(&error)),
         }
     }

@@ -4,7 +4,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::SharedInformerFactory;
 use kinformer_apiserver::{Fault, Verb};
-use kinformer_serve::Server;
+use kinformer_serve::{FailureLog, Server};
 use kinformer_testing::wait::within;
 use serde_json::Value;
 
@@ -202,6 +202,36 @@ async fn informers_are_known_since_they_were_added() {
     assert!(since >= added, "{since} is before {added}");
     says(&world.client.ok(&format!("{path}/explain")).await, "NeverSeen", &since);
     world.end().await;
+}
+
+/// The informers of two clusters have the same names, and each cluster has its log.
+// contract: H-13b
+#[tokio::test]
+async fn failures_are_those_of_the_cluster() {
+    let (east, log) = (cluster(0).await, FailureLog::new());
+    let recorded = log.clone();
+    let refuse = |pod: &mut Pod| match pod.metadata.name.as_deref() {
+        Some("bad") => Err("no".into()),
+        _ => Ok(()),
+    };
+    let factory = SharedInformerFactory::builder(client_of(&east)).cluster("east").transform::<Pod>(refuse);
+    let factory = factory.on_error(move |failure| recorded.record(failure)).build();
+    let pods = factory.core().v1().pods();
+    let add = |server: kinformer_serve::ServerBuilder| server.informer(&pods).failures_of("east", log);
+    let world = World::with(0, |factory| factory, add).await;
+    factory.start().unwrap();
+    east.create(pod("bad")).unwrap();
+    let path = format!("{PODS}/objects/shop/bad/explain");
+    let of_east = format!("{path}?cluster=east");
+    world.until(&of_east, |reply| reply.json()["reason"] == "DecodeFailed").await;
+    says(&world.client.ok(&format!("{path}?cluster=")).await, "NeverSeen", "it did not exist");
+    let state = world.client.ok(&format!("{PODS}?cluster=east")).await;
+    assert!(state["sources"][0]["lastErrorAt"].is_string(), "{state}");
+    let state = world.client.ok(&format!("{PODS}?cluster=")).await;
+    assert!(state["sources"][0]["lastErrorAt"].is_null(), "{state}");
+    factory.shutdown().await.unwrap();
+    world.end().await;
+    east.shutdown().await;
 }
 
 // contract: H-14a
