@@ -1,7 +1,9 @@
 //! Why an object is in a store, or is not there: from what the informer saw, without a request.
 
+use std::cmp::Ordering;
+
 use axum::response::Response;
-use kinformer::{ObjectKey, Phase, SourceError};
+use kinformer::{ObjectKey, Phase, ResourceVersion, SourceError};
 use serde::Serialize;
 
 use crate::app::App;
@@ -39,7 +41,7 @@ fn answer(reason: &'static str, message: impl Into<String>) -> Answer {
 pub(crate) fn explain(app: &App, watched: &Watched, key: &ObjectKey) -> Result<Response, Failure> {
     watched.check_shown()?;
     let can_ask = app.clients.contains_key(&*watched.cluster);
-    let stored = present(watched, key);
+    let stored = present(app, watched, key);
     let present = stored.is_some();
     let Answer { reason, message, version, time } = stored.unwrap_or_else(|| missing(app, watched, key));
     Ok(json_of(&Explanation {
@@ -53,7 +55,7 @@ pub(crate) fn explain(app: &App, watched: &Watched, key: &ObjectKey) -> Result<R
     }))
 }
 
-fn present(watched: &Watched, key: &ObjectKey) -> Option<Answer> {
+fn present(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Answer> {
     let snapshot = watched.snapshot()?;
     let object = snapshot.get(key)?;
     let version = object.resource_version().to_string();
@@ -68,6 +70,11 @@ fn present(watched: &Watched, key: &ObjectKey) -> Option<Answer> {
             ),
         ),
     };
+    if let Some(failure) = newer_failure(app, watched, key, &object.resource_version()) {
+        answer
+            .message
+            .push_str(&format!("; it received a newer one, and could not store it: {}", failure.message));
+    }
     if watched.informer.phase() == Phase::Stopped {
         answer.message.push_str("; the informer has stopped, so this is the last state it saw");
     }
@@ -173,6 +180,24 @@ fn not_synced(watched: &Watched) -> Answer {
         None => "no error so far".to_owned(),
     };
     answer("NotSynced", format!("the first list is not complete, so the object may still arrive; {why}"))
+}
+
+/// The failure of a newer state than the stored one.
+fn newer_failure(
+    app: &App,
+    watched: &Watched,
+    key: &ObjectKey,
+    stored: &ResourceVersion,
+) -> Option<Undelivered> {
+    let failure = failure(app, watched, key)?;
+    let is_newer = if failure.version.is_unset() {
+        // Errors of a transform have no version.
+        let (changes, is_all) = app.memory.history(watched.number, key);
+        changes.last().map_or(is_all, |change| change.time < failure.time)
+    } else {
+        failure.version.compare(stored) == Some(Ordering::Greater)
+    };
+    is_newer.then_some(failure)
 }
 
 /// The failure of an object, from the log or from the last error of a reflector.

@@ -83,6 +83,29 @@ async fn objects_that_cannot_be_stored() {
     world.end().await;
 }
 
+/// The store keeps the state before one that it cannot store, and says so.
+// contract: H-13b
+#[tokio::test]
+async fn stored_objects_may_be_behind() {
+    let refuse =
+        |pod: &mut Pod| match pod.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("bad")) {
+            true => Err("not wanted".into()),
+            false => Ok(()),
+        };
+    let world = World::with(1, |factory| factory.transform::<Pod>(refuse), |server| server).await;
+    let path = format!("{PODS}/objects/shop/web-0/explain");
+    let mut bad = pod("web-0");
+    bad["metadata"]["labels"]["bad"] = "true".into();
+    world.cluster.update(bad).unwrap();
+    let newer = "; it received a newer one, and could not store it";
+    let reply = world.until(&path, |reply| reply.text().contains(newer)).await;
+    says(&reply.json(), "Present", "not wanted");
+    world.put(pod("web-0")).await;
+    let reply = world.client.ok(&path).await;
+    assert!(!reply["message"].as_str().unwrap().contains(newer), "{reply}");
+    world.end().await;
+}
+
 /// The errors of single objects quote their values.
 // contract: H-16a
 #[tokio::test]
