@@ -7,7 +7,7 @@ use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
 use serde::Serialize;
 
 use crate::format::seconds;
-use crate::trends::Trends;
+use crate::trends::{Pace, Trends};
 use crate::watched::Watched;
 
 /// A handler is behind if its current event is at least this old.
@@ -89,11 +89,20 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
             format!("{} changes wait between the watch and the store", grouped(metrics.queue.depth as u64)),
         ));
     }
-    for handler in metrics.handlers.iter().filter(|handler| !handler.removed) {
-        problems.extend(of_handler(handler));
+    let handlers: Vec<&HandlerMetrics> = metrics.handlers.iter().filter(|handler| !handler.removed).collect();
+    let behind = handlers.iter().filter(|handler| is_behind(handler)).count();
+    let mut namesakes: BTreeMap<&str, usize> = BTreeMap::new();
+    for handler in &handlers {
+        let number = namesakes.entry(&handler.name).or_default();
+        *number += 1;
+        // Noted at each reading, so that the pace is known when the handler gets behind.
+        let key = scoped(&format!("pace {} {number}", handler.name));
+        let pace = trends.pace(key, handler.delivered, handler.depth);
+        if is_behind(handler) {
+            problems.push(Late::of(handler).problem(pace, handlers.len(), behind));
+        }
     }
-    let handlers = metrics.handlers.iter().filter(|handler| !handler.removed);
-    for (name, panics) in panics_by_name(handlers.map(|handler| (&*handler.name, handler.panics))) {
+    for (name, panics) in panics_by_name(handlers.iter().map(|handler| (&*handler.name, handler.panics))) {
         if trends.has_increased(scoped(&format!("panics {name}")), panics) {
             problems.push(warning(
                 "HandlerPanicked",
@@ -164,30 +173,86 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
     problems
 }
 
-fn of_handler(handler: &HandlerMetrics) -> Option<Problem> {
-    let HandlerMetrics { name, depth, lag, .. } = handler;
-    let events = count(*depth as u64, "event");
-    if handler.stuck {
-        return Some(error(
-            "HandlerStuck",
-            format!(
-                "handler {name:?} is {} and {events} behind: it has been in one callback for more than 30 s",
-                seconds(*lag)
-            ),
-        ));
+fn is_behind(handler: &HandlerMetrics) -> bool {
+    handler.stuck || handler.lag >= LAG || handler.depth >= DEPTH
+}
+
+/// A handler that is behind.
+#[derive(Clone, Copy, Debug)]
+struct Late<'a> {
+    name: &'a str,
+    depth: usize,
+    lag: Duration,
+    stuck: bool,
+    waits: bool,
+}
+
+impl<'a> Late<'a> {
+    fn of(handler: &'a HandlerMetrics) -> Self {
+        let HandlerMetrics { name, depth, lag, stuck, waiting_for_thread: waits, .. } = handler;
+        Self { name, depth: *depth, lag: *lag, stuck: *stuck, waits: *waits }
     }
-    if *lag < LAG && *depth < DEPTH {
-        return None;
+
+    /// The problem in words, if `behind` of `all` handlers of the informer are behind.
+    fn problem(self, pace: Option<Pace>, all: usize, behind: usize) -> Problem {
+        let (name, lag, events) = (self.name, seconds(self.lag), count(self.depth as u64, "event"));
+        let others = others(all.saturating_sub(1), behind.saturating_sub(1));
+        let late = format!("handler {name:?} is {lag} and {events} behind");
+        if self.stuck {
+            let why = "it has been in one callback for more than 30 s";
+            return error("HandlerStuck", format!("{late}: {why}{others}"));
+        }
+        let why = match pace {
+            _ if self.waits => {
+                ": it waits for a thread, since the callbacks of other handlers occupy all of them".to_owned()
+            }
+            Some(pace) => {
+                let (handled, arrived) = (rate(pace.handled), rate(pace.arrived));
+                format!(", and {}: it handles {handled} events a second, {arrived} arrive", trend(pace))
+            }
+            None => format!(": the event that it handles was received {lag} ago"),
+        };
+        warning("HandlerBehind", format!("{late}{why}{others}"))
     }
-    let why = if handler.waiting_for_thread {
-        "it waits for a thread: the callbacks of other handlers occupy all of them"
+}
+
+/// Where a pace leads to. Rates that differ by a twentieth are taken as equal.
+fn trend(pace: Pace) -> &'static str {
+    let margin = pace.arrived.max(pace.handled) / 20.0;
+    if pace.arrived > pace.handled + margin {
+        "falls further behind"
+    } else if pace.handled > pace.arrived + margin {
+        "catches up"
     } else {
-        "its callbacks take longer than the events that arrive"
-    };
-    Some(warning(
-        "HandlerBehind",
-        format!("handler {name:?} is {} and {events} behind: {why}", seconds(*lag)),
-    ))
+        "stays behind"
+    }
+}
+
+/// Whether the other handlers of the informer are affected.
+fn others(all: usize, behind: usize) -> String {
+    let current = all.saturating_sub(behind);
+    match (all, current) {
+        (0, _) => String::new(),
+        (1, 1) => "; the other handler is up to date".to_owned(),
+        (1, _) => "; the other handler is behind, too".to_owned(),
+        (_, 0) => format!("; the other {all} handlers are behind, too"),
+        (_, _) if current == all => format!("; the other {all} handlers are up to date"),
+        _ => format!(
+            "; of the other {all} handlers, {current} {} up to date",
+            if current == 1 { "is" } else { "are" }
+        ),
+    }
+}
+
+/// A rate with one decimal, without it from 100 on.
+fn rate(rate: f64) -> String {
+    if rate == 0.0 {
+        "0".to_owned()
+    } else if rate < 99.95 {
+        format!("{rate:.1}")
+    } else {
+        grouped(rate.round() as u64)
+    }
 }
 
 /// A number with its noun: `1 event`, `1,234 events`.
@@ -226,6 +291,62 @@ mod tests {
         assert_eq!(recent(), [("same", 3)]);
         tokio::time::advance(Duration::from_secs(600)).await;
         assert_eq!(recent(), [], "nothing has increased");
+    }
+
+    // contract: H-02a
+    #[test]
+    fn handler_that_is_behind_has_its_rates() {
+        let slow = Late {
+            name: "slow-report",
+            depth: 402,
+            lag: Duration::from_millis(24_300),
+            stuck: false,
+            waits: false,
+        };
+        let pace = |handled, arrived| Some(Pace { handled, arrived });
+        let late = "handler \"slow-report\" is 24.3 s and 402 events behind";
+        for (pace, all, behind, expected) in [
+            (
+                pace(0.5, 22.64),
+                4,
+                1,
+                ", and falls further behind: it handles 0.5 events a second, 22.6 arrive; the other 3 handlers are up to date",
+            ),
+            (pace(1234.0, 0.0), 1, 1, ", and catches up: it handles 1,234 events a second, 0 arrive"),
+            (
+                pace(10.0, 10.3),
+                2,
+                1,
+                ", and stays behind: it handles 10.0 events a second, 10.3 arrive; the other handler is up to date",
+            ),
+            (
+                None,
+                2,
+                2,
+                ": the event that it handles was received 24.3 s ago; the other handler is behind, too",
+            ),
+            (
+                None,
+                4,
+                3,
+                ": the event that it handles was received 24.3 s ago; of the other 3 handlers, 1 is up to date",
+            ),
+            (
+                None,
+                3,
+                3,
+                ": the event that it handles was received 24.3 s ago; the other 2 handlers are behind, too",
+            ),
+        ] {
+            let problem = slow.problem(pace, all, behind);
+            assert_eq!((problem.reason, problem.message), ("HandlerBehind", format!("{late}{expected}")));
+        }
+        let thread = Late { waits: true, ..slow }.problem(pace(0.0, 1.0), 1, 1);
+        let why = ": it waits for a thread, since the callbacks of other handlers occupy all of them";
+        assert_eq!(thread.message, format!("{late}{why}"));
+        let stuck = Late { stuck: true, ..slow }.problem(None, 1, 1);
+        let why = ": it has been in one callback for more than 30 s";
+        assert_eq!((stuck.reason, stuck.message), ("HandlerStuck", format!("{late}{why}")));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kinformer_testing::wait::within;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::common::{Client, PODS, World, client_of, cluster, pod};
+use crate::common::{Client, PODS, Reply, World, client_of, cluster, pod};
 
 fn problem(state: &Value, reason: &str) -> Option<String> {
     let problems = state["problems"].as_array().unwrap();
@@ -80,6 +80,14 @@ async fn handler_that_is_behind_is_named() {
         message.contains("handler \"slow-report\" is ") && message.contains(" s and 1 event behind"),
         "{message}"
     );
+    assert!(message.ends_with("; the other handler is up to date"), "{message}");
+    // Two readings tell its pace.
+    world.put(pod("web-2")).await;
+    let falls = "2 events behind, and falls further behind: it handles 0 events a second, 0.";
+    let has_pace = |reply: &Reply| {
+        problem(&reply.json(), "HandlerBehind").is_some_and(|message| message.contains(falls))
+    };
+    world.until(PODS, has_pace).await;
     gate.add_permits(1000);
     world.until(PODS, |reply| reply.json()["problems"] == serde_json::json!([])).await;
     world.end().await;
