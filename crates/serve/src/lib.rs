@@ -38,6 +38,7 @@
 //!   put a proxy or a tunnel before it.
 //! * Objects of kind `Secret` are not shown, unless [`ServerBuilder::show_secrets`] is used.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod app;
 mod ask;
