@@ -11,7 +11,7 @@ test("the informer that is behind is named, with the reason", async (t) => {
   const page = await openPage(t, `${url}/`);
   const summary = page.getByRole("status", { name: "Summary" });
   await summary.getByRole("heading", { name: "pods is behind" }).waitFor();
-  await summary.getByText(/handler "audit"/i).waitFor();
+  await summary.getByText(/handler "audit".* behind.*it handles [\d.]+ events a second, [\d.]+ arrive; the other 2 handlers are up to date/i).waitFor();
 
   const row = page.locator(".informers tr[data-informer=pods]");
   assert.equal(await row.locator(".state").textContent(), "behind");
@@ -45,6 +45,12 @@ test("sparklines move with the events", async (t) => {
     return found >= least && found;
   };
   await page.waitForFunction(heights, ["pods", 3]);
+  // So does the lag of the handler that is behind, and both say their scale.
+  await page.waitForFunction(() => {
+    const [, lag] = document.querySelectorAll('.informers tr[data-informer="pods"] .spark');
+    return /^Lag of the slowest handler, last 2 minutes: at most [\d.]+ ?s$/.test(lag?.getAttribute("aria-label") ?? "") && lag.querySelector(".line").getAttribute("d").split("L").length > 2;
+  });
+  await page.locator('.informers tr[data-informer="pods"] .activity').getByText(/^max [\d.]+$/).waitFor();
   // Without events, the line is flat.
   assert.equal(await page.evaluate(heights, ["secrets", 1]), 1);
 });

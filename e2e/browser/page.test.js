@@ -203,6 +203,10 @@ test("a token is asked for, and kept for the tab", async (t) => {
   await server.create(pod("web-1"));
   const { url } = await serve(t, server, "pods", { args: ["--serve-token", "correct-horse-battery"] });
   const page = await openPage(t, `${url}/`, { expected: [/401/] });
+  // A form that was closed can be opened again.
+  await page.getByLabel("Token").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Enter the token" }).click();
   await page.getByLabel("Token").fill("wrong");
   await page.getByRole("button", { name: "Connect" }).click();
   await page.getByLabel("Token").waitFor();
@@ -223,6 +227,31 @@ test("names and values are text, never markup", async (t) => {
   await page.locator(".drawer pre.code").getByText("onerror").waitFor();
   assert.equal(await page.locator("img").count(), 0);
   assert.doesNotMatch(await page.title(), /bad/);
+});
+
+test("large integers and the order of keys are shown as the server sends them", async (t) => {
+  const server = await apiServer(t);
+  const value = "9007199254740993";
+  const widget = pod("web-1");
+  widget.metadata.annotations = { "10": 'a "quoted" text, {}: [1]', 9: "second" };
+  widget.spec.terminationGracePeriodSeconds = "LARGE";
+  const body = JSON.stringify(widget).replace('"LARGE"', value);
+  const created = await fetch(`${server.url}/api/v1/namespaces/default/pods`, { method: "POST", body, headers: { "Content-Type": "application/json" } });
+  assert.ok(created.ok, await created.text());
+  const { url } = await serve(t, server, "pods");
+  const page = await openPage(t, `${url}/#/informers/pods?open=pods|default/web-1&tab=json`);
+  const code = page.locator('.drawer pre.code[data-part="json"]');
+  await code.getByText(value).waitFor();
+  const sent = await (await fetch(`${url}/api/v1/informers/pods/objects/default/web-1`)).text();
+  assert.ok(sent.includes(value), sent);
+  const shown = await code.textContent();
+  const compact = (text) => text.replace(/\s/g, "");
+  assert.equal(compact(shown), compact(sent));
+  assert.ok(shown.includes('\n  "spec": {\n') && shown.includes(`\n    "terminationGracePeriodSeconds": ${value}`), shown);
+  // The answer of the API server as well.
+  await page.getByRole("tab", { name: "Why" }).click();
+  await page.getByRole("button", { name: "Ask the API server once" }).click();
+  await page.locator(".answer pre.code").getByText(value).waitFor();
 });
 
 for (const [name, width, height] of [

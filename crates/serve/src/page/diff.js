@@ -13,6 +13,15 @@ export const TYPES = {
   gap: { sign: "…", label: "gap" },
 };
 
+/** The headings of the lists of events. */
+export function headings() {
+  return el(
+    "div.change-head",
+    { "aria-hidden": "true" },
+    ["Time", "Event", "Informer", "Object", "What changed: before → after"].map((label) => el("span", {}, label)),
+  );
+}
+
 /** A JSON value in one line; strings without quotes. */
 export function shown(value) {
   if (value === undefined) return "";
@@ -42,9 +51,9 @@ export function summary(change) {
   return [
     el("code.path", {}, best.path),
     " ",
-    ...("old" in best ? [el("del", {}, clipped(before, 60)), " "] : []),
+    ...("old" in best ? [el("del", {}, clipped(before, 60)), el("span.arrow", {}, " → ")] : []),
     ..."new" in best ? [el("ins", {}, clipped(after, 80))] : [el("span.dim", {}, "removed")],
-    ...(more > 0 || change.diffTruncated ? [el("span.more", {}, ` +${more}${change.diffTruncated ? " or more" : ""}`)] : []),
+    ...(more > 0 || change.diffTruncated ? [el("span.more", {}, ` +${more}${change.diffTruncated ? " or more" : ""} field${more === 1 ? "" : "s"}`)] : []),
   ];
 }
 

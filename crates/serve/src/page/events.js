@@ -1,7 +1,7 @@
 // The tail of events of all informers: what changed, newest first.
 
 import { button, clock, count, debounce, el, fill, text } from "./dom.js";
-import { TYPES, diffList, shown, summary } from "./diff.js";
+import { TYPES, diffList, headings, shown, summary } from "./diff.js";
 import { filterInput } from "./informer.js";
 import { go, openObject, replace, withParameters } from "./router.js";
 import { listen, state } from "./state.js";
@@ -39,7 +39,7 @@ export function mount(main, route) {
     el(
       "div.view.events",
       {},
-      el("div.panel", {}, el("div.toolbar", {}, el("h1", {}, "Events"), input, informer, types, pause), el("div.list", {}, waiting, list, note)),
+      el("div.panel", {}, el("div.toolbar", {}, el("h1", {}, "Events"), input, informer, types, pause), headings(), el("div.list", {}, waiting, list, note)),
     ),
   );
   list.addEventListener("scroll", () => later(), { passive: true });
@@ -109,7 +109,7 @@ export function mount(main, route) {
       el("time", { dateTime: change.time, title: change.time }, clock(change.time)),
       el("span.type", { title: type.label }, el("i", { "aria-hidden": "true" }, type.sign), el("span", {}, type.label)),
       el("span.of", {}, change.informer),
-      el("span.key", {}, change.key),
+      el("span.key", { title: change.key }, change.key),
       el("span.what", {}, summary(change)),
     );
     item.append(line);

@@ -6,7 +6,7 @@ import { Sparkline } from "./spark.js";
 const COUNTERS = [
   ["events", "events received"],
   ["lists", "lists"],
-  ["relists", "relists"],
+  ["relists", "relists: lists after the first one"],
   ["watches", "watches"],
   ["watchRestarts", "watches opened again"],
   ["bookmarks", "bookmarks"],
@@ -21,7 +21,7 @@ export function mountHealth(content, info) {
   const sources = el("tbody");
   const handlers = el("tbody");
   const counters = el("dl.counters");
-  const lag = new Sparkline(600, 70, "lag of the slowest handler in the last two minutes");
+  const lag = new Sparkline(600, 70, "Lag of the slowest handler", duration);
   const lagNow = el("b");
   const values = new Map();
   for (const [name, label] of COUNTERS) {
@@ -45,7 +45,7 @@ export function mountHealth(content, info) {
         el("h2", {}, "Handlers"),
         el("p.dim", {}, "Each receives every event at its own pace. Lag is the age of the oldest event that it has not finished."),
         el("table.plain", {}, heading("Handler", "State", "Lag", "Behind by", "Delivered", "Panics"), handlers),
-        el("div.lag-chart", {}, el("span.dim", {}, "Lag of the slowest handler, last 2 minutes: "), lagNow, lag.element),
+        el("div.lag-chart", {}, el("span.dim", {}, "Lag of the slowest handler, last 2 minutes. Now "), lagNow, " ", lag.scale, lag.element),
       ),
       el(
         "section.panel",
@@ -98,6 +98,7 @@ export function mountHealth(content, info) {
     text(last, since(info.lastEventAt));
     text(lagNow, duration(lags.last()));
     lag.draw(lags.values, 0.1);
+    lag.element.toggleAttribute("data-late", lags.last() >= 1);
   };
   state({ info, lags: { values: [], last: () => null } });
   return { state, close: () => {} };

@@ -20,7 +20,7 @@ export function mount(main, route) {
   const [, id, part = "objects", index] = route.path;
   const head = el("header.informer-head");
   const problems = el("ul.problems", { "aria-label": "Problems" });
-  const spark = new Sparkline(150, 30, "events per second in the last two minutes");
+  const spark = new Sparkline(150, 30, "Lag of the slowest handler", duration);
   const content = el("div.content");
   const view = el("div.view.informer", {}, head, problems, content);
   main.replaceChildren(view);
@@ -36,13 +36,13 @@ export function mount(main, route) {
     ["version", "version"],
     ["lag", "handler lag"],
     ["relists", "relists"],
-    ["memory", "memory"],
-    ["rate", "events/s"],
+    ["memory", "size"],
+    ["rate", "events/s now"],
   ]) {
     figures[name] = el("dd", { data: { fact: name } });
     list.append(el("div", {}, figures[name], el("dt", {}, label)));
   }
-  list.append(el("div.spark-fact", {}, spark.element));
+  list.append(el("div.spark-fact", {}, el("dt", {}, "lag"), spark.element, spark.scale));
   const tabs = el(
     "nav.tabs",
     { "aria-label": "Views of the informer" },
@@ -75,7 +75,7 @@ export function mount(main, route) {
       }
       return;
     }
-    const { info, rates } = tracked;
+    const { info, rates, lags } = tracked;
     const worst = severity(info);
     text(title, info.name);
     text(kind, kindOf(info));
@@ -89,7 +89,8 @@ export function mount(main, route) {
     text(figures.relists, count(info.counters.relists));
     text(figures.memory, bytes(info.bytes));
     text(figures.rate, rate(rates.recent()));
-    spark.draw(rates.values);
+    spark.draw(lags.values, 0.1);
+    spark.element.toggleAttribute("data-late", lags.last() >= 1);
     while (problems.children.length > info.problems.length) problems.lastChild.remove();
     info.problems.forEach((problem, number) => {
       const item = problems.children[number] ?? problems.appendChild(el("li"));

@@ -1,6 +1,6 @@
 // The first view: whether all informers are up to date, which one is not and why, and a line for each.
 
-import { TYPES, summary } from "./diff.js";
+import { TYPES, headings, summary } from "./diff.js";
 import { bytes, clock, count, counted, duration, el, fill, rate, since, text } from "./dom.js";
 import { go, href, openObject } from "./router.js";
 import { Sparkline } from "./spark.js";
@@ -29,7 +29,9 @@ const LATEST = 8;
 class Row {
   #id;
   #cells = {};
-  #spark = new Sparkline(160, 26, "events per second in the last two minutes");
+  #spark = new Sparkline(160, 26, "Events per second", rate);
+  #lags = new Sparkline(90, 26, "Lag of the slowest handler", duration);
+  #lag = el("span.figure");
 
   constructor(id) {
     this.#id = id;
@@ -42,10 +44,10 @@ class Row {
       { data: { informer: id }, on: { click: (event) => this.#click(event) } },
       el("th.name", { scope: "row" }, this.name, this.kind),
       el("td.condition", {}, this.state),
-      el("td.activity", {}, el("div.activity-cell", {}, this.#spark.element, (this.#cells.rate = el("span.rate")))),
+      el("td.activity", {}, el("div.activity-cell", {}, this.#spark.element, el("span.figure", {}, (this.#cells.rate = el("b.rate")), this.#spark.scale))),
+      el("td.lag", {}, el("div.activity-cell", {}, this.#lags.element, this.#lag)),
       cell("objects"),
       cell("version"),
-      cell("lag"),
       cell("relists"),
       cell("memory"),
     );
@@ -55,7 +57,7 @@ class Row {
     if (!event.target.closest("a")) go(href(["informers", this.#id]));
   }
 
-  update({ info, rates }, selected) {
+  update({ info, rates, lags }, selected) {
     const worst = severity(info);
     const cells = this.#cells;
     this.element.dataset.severity = worst;
@@ -73,10 +75,13 @@ class Row {
     const handler = worstHandler(info);
     const isLate = handler !== null && (handler.stuck || handler.lag >= 1);
     fill(
-      cells.lag,
-      handler === null ? el("span.dim", {}, "no handler") : el(isLate ? "b.late" : "span", {}, duration(handler.lag)),
-      isLate ? el("small", {}, handler.name) : null,
+      this.#lag,
+      handler === null ? el("span.dim", {}, "no handler") : el(isLate ? "b.late" : "b", {}, duration(handler.lag)),
+      isLate ? el("small", { title: handler.name }, handler.name) : this.#lags.scale,
     );
+    // A lag below a tenth of a second is drawn as none.
+    this.#lags.draw(lags.values, 0.1);
+    this.#lags.element.toggleAttribute("data-late", isLate);
     this.element.title = info.problems.map((problem) => sentence(problem.message)).join("\n");
   }
 }
@@ -96,6 +101,7 @@ class Latest {
     "section.panel.latest",
     { "aria-label": "Latest events" },
     el("header", {}, el("h2", {}, "Latest events"), el("a", { href: "#/events" }, "All events")),
+    headings(),
     this.#list,
   );
 
@@ -124,7 +130,7 @@ class Latest {
             el("time", { dateTime: change.time }, clock(change.time)),
             el("span.type", {}, el("i", { "aria-hidden": "true" }, type.sign), el("span", {}, type.label)),
             el("span.of", {}, change.informer),
-            el("span.key", {}, change.key),
+            el("span.key", { title: change.key }, change.key),
             el("span.what", {}, summary(change)),
           ),
         );
@@ -162,8 +168,8 @@ export function mount(main) {
   const body = el("tbody");
   const banner = el("section.verdict", { role: "status", "aria-label": "Summary", data: { tone: "busy" } }, el("h1", {}, "Connecting …"));
   const figures = el("dl.figures");
-  const total = new Sparkline(600, 44, "events per second of all informers in the last two minutes");
-  const heading = (label, className = "") => el(`th${className}`, { scope: "col" }, label);
+  const total = new Sparkline(600, 44, "Largest lag of a handler", duration);
+  const heading = (label, className = "", title = "") => el(`th${className}`, { scope: "col", title }, label);
   const table = el(
     "table.informers",
     {},
@@ -176,12 +182,12 @@ export function mount(main) {
         {},
         heading("Informer"),
         heading("State"),
-        heading("Events per second"),
+        heading("Events per second, now", "", "The mean of the last 5 seconds. The line is of the last 2 minutes; each has its own scale, of which max is the upper edge."),
+        heading("Handler lag, now", "", "The age of the oldest event that a handler has not finished, of the slowest handler. The line is of the last 2 minutes, each with its own scale."),
         heading("Objects", ".number"),
         heading("Version", ".number"),
-        heading("Handler lag", ".number"),
-        heading("Relists", ".number"),
-        heading("Memory", ".number"),
+        heading("Relists", ".number", "Lists after the first one, because the watch could not continue"),
+        heading("Size", ".number", "The encoded size of the objects"),
       ),
     ),
     body,
@@ -192,15 +198,16 @@ export function mount(main) {
 
   const figure = (label) => {
     const value = el("dd");
-    figures.append(el("div", {}, el("dt", {}, label), value));
-    return value;
+    const term = el("dt", {}, label);
+    figures.append(el("div", {}, term, value));
+    return [value, term];
   };
-  const objects = figure("Objects");
-  const memory = figure("Memory of the objects");
-  const changes = figure("Events received");
-  const uptime = figure("Running for");
-  const events = el("dd.now");
-  figures.append(el("div.wide", {}, el("dt", {}, "Events per second"), events, total.element));
+  const [objects] = figure("Objects");
+  const [memory] = figure("Size of the objects");
+  const [changes, uptime] = figure("Events received");
+  const [events] = figure("Events per second, now");
+  const lag = el("dd.now");
+  figures.append(el("div.wide", {}, el("dt", {}, "Largest handler lag, now ", total.scale), lag, total.element));
 
   let shown = "";
   const update = () => {
@@ -239,9 +246,12 @@ export function mount(main) {
     text(objects, count(sum(({ info }) => info.objects)));
     text(memory, bytes(sum(({ info }) => info.bytes)));
     text(changes, count(sum(({ info }) => info.counters.events)));
-    text(uptime, since(state.startedAt));
+    text(uptime, `Events in ${since(state.startedAt)}`);
     text(events, rate(sum(({ rates }) => rates.recent())));
-    total.draw(sumOfSamples(informers.map(({ rates }) => rates.values)), 5);
+    const lags = largest(informers.map((tracked) => tracked.lags.values));
+    text(lag, duration(lags.at(-1) ?? null));
+    total.draw(lags, 0.1);
+    total.element.toggleAttribute("data-late", lags.at(-1) >= 1);
 
     const ids = [...state.informers.keys()];
     for (const [id, row] of rows) {
@@ -288,11 +298,11 @@ export function mount(main) {
   };
 }
 
-/** The sum of several informers' samples, aligned at the newest. */
-function sumOfSamples(all) {
+/** The largest of several informers' samples at each time, aligned at the newest. */
+function largest(all) {
   const longest = Math.max(0, ...all.map((values) => values.length));
   return Array.from({ length: longest }, (_, index) => {
-    const values = all.map((samples) => samples[samples.length - longest + index] ?? null);
-    return values.every((value) => value === null) ? null : values.reduce((sum, value) => sum + (value ?? 0), 0);
+    const values = all.map((samples) => samples[samples.length - longest + index] ?? null).filter((value) => value !== null);
+    return values.length > 0 ? Math.max(...values) : null;
   });
 }

@@ -6,7 +6,7 @@ import { TYPES, diffList } from "./diff.js";
 import { sentence } from "./informers.js";
 import { closeObject, go, openObject, replace } from "./router.js";
 import { listen, openedAt, state } from "./state.js";
-import { yamlLines } from "./yaml.js";
+import { member, prettyJson, yamlLines } from "./yaml.js";
 
 const TABS = [
   ["yaml", "YAML"],
@@ -109,8 +109,9 @@ export function mountObject(drawer, { id, key, tab }) {
       // The tag is the version, with the representation behind it.
       const etag = /\d+/.exec(response.headers.get("ETag") ?? "")?.[0];
       setPresence(true, "in the store", "ok");
-      text(version, etag ? `version ${etag}` : "");
-      drawContent(part === "json" ? JSON.stringify(JSON.parse(body), null, 2) : body, part);
+      const created = /^ {2,4}"?creationTimestamp"?: "?([^",\s]+)/m.exec(part === "json" ? prettyJson(body) : body)?.[1];
+      text(version, [etag && `version ${etag}`, created && `${since(created)} old`].filter(Boolean).join(" · "));
+      drawContent(part === "json" ? prettyJson(body) : body, part);
     } catch (error) {
       if (error.code === 404) {
         setPresence(false, "not in the store", "error");
@@ -232,12 +233,14 @@ export function mountObject(drawer, { id, key, tab }) {
   const askOnce = async (info, ask) => {
     ask.disabled = true;
     try {
-      const result = await json(objectPath(info, key, "/ask"), { method: "POST", signal: abort.signal });
+      const response = await request(objectPath(info, key, "/ask"), { method: "POST", signal: abort.signal });
+      const body = await response.text();
+      const result = JSON.parse(body);
       fill(
         answer,
         el("h3", {}, chip(result.found ? "found" : "not found", result.found ? "ok" : "warning"), " The API server at ", clock(Date.now())),
         el("p.because", {}, sentence(result.message)),
-        result.object ? el("pre.code", {}, yamlLines(JSON.stringify(result.object, null, 2).split("\n").slice(0, LINES), "json", null)) : null,
+        result.object ? el("pre.code", {}, yamlLines(prettyJson(member(body, "object")).split("\n").slice(0, LINES), "json", null)) : null,
       );
     } catch (error) {
       if (error.name === "AbortError") return;

@@ -8,7 +8,6 @@ import { mount as mountInformer } from "./informer.js";
 import { mount as mountInformers } from "./informers.js";
 import { mountObject } from "./object.js";
 import { closeObject, go, href, openedObject, route } from "./router.js";
-import { Sparkline } from "./spark.js";
 import { severity, state } from "./state.js";
 
 const element = (id) => document.getElementById(id);
@@ -88,10 +87,8 @@ function drawRail() {
   for (const [id, { info, rates }] of state.informers) {
     let row = railRows.get(id);
     if (!row) {
-      const spark = new Sparkline(46, 16, "", 30);
-      spark.element.setAttribute("aria-hidden", "true");
-      row = { spark, name: el("span.rail-name"), amount: el("span.rail-count"), dot: el("i.dot") };
-      row.link = el("a", { href: href(["informers", id]) }, row.dot, row.name, spark.element, row.amount);
+      row = { name: el("span.rail-name"), amount: el("span.rail-count"), dot: el("i.dot") };
+      row.link = el("a", { href: href(["informers", id]) }, row.dot, row.name, row.amount);
       row.item = railList.appendChild(el("li", {}, row.link));
       railRows.set(id, row);
     }
@@ -101,7 +98,6 @@ function drawRail() {
     row.dot.dataset.tone = tone === "ok" && !info.synced ? "busy" : tone;
     row.link.title = info.problems.map((problem) => problem.message).join("\n") || `${info.name}: ${rate(rates.recent())} events per second`;
     row.link.setAttribute("aria-current", path[0] === "informers" && path[1] === id ? "page" : "false");
-    row.spark.draw(rates.values);
   }
 }
 
@@ -112,7 +108,9 @@ function drawConnection() {
   const { phase, since, reason } = state.connection;
   const label = element("connection");
   label.dataset.phase = phase;
-  text(label.lastElementChild, { connecting: "Connecting", live: "Live", lost: "Not connected", refused: "Token required" }[phase]);
+  text(label.lastElementChild, { connecting: "Connecting", live: "Connected", lost: "Not connected", refused: "Token required" }[phase]);
+  label.title = phase === "live" ? "This page receives the state of the program. Whether its informers are up to date is said below." : "";
+  element("token").hidden = phase !== "refused";
   const banner = element("lost");
   clearInterval(lostTimer);
   banner.hidden = phase !== "lost";
@@ -289,6 +287,7 @@ document.addEventListener("keydown", (event) => {
 
 element("find").addEventListener("click", find);
 element("keys").addEventListener("click", showKeys);
+element("token").addEventListener("click", () => authentication.required());
 element("theme").addEventListener("click", nextTheme);
 element("skip").addEventListener("click", () => main.focus());
 dialog.addEventListener("click", (event) => {

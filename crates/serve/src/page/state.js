@@ -49,7 +49,7 @@ class Tracked {
     }
     this.#events = events;
     this.#time = time;
-    this.lags.push(worstHandler(info)?.lag ?? 0);
+    this.lags.push(worstHandler(info)?.lag ?? null);
     this.info = info;
   }
 

@@ -2,7 +2,7 @@
 
 import { el, fill, text } from "./dom.js";
 
-const ROW = 30;
+const ROW = 26;
 /** Rows drawn above and below the visible ones. */
 const MARGIN = 8;
 /** Browsers limit the height of an element (Firefox to 17.8 million pixels). Beyond this one, scrolling is scaled. */
@@ -176,7 +176,7 @@ export class Table {
             "button",
             { type: "button", title: `Sort by ${column.label.toLowerCase()}`, on: { click: () => this.#on.sort(column.name) } },
             column.label,
-            el("i.arrow", { "aria-hidden": "true" }, order === "none" ? "" : order === "ascending" ? "↑" : "↓"),
+            el("i.arrow", { "aria-hidden": "true" }, order === "none" ? "↕" : order === "ascending" ? "↑" : "↓"),
           ),
         );
       }),
