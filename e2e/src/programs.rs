@@ -113,8 +113,8 @@ pub fn scheduler_cache(kubeconfig: &Path, until_bound: usize) -> Result<Command,
 /// # Errors
 /// The path is not set.
 pub fn scheduler(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error> {
-    let mut command = Command::new(path(SCHEDULER)?);
-    command.arg("--kubeconfig").arg(kubeconfig).args(["--scheduler-name", "default-scheduler"]);
+    let mut command = example(SCHEDULER, kubeconfig)?;
+    command.args(["--scheduler-name", "default-scheduler"]);
     command.arg("--until-bound").arg(until_bound.to_string());
     Ok(command)
 }

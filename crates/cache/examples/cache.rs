@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let maps = cache.kind::<ConfigMap>();
     let api: Api<ConfigMap> = Api::namespaced(cache.client(), "default");
     for (name, app, team) in MAPS {
-        let labels = json!({"app": app, "from": "example"});
+        let labels = json!({"app": app, "example": "cache"});
         let map = json!({"metadata": {"name": name, "labels": labels}, "data": {"team": team, "count": "0"}});
         api.create(&PostParams::default(), &serde_json::from_value(map)?).await?;
     }
@@ -50,11 +50,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}: app={:?}, team={:?}", map.key(), map.label("app"), field(&map, "team")?);
 
     println!("# by labels, ordered by key");
-    let web = ListOptions::new().namespace("default").labels("app=web,from=example".parse()?);
+    let web = ListOptions::new().namespace("default").labels("app=web,example=cache".parse()?);
     print(&maps.list(&web).await?);
 
     println!("# by a field: only an index can answer");
-    let blue = ListOptions::new().labels("from=example".parse()?).field("data.team", "blue");
+    let blue = ListOptions::new().labels("example=cache".parse()?).field("data.team", "blue");
     println!("error: {}", maps.list(&blue).await.err().ok_or("listed without an index")?);
     maps.index_field("data.team", &["data", "team"])?;
     print(&maps.list(&blue).await?);

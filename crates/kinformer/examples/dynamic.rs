@@ -1,34 +1,53 @@
 //! Informers of a custom resource without a Rust type, and of metadata only. The program ends by itself.
 //!
-//! `cargo run --example dynamic`
+//! `cargo run --example dynamic` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it defines the kind
+//! `ExampleCronTab` on that cluster, creates three objects in the namespace `default`, and deletes all of it at the end.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
+mod common;
+
+use std::error::Error;
+use std::fmt::Debug;
+
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer::{Added, Event, Packed, SharedInformerFactory};
-use kinformer_apiserver::ApiServer;
-use kube_core::DynamicObject;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kinformer::{Added, Event, Packed, SharedInformerFactory, conditions};
+use kube_client::Api;
+use kube_client::api::{DeleteParams, PostParams};
 use kube_core::gvk::GroupVersionKind;
-use serde_json::json;
+use kube_core::{ApiResource, DynamicObject};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+const DEFINITION: &str = "examplecrontabs.kinformer.example.com";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = ApiServer::builder().start().await?;
-    define_cron_tabs(&server)?;
-    server.create(json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "big", "namespace": "default"}, "data": {"key": "not fetched"},
-    }))?;
-    let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
+async fn main() -> Result<(), Box<dyn Error>> {
+    let cluster = common::Cluster::connect([]).await?;
+    let client = cluster.client.clone();
+    let factory = SharedInformerFactory::builder(client.clone()).labels("example=dynamic").build();
+
+    // The API server serves the kind when its definition is established.
+    let definitions = factory.informer::<CustomResourceDefinition>();
+    factory.start()?;
+    let definition_api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    create(&definition_api, definition()).await?;
+    definitions.wait_for_condition(DEFINITION, |it| it.is_some_and(conditions::is_crd_established)).await?;
 
     // Discovers the kind on the server; for_resource does the same by resource.
-    let kind = GroupVersionKind::gvk("stable.example.com", "v1", "CronTab");
+    let kind = GroupVersionKind::gvk("kinformer.example.com", "v1", "ExampleCronTab");
     let tabs = factory.for_kind(&kind).await?;
     let mut events = tabs.stream()?;
     // Only metadata (names, labels, annotations, owners) is fetched and stored.
     let maps = factory.metadata::<ConfigMap>();
 
+    let tab_api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind));
+    let map_api: Api<ConfigMap> = Api::namespaced(client, "default");
+    create(&tab_api, tab("example-nightly", "0 0 * * *")).await?;
+    create(&map_api, json!({"metadata": metadata("example-big"), "data": {"key": "not fetched"}})).await?;
     factory.start()?;
     factory.wait_for_cache_sync().await.into_result()?;
     print(events.next().await);
@@ -36,14 +55,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("metadata of {}", map.name());
     }
 
-    let hourly = server.create(tab("hourly", "0 * * * *"))?;
-    let version = hourly["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    tabs.wait_for(("default", "hourly"), &version.into()).await?;
+    let hourly = create(&tab_api, tab("example-hourly", "0 * * * *")).await?;
+    let version = hourly.metadata.resource_version.unwrap_or_default();
+    tabs.wait_for(("default", "example-hourly"), &version.into()).await?;
     println!("{} cron tabs", tabs.snapshot()?.len());
     print(events.next().await);
 
+    map_api.delete("example-big", &DeleteParams::default()).await?;
+    definition_api.delete(DEFINITION, &DeleteParams::default()).await?; // with the objects of the kind
+    definitions.wait_for_condition(DEFINITION, |it| it.is_none()).await?;
     factory.shutdown().await?;
-    server.shutdown().await;
+    cluster.stop().await;
     Ok(())
 }
 
@@ -61,23 +83,33 @@ fn print(event: Option<Event<Packed<DynamicObject>>>) {
     }
 }
 
-fn define_cron_tabs(server: &ApiServer) -> Result<(), kinformer_apiserver::Error> {
-    server.create(json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "crontabs.stable.example.com"},
-        "spec": {
-            "group": "stable.example.com", "scope": "Namespaced",
-            "names": {"plural": "crontabs", "singular": "crontab", "kind": "CronTab"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        },
-    }))?;
-    server.create(tab("nightly", "0 0 * * *")).map(drop)
+async fn create<K>(api: &Api<K>, object: Value) -> Result<K, Box<dyn Error>>
+where
+    K: Clone + Debug + Serialize + DeserializeOwned,
+{
+    Ok(api.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
 }
 
-fn tab(name: &str, cron: &str) -> serde_json::Value {
+fn definition() -> Value {
     json!({
-        "apiVersion": "stable.example.com/v1", "kind": "CronTab",
-        "metadata": {"name": name, "namespace": "default"}, "spec": {"cron": cron},
+        "metadata": metadata(DEFINITION),
+        "spec": {
+            "group": "kinformer.example.com", "scope": "Namespaced",
+            "names": {"plural": "examplecrontabs", "singular": "examplecrontab", "kind": "ExampleCronTab"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
     })
+}
+
+fn tab(name: &str, cron: &str) -> Value {
+    json!({
+        "apiVersion": "kinformer.example.com/v1", "kind": "ExampleCronTab",
+        "metadata": metadata(name), "spec": {"cron": cron},
+    })
+}
+
+/// The factory selects the objects by this label.
+fn metadata(name: &str) -> Value {
+    json!({"name": name, "labels": {"example": "dynamic"}})
 }

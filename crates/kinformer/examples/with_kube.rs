@@ -1,22 +1,23 @@
 //! Use together with kube: both crates have methods for names, labels and versions, and both are imported here. The
 //! program ends by itself.
 //!
-//! `cargo run --example with_kube`
+//! `cargo run --example with_kube` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it creates and
+//! deletes the config map `example-settings` in the namespace `default` of that cluster.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
+
+mod common;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::prelude::*;
-use kinformer_apiserver::ApiServer;
 use kube_client::Api;
-use kube_client::api::PostParams;
+use kube_client::api::{DeleteParams, PostParams};
 use kube_core::{Resource, ResourceExt};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let server = ApiServer::builder().start().await?;
-    let client = kinformer::client(server.config()?)?;
-    let factory = SharedInformerFactory::new(client.clone());
+    let cluster = common::Cluster::connect([]).await?;
+    let factory = SharedInformerFactory::builder(cluster.client.clone()).labels("example=with_kube").build();
     let maps = factory.core().v1().config_maps();
     let mut events = maps.stream()?;
     factory.start()?;
@@ -24,16 +25,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // kube returns the written object as the plain type; its methods come from `ResourceExt`.
     let mut map = ConfigMap::default();
-    map.meta_mut().name = Some("settings".to_owned());
-    map.labels_mut().insert("app".to_owned(), "web".to_owned());
-    let created: ConfigMap = Api::default_namespaced(client).create(&PostParams::default(), &map).await?;
+    map.meta_mut().name = Some("example-settings".to_owned());
+    map.labels_mut().insert("example".to_owned(), "with_kube".to_owned());
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "default");
+    let created = api.create(&PostParams::default(), &map).await?;
     println!("created {}: UID {:?}, labels {:?}", created.name_any(), created.uid(), created.labels());
     let version = ResourceVersion::from(created.resource_version().unwrap_or_default());
 
     // A stored object has inherent methods that decode nothing.
-    maps.wait_for(("default", "settings"), &version).await?;
+    maps.wait_for(("default", "example-settings"), &version).await?;
     let stored: Packed<ConfigMap> = maps.lister().namespace("default").get(&created.name_any())?;
-    println!("stored {}: UID {:?}, label {:?}", stored.name(), stored.uid(), stored.label("app"));
+    println!("stored {}: UID {:?}, label {:?}", stored.name(), stored.uid(), stored.label("example"));
     assert_eq!(stored.resource_version(), version);
     assert_eq!(
         (stored.uid(), stored.namespace()),
@@ -50,7 +52,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // Every event has a key.
     println!("event: {:?}", events.next().await.map(|event| event.key().to_string()));
+    api.delete("example-settings", &DeleteParams::default()).await?;
     factory.shutdown().await?;
-    server.shutdown().await;
+    cluster.stop().await;
     Ok(())
 }

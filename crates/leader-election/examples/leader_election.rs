@@ -115,7 +115,7 @@ impl Drop for Candidates<'_> {
 async fn audit(kubeconfig: &Path) -> Result<(), Box<dyn Error>> {
     let run = format!("{RUN}-{}", std::process::id());
     let client = connect(kubeconfig).await?;
-    let written = Written { objects: Api::default_namespaced(client.clone()), run: &run };
+    let written = Written { objects: Api::namespaced(client.clone(), "default"), run: &run };
     let mut candidates = Candidates { kubeconfig, run: &run, processes: Vec::new() };
     candidates.start("a")?;
     candidates.start("b")?;
@@ -135,7 +135,7 @@ async fn audit(kubeconfig: &Path) -> Result<(), Box<dyn Error>> {
 
     let mut writers = written.writers().await?;
     written.delete().await?;
-    let leases: Api<Lease> = Api::default_namespaced(client);
+    let leases: Api<Lease> = Api::namespaced(client, "default");
     leases.delete(&run, &DeleteParams::default()).await?;
     println!("# {} writes", writers.len());
     writers.dedup();

@@ -8,7 +8,7 @@
 //! `cargo run --example scheduler` schedules 500 pods on 50 nodes of an API server in this process, with some faults, and
 //! checks the objects of the server after each step. It ends by itself.
 //!
-//! With `-- --kubeconfig FILE`, or the variable `$KUBECONFIG`, it schedules the pods of that cluster whose
+//! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it schedules the pods of that cluster whose
 //! `spec.schedulerName` is `example-scheduler`, until it receives Ctrl-C. `--scheduler-name default-scheduler` is for a
 //! cluster without kube-scheduler; `--until-bound N` ends it when N pods are bound. It knows requests of CPU and memory, node
 //! selectors, taints and cordoned nodes, but neither affinity nor volumes nor preemption.
@@ -32,7 +32,7 @@ use tokio::sync::watch;
 
 use scheduler::{Options, Progress, Scheduler};
 
-const USAGE: &str = "usage: scheduler [--kubeconfig FILE] [--scheduler-name NAME] [--until-bound N]";
+const USAGE: &str = "usage: scheduler [KUBECONFIG] [--scheduler-name NAME] [--until-bound N]";
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
@@ -40,12 +40,11 @@ async fn main() -> Result<(), BoxError> {
     let (mut name, mut until_bound) = (demo::SCHEDULER.to_owned(), usize::MAX);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let value = arguments.next().ok_or(USAGE)?;
         match &*argument {
-            "--kubeconfig" => kubeconfig = Some(value),
-            "--scheduler-name" => name = value,
-            "--until-bound" => until_bound = value.parse()?,
-            _ => return Err(USAGE.into()),
+            "--scheduler-name" => name = arguments.next().ok_or(USAGE)?,
+            "--until-bound" => until_bound = arguments.next().ok_or(USAGE)?.parse()?,
+            option if option.starts_with('-') => return Err(USAGE.into()),
+            _ => kubeconfig = Some(argument),
         }
     }
     match kubeconfig {

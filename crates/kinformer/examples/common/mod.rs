@@ -1,6 +1,12 @@
-//! What the HTTP examples share: a cluster, and a service that answers requests of the program itself.
+//! What the examples share: a cluster, and for the HTTP examples a service that answers requests of the program itself.
 
-#![allow(clippy::print_stderr, clippy::print_stdout, unreachable_pub, reason = "a part of example programs")]
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    unreachable_pub,
+    dead_code,
+    reason = "a part of example programs"
+)]
 
 use std::env;
 use std::error::Error;
@@ -16,7 +22,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The arguments `[KUBECONFIG] [--serve] [--listen ADDRESS]`.
+/// The arguments `[KUBECONFIG] [--serve] [--listen ADDRESS]`. The options are for the HTTP examples.
 #[derive(Default)]
 struct Arguments {
     kubeconfig: Option<String>,
