@@ -182,7 +182,7 @@ export function mount(main) {
         {},
         heading("Informer"),
         heading("State"),
-        heading("Events per second, now", "", "The mean of the last 5 seconds. The line is of the last 2 minutes; each has its own scale, of which max is the upper edge."),
+        heading("Events per second, now", "", "The mean of the last 5 seconds. The line is of the last 2 minutes; each has its own scale, up to max."),
         heading("Handler lag, now", "", "The age of the oldest event that a handler has not finished, of the slowest handler. The line is of the last 2 minutes, each with its own scale."),
         heading("Objects", ".number"),
         heading("Version", ".number"),

@@ -81,7 +81,7 @@ async fn handler_that_is_behind_is_named() {
         "{message}"
     );
     assert!(message.ends_with("; the other handler is up to date"), "{message}");
-    // Two readings tell its pace.
+    // Later readings have its pace.
     world.put(pod("web-2")).await;
     let falls = "2 events behind, and falls further behind: it handles 0 events a second, 0.";
     let has_pace = |reply: &Reply| {
