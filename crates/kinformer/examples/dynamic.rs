@@ -9,17 +9,19 @@ mod common;
 
 use std::error::Error;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kinformer::{Added, Event, Packed, SharedInformerFactory, conditions};
+use kinformer::{Added, Event, Informer, Packed, SharedInformerFactory, conditions};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, PostParams};
 use kube_core::gvk::GroupVersionKind;
 use kube_core::{ApiResource, DynamicObject};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 const DEFINITION: &str = "examplecrontabs.kinformer.example.com";
 
@@ -29,16 +31,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = cluster.client.clone();
     let factory = SharedInformerFactory::builder(client.clone()).labels("example=dynamic").build();
 
-    // The API server serves the kind when its definition is established.
     let definitions = factory.informer::<CustomResourceDefinition>();
     factory.start()?;
     let definition_api: Api<CustomResourceDefinition> = Api::all(client.clone());
     create(&definition_api, definition()).await?;
     definitions.wait_for_condition(DEFINITION, |it| it.is_some_and(conditions::is_crd_established)).await?;
 
-    // Discovers the kind on the server; for_resource does the same by resource.
     let kind = GroupVersionKind::gvk("kinformer.example.com", "v1", "ExampleCronTab");
-    let tabs = factory.for_kind(&kind).await?;
+    let tabs = timeout(Duration::from_secs(30), discover(&factory, &kind)).await??;
     let mut events = tabs.stream()?;
     // Only metadata (names, labels, annotations, owners) is fetched and stored.
     let maps = factory.metadata::<ConfigMap>();
@@ -67,6 +67,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     factory.shutdown().await?;
     cluster.stop().await;
     Ok(())
+}
+
+/// Discovers the kind on the server; `for_resource` does the same by resource. The server may serve a kind only some time
+/// after its definition is established.
+async fn discover(
+    factory: &SharedInformerFactory,
+    kind: &GroupVersionKind,
+) -> Result<Informer<DynamicObject>, kinformer::Error> {
+    loop {
+        match factory.for_kind(kind).await {
+            Err(kinformer::Error::Discovery { .. }) => sleep(Duration::from_millis(100)).await,
+            found => return found,
+        }
+    }
 }
 
 /// Prints an event of an object whose fields are known only at run time.
