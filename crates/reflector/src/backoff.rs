@@ -121,7 +121,7 @@ impl RunningBackoff {
 /// Upper bound on a server's `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Upper bound on the random time added to a server's `Retry-After`.
-const MAX_JITTER: Duration = Duration::from_secs(30);
+pub(crate) const MAX_JITTER: Duration = Duration::from_secs(30);
 
 /// Returns the `Retry-After` of an error, bounded; zero without one.
 pub(crate) fn retry_after(error: &SourceError) -> Duration {

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
+use tokio::time::Instant;
 
+use crate::backoff::retry_after;
 use crate::machine::{Machine, Step};
 use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::probe::went_back;
@@ -28,7 +30,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let version = self.list_version();
         let any_state = version == ResourceVersion::number(0);
-        let mut list = match self.request_list(version).await? {
+        let listed = self.request_list(version).await?;
+        self.lists_not_before = listed.as_ref().err().map(|error| Instant::now() + retry_after(error));
+        let mut list = match listed {
             Ok(list) => list,
             Err(error) if reason == ListReason::RepeatIncomplete => {
                 return Ok(self.repeated_list_failed(error));

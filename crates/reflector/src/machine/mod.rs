@@ -86,6 +86,8 @@ pub(crate) struct Machine<T: Object, S> {
     unidentified_event_at: Option<ResourceVersion>,
     /// The time at which the last list is repeated, if it was incomplete.
     repeat_at: Option<Instant>,
+    /// The time before which the source has asked for no list (`Retry-After`), whatever happens to a watch meanwhile.
+    lists_not_before: Option<Instant>,
     /// The span of the current list or watch.
     span: Span,
 }
@@ -141,6 +143,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             is_restart: false,
             unidentified_event_at: None,
             repeat_at: None,
+            lists_not_before: None,
             span: Span::none(),
         }
     }

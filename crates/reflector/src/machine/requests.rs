@@ -5,14 +5,22 @@ use std::time::Duration;
 use kinformer_core::{Object, Sink};
 use tokio::time::Instant;
 
+use crate::backoff::{MAX_JITTER, lengthened};
 use crate::machine::Machine;
 use crate::state::count;
 use crate::stream::{OpenWatch, watch_timeout};
 use crate::{NextRequest, SourceError, StopReason, WatchOptions};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
-    /// Waits until the limit on requests admits another one, and counts that request.
+    /// Waits until the limit on requests admits another one, and a list also for the `Retry-After` of the last one. Counts
+    /// that request.
     pub(super) async fn admit(&mut self, next: NextRequest) -> Result<(), StopReason> {
+        while next == NextRequest::List
+            && let Some(until) = self.lists_not_before
+            && let Some(delay) = until.checked_duration_since(Instant::now()).filter(|delay| !delay.is_zero())
+        {
+            self.back_off(lengthened(delay, (delay / 2).min(MAX_JITTER)), next).await?;
+        }
         while let Some(delay) = self.requests.delay() {
             let delayed = count(&self.shared.counters.requests_throttled);
             if delayed.is_power_of_two() {

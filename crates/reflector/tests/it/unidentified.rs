@@ -300,6 +300,29 @@ async fn refused_repeated_list_delays_no_watch() {
     run.stop().await;
 }
 
+/// A watch that expires meanwhile does not shorten the time that the source has asked for.
+// contract: R-20f
+#[tokio::test(start_paused = true)]
+async fn expired_watch_keeps_the_retry_after_of_a_repeated_list() {
+    let busy = ApiStatus::new(503, "ServiceUnavailable", "x").retry_after(77 * SECOND);
+    let run = start_with(
+        listed()
+            .watch_error(expired())
+            .list(list(9, &[]).undecodable([nameless(0)]))
+            .watch(hang())
+            .list_error(busy.into())
+            .watch_error(expired())
+            .list(list(12, &[("a", 1)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[3..], ["watch 9", "list 9", "watch 9", "list 9", "watch 12"]);
+    let calls = run.source.calls();
+    assert!(calls[5].0 - calls[4].0 < SECOND && calls[6].0 - calls[4].0 >= 77 * SECOND);
+    run.stop().await;
+}
+
 /// While a list is to be repeated, neither a failed nor an unanswered watch delays the next list.
 // contract: R-15e
 #[tokio::test(start_paused = true)]
