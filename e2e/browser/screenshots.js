@@ -39,7 +39,7 @@ const PICTURES = {
       const changes = page.locator(".change");
       await changes.nth(25).waitFor();
       await page.keyboard.press("p");
-      await page.locator(".change[data-type=updated][data-informer=pods]").first().getByRole("button").click();
+      await page.locator(".change[data-type=updated][data-informer=pods]").first().getByRole("button").click({ position: { x: 20, y: 10 } });
       await page.mouse.move(0, 0);
       await page.getByText(/new events: show/).waitFor();
     },
