@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer::generic::FromWire as _;
-use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot};
+use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, Part, ResourceVersion, Snapshot};
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, Resource as _};
 use serde::Deserialize;
@@ -217,11 +217,25 @@ impl Wait<'_> {
                 for part in self.informer.parts() {
                     let waited = self.informer.wait_for_until(part.id(), &version, self.deadline).await;
                     waited.map_err(|error| self.unreached(pending, error))?;
+                    self.until_complete(part, pending).await?;
                 }
             }
         }
         self.seen(pending);
         Ok(())
+    }
+
+    /// Waits until the last list of a part is complete, and stored. Without a key, the written object may be one of
+    /// those that an incomplete list should have had.
+    async fn until_complete(&self, part: &Part, pending: &Pending) -> Result<(), Error> {
+        let reflector = part.reflector();
+        if reflector.incomplete_list().is_none() {
+            return Ok(());
+        }
+        let is_complete = reflector.state_where(|_| reflector.incomplete_list().is_none());
+        timeout_at(self.deadline, is_complete).await.map_err(|_| self.not_seen(pending))?;
+        let stored = self.informer.wait_for_until(part.id(), &reflector.last_version(), self.deadline).await;
+        stored.map_err(|error| self.unreached(pending, error))
     }
 
     /// Removes a write that all later reads of this informer see.

@@ -1,6 +1,6 @@
 //! What reads of a cache may return.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -107,6 +107,8 @@ struct Known {
     writes_epoch: usize,
     /// Changes when informers are removed as well.
     reads_epoch: usize,
+    /// The versions of writes that a restored backup has undone before their responses arrived.
+    undone: BTreeSet<u64>,
 }
 
 /// An operation in progress, and what was known when it began.
@@ -210,6 +212,12 @@ impl Judge {
     /// A write has returned.
     pub(crate) fn wrote(&self, begun: &Begun, plural: &str, key: &str, written: Written) {
         let is_certain = self.is_certain() && begun.is_certain;
+        if let Written::Version(version) = written
+            && !begun.had_gone_back
+            && self.server.has_gone_back()
+        {
+            self.known.lock().undone.insert(version);
+        }
         let position = self.server.read(|history| {
             let is_it = |(index, change): &(usize, &Change)| match written {
                 Written::Version(version) => change.version == version && change.after.is_some(),
@@ -240,7 +248,7 @@ impl Judge {
         key: &str,
         object: Option<&State>,
     ) {
-        let floor = begun.floor(plural, key, waits);
+        let floor = begun.floor(plural, key, waits && !self.may_lack_writes(plural));
         let found = self.server.read(|history| self.place(history, (plural, view), key, object, floor));
         // The writes do not say which state of the informer it was: it may be an earlier one that is the same.
         let earliest = begun.floor(plural, key, false);
@@ -279,7 +287,7 @@ impl Judge {
         let last = objects.keys().next_back().filter(|_| Some(objects.len()) == selected.limit);
         // Each key by itself: a list has the writes that it can see.
         for key in all.iter().filter(|key| last.is_none_or(|last| *key <= last)) {
-            let floor = begun.floor(plural, key, waits);
+            let floor = begun.floor(plural, key, waits && !self.may_lack_writes(plural));
             let listed = objects.get(key);
             let is_possible = self.server.read(|history| {
                 states(history, plural, key, floor).any(|(_, state)| {
@@ -380,11 +388,15 @@ impl Judge {
                 let is_reached = written.as_ref().is_some_and(|written| read.reaches(written));
                 let may_be_reached = self.server.was_incomplete(plural) || self.server.is_restored();
                 // A write of a history that a restored backup has undone, after the informers have noticed that. The next
-                // informer after a removal cannot notice it.
+                // informer after a removal cannot notice it, nor can one whether a response is of an undone write.
                 let is_lost = begun.is_certain
                     && !self.has_removals
                     && begun.had_gone_back
-                    && written.as_ref().is_some_and(|written| written.reaches(&AHEAD.into()));
+                    && written.as_ref().is_some_and(|written| {
+                        let is_late =
+                            self.known.lock().undone.iter().any(|undone| *written == (*undone).into());
+                        written.reaches(&AHEAD.into()) && !is_late
+                    });
                 !is_lost && is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
             }
             Error::NotSynced { timeout, .. } => waited >= *timeout || self.has_removals,
@@ -445,6 +457,13 @@ impl Judge {
     }
 
     /// The states of an object with their positions, as text.
+    /// A known limit: the informer after a removal may lack the writes that the one before had, if its first list has an
+    /// item without a name. When the next list is complete, reads do not wait until it is stored, since both lists may have
+    /// one version.
+    fn may_lack_writes(&self, plural: &str) -> bool {
+        self.has_removals && self.server.was_incomplete(plural)
+    }
+
     fn states(&self, plural: &str, key: &str) -> String {
         self.server.read(|history| {
             let states = states(history, plural, key, 0)
