@@ -128,7 +128,7 @@ async fn own_informer_serves_reads_handlers_and_controllers() {
     shutdown.cancel();
     running.await.unwrap().unwrap();
 
-    // A removal ends it as any other, and the next read requests it anew.
+    // A removal ends it as any other, and the next read requests it again.
     assert!(maps.remove_informer().await);
     assert_eq!(maps.list(&all()).await.unwrap().len(), 3);
     assert_eq!((requests(&server, "configmaps"), made.load(Ordering::Relaxed)), (0, 2));
