@@ -232,7 +232,11 @@ impl<T> Replacement<T> {
 impl VersionUpdate {
     /// Creates the update to the version of this list.
     pub fn of_list<T>(list: &Replacement<T>) -> Self {
-        Self::Set { version: list.resource_version.clone(), epoch: list.epoch }
+        Self::Set {
+            version: list.resource_version.clone(),
+            epoch: list.epoch,
+            is_complete: list.is_complete(),
+        }
     }
 }
 

@@ -323,7 +323,7 @@ impl VersionUpdates {
         self.0.is_empty()
     }
 
-    /// Merges `next` into these updates: applying the result equals applying both in order.
+    /// Merges `next` into these updates, as [`VersionUpdate::append`] does.
     #[inline]
     pub fn append(&mut self, part: PartId, next: VersionUpdate) {
         if next.is_none() {
@@ -339,7 +339,7 @@ impl VersionUpdates {
         }
     }
 
-    /// Merges all of `next` into these updates: applying the result equals applying both in order.
+    /// Merges all of `next` into these updates, as [`VersionUpdate::append`] does.
     #[inline]
     pub fn append_all(&mut self, next: Self) {
         match next.0.into_inner() {

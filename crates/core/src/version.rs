@@ -122,11 +122,16 @@ pub enum VersionUpdate {
     /// Advances the version as [`ResourceVersion::advance`] does: for single changes and bookmarks.
     Advance(ResourceVersion),
     /// Sets the version, which may be lower or unset: for the end of a list.
+    ///
+    /// An incomplete list proves nothing about the objects that it lacks, so it does not raise the version. The version
+    /// stays if it is not above that of the list, and is unset otherwise.
     Set {
         /// The version.
         version: ResourceVersion,
         /// The [epoch](crate::Replacement::epoch) of the list.
         epoch: u32,
+        /// Whether the list is [complete](crate::Replacement::is_complete).
+        is_complete: bool,
     },
 }
 
@@ -140,11 +145,13 @@ impl VersionUpdate {
         matches!(self, Self::Advance(version) if version.is_unset())
     }
 
-    /// Merges `next` into this update: applying the result equals applying both in order.
+    /// Merges `next` into this update: applying the result equals applying both in order, except that nothing before or
+    /// after an incomplete list advances the version.
     #[inline]
     pub fn append(&mut self, next: Self) {
         match (&mut *self, next) {
             (_, next @ Self::Set { .. }) => *self = next,
+            (Self::Set { is_complete: false, .. }, Self::Advance(_)) => {}
             (Self::Advance(version) | Self::Set { version, .. }, Self::Advance(next)) => {
                 if !next.is_unset() && !version.reaches(&next) {
                     *version = next;
@@ -157,7 +164,9 @@ impl VersionUpdate {
     pub fn apply_to(&self, version: &mut ResourceVersion) {
         match self {
             Self::Advance(next) => version.advance(next),
-            Self::Set { version: next, .. } => version.clone_from(next),
+            Self::Set { version: next, is_complete: true, .. } => version.clone_from(next),
+            Self::Set { version: next, is_complete: false, .. } if next.reaches(version) => {}
+            Self::Set { is_complete: false, .. } => *version = ResourceVersion::UNSET,
         }
     }
 }

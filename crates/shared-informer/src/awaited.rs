@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AwaitedList {
-    /// For each part, a token that is cancelled when the store has its list.
+    /// For each part, a token that is cancelled when the store has a complete list of it.
     parts: Arc<[CancellationToken]>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Awaited {
 
 #[derive(Debug)]
 struct Lists {
-    /// The epoch of the last list in the store, for each part.
+    /// The epoch of the last complete list in the store, for each part.
     epochs: Box<[Option<u32>]>,
     /// The lists that the store does not have yet, each with its epoch.
     awaited: Vec<(u32, AwaitedList)>,
@@ -88,14 +88,15 @@ impl Awaited {
     /// Ends the waits for the lists that a batch has completed. Must be called after each batch that was applied to the
     /// store, with the version updates of the batch.
     pub(crate) fn stored<T: Object>(&self, updates: &VersionUpdates, processor: &SharedProcessor<T>) {
-        // The usual case, without the lock: the batch completes no list.
-        if !updates.iter().any(|(_, update)| matches!(update, VersionUpdate::Set { .. })) {
+        // The usual case, without the lock: the batch completes no list. After an incomplete one, the store may still have
+        // earlier states of the objects that it lacks.
+        if !updates.iter().any(|(_, update)| matches!(update, VersionUpdate::Set { is_complete: true, .. })) {
             return;
         }
         let mut lists = self.lists.lock();
         let Lists { epochs, awaited } = &mut *lists;
         for (part, reached) in (0..).map(PartId::new).zip(epochs.iter_mut()) {
-            if let Some(VersionUpdate::Set { epoch, .. }) = updates.get(part) {
+            if let Some(VersionUpdate::Set { epoch, is_complete: true, .. }) = updates.get(part) {
                 *reached = Some(*epoch);
             }
         }

@@ -250,7 +250,7 @@ async fn process_all<T: Object, P: Process<T>>(
                     biased;
                     popped = queue.pop_batch(BATCH) => popped,
                     // An empty first list produces no batch.
-                    done = queue.synced(), if !synced && !losses.any() => {
+                    done = queue.synced(), if !synced && !losses.any_lost() => {
                         if done.is_ok() {
                             synced = true;
                             _ = contained(name, async { process.synced() }).await;
@@ -277,7 +277,7 @@ async fn process_all<T: Object, P: Process<T>>(
                 relist(&source.to_string());
             }
         }
-        if !synced && !losses.any() && queue.has_synced() {
+        if !synced && !losses.any_lost() && queue.has_synced() {
             synced = true;
             _ = contained(name, async { process.synced() }).await;
         }

@@ -1,4 +1,4 @@
-//! Tracks lost batches, and the lists that replace them.
+//! Tracks lost batches and incomplete lists, and the lists that replace them.
 
 use kinformer_core::{DeltaType, Object, PartId, VersionUpdate, VersionUpdates};
 use kinformer_delta_fifo::Popped;
@@ -8,16 +8,17 @@ use kinformer_delta_fifo::Popped;
 pub(crate) struct Batch {
     /// Whether it may contain objects of a list that was split.
     has_pieces: bool,
-    /// The parts whose list ends with it.
-    ends_lists: Vec<PartId>,
+    /// The parts whose list ends with it, and whether that list is complete.
+    ends_lists: Vec<(PartId, bool)>,
 }
 
 impl Batch {
     /// Reads the relation. Must be called before the deltas are taken.
     pub(crate) fn of<T: Object>(popped: &Popped<T>) -> Self {
         let piece = |kind| matches!(kind, DeltaType::Replaced | DeltaType::Sync | DeltaType::Deleted);
-        let ended = |(part, update): (PartId, &VersionUpdate)| {
-            matches!(update, VersionUpdate::Set { .. }).then_some(part)
+        let ended = |(part, update): (PartId, &VersionUpdate)| match update {
+            VersionUpdate::Set { is_complete, .. } => Some((part, *is_complete)),
+            _ => None,
         };
         Self {
             has_pieces: popped.iter().any(|delta| piece(delta.delta_type())),
@@ -26,12 +27,17 @@ impl Batch {
     }
 
     fn ends(&self, part: PartId) -> bool {
-        self.ends_lists.contains(&part)
+        self.ended(part).is_some()
+    }
+
+    /// Returns whether the list that ends with it is complete, if one does.
+    fn ended(&self, part: PartId) -> Option<bool> {
+        self.ends_lists.iter().find(|(ended, _)| *ended == part).map(|(_, is_complete)| *is_complete)
     }
 }
 
-/// The state that is missing because of lost batches. A batch may contain objects of all parts with a list, so all
-/// these parts must relist.
+/// The state that is missing because of lost batches and incomplete lists. A batch may contain objects of all parts with
+/// a list, so all these parts must relist. The reflector of an incomplete list repeats it by itself.
 #[derive(Debug)]
 pub(crate) struct Losses {
     /// The losses of the parts, by number.
@@ -44,6 +50,8 @@ struct Loss {
     missing: bool,
     /// Whether the lost batch may belong to the list of the part that is being processed.
     in_list: bool,
+    /// Whether the last list of the part was incomplete: it may lack any object.
+    incomplete: bool,
 }
 
 impl Losses {
@@ -51,17 +59,23 @@ impl Losses {
         Self { parts: vec![Loss::default(); parts] }
     }
 
-    /// Returns whether any state is missing.
-    pub(crate) fn any(&self) -> bool {
+    /// Returns whether any state is missing because of a lost batch.
+    pub(crate) fn any_lost(&self) -> bool {
         self.parts.iter().any(|part| part.missing)
     }
 
-    /// Returns the versions that are reached once this batch has been processed: those of parts without missing state.
+    /// Returns whether any state is missing, so that versions may not be [reached](Self::reached).
+    pub(crate) fn any(&self) -> bool {
+        self.parts.iter().any(|part| part.missing || part.incomplete)
+    }
+
+    /// Returns the versions that are reached once this batch has been processed: those of parts without missing state,
+    /// and those of lists, complete or not, that lack no lost batch.
     pub(crate) fn reached(&self, batch: &Batch, versions: &VersionUpdates) -> VersionUpdates {
         let mut reached = versions.clone();
         reached.retain(|part| {
             let loss = self.parts.get(part.number() as usize);
-            loss.is_none_or(|loss| !loss.missing || loss.is_replaced_by(batch, part))
+            loss.is_none_or(|loss| !loss.missing && !loss.incomplete || loss.is_replaced_by(batch, part))
         });
         reached
     }
@@ -69,14 +83,15 @@ impl Losses {
     /// Records that a batch was processed. Returns whether a list that ended with it lacks a lost batch, so that
     /// another list is needed.
     pub(crate) fn processed(&mut self, batch: &Batch) -> bool {
-        let mut is_incomplete = false;
+        let mut lacks_batch = false;
         for (number, part) in (0..).zip(&mut self.parts) {
             let id = PartId::new(number);
-            is_incomplete |= batch.ends(id) && part.in_list;
+            lacks_batch |= batch.ends(id) && part.in_list;
             part.missing &= !part.is_replaced_by(batch, id);
             part.in_list &= !batch.ends(id);
+            part.incomplete = batch.ended(id).map_or(part.incomplete, |is_complete| !is_complete);
         }
-        is_incomplete
+        lacks_batch
     }
 
     /// Records that a batch was lost: all parts with a list need another one.

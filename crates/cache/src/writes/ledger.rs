@@ -67,6 +67,8 @@ impl Write {
                 Self::Deleted { uid: other, is_gone: other_is_gone, .. },
             ) => uid == other && is_gone <= other_is_gone,
             (Self::Unversioned, Self::Unversioned) => true,
+            // The server was asked for the version after the object: a write between the two may have it.
+            (Self::State(_) | Self::Version(_), Self::Absent(_)) => false,
             _ => match (self.version(), other.version()) {
                 (Some(own), Some(other)) => other.reaches(&own),
                 _ => false,
@@ -156,7 +158,7 @@ impl Writes {
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
         if of_resource.informer < number {
-            (of_resource.informer, of_resource.seen) = (number, None);
+            (of_resource.informer, of_resource.seen) = (number, Some((ResourceVersion::UNSET, 0)));
             if let Some(newest) = of_resource.newest_seen.take() {
                 of_resource.record_any(Write::Version(newest));
             }
@@ -411,7 +413,11 @@ mod tests {
             (vec![deleted("1"), deleted("2")], &["deleted 1", "deleted 2"]),
             (vec![Write::Unversioned, state("1", 5), Write::Unversioned], &["unversioned", "state 1 5"]),
             (vec![Write::Version(version(8)), state("1", 5)], &["version 8"]),
-            (vec![state("1", 5), Write::Absent(version(8)), deleted("1")], &["absent 8", "deleted 1"]),
+            (
+                vec![state("1", 8), Write::Absent(version(9)), deleted("1")],
+                &["state 1 8", "absent 9", "deleted 1"],
+            ),
+            (vec![Write::Absent(version(8)), state("2", 8)], &["state 2 8"]),
             (vec![Write::Absent(version(8)), state("2", 9)], &["state 2 9"]),
         ] {
             let writes = Writes::default();
@@ -507,6 +513,11 @@ mod tests {
         // Nothing has looked at the informer while its version was high.
         writes.record(&resource, Some(key("x")), state("1", 90), || noted(1, version(40)));
         let went_back = || Some(Noted { informer: 1, version: version(50), went_back: 1 });
+        assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
+        // Nothing has looked at the informer before.
+        let writes = Writes::default();
+        writes.record(&resource, Some(key("x")), state("1", 90), || None);
+        writes.informer_changed(&resource, 1);
         assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer::generic::FromWire as _;
-use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, Part, ResourceVersion, Snapshot};
+use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot};
 use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, Resource as _};
 use serde::Deserialize;
@@ -53,11 +53,10 @@ pub(crate) async fn caught_up(
         let pending = shared.writes.pending(name, key, || shared.version_of(name, informer));
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
-        // What all parts have reached, apart from objects that a list should have had.
-        let reached = (!wait.is_incomplete()).then(|| snapshot.resource_versions().lowest());
+        let reached = snapshot.resource_versions().lowest();
         let mut unseen = None;
         for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
-            match wait.state(&snapshot, reached.as_ref(), &pending, read) {
+            match wait.state(&snapshot, &reached, &pending, read) {
                 Seen::Always => wait.seen(&pending),
                 Seen::InThisState => {}
                 Seen::No => {
@@ -92,14 +91,12 @@ impl Wait<'_> {
     fn state(
         &self,
         snapshot: &Snapshot<()>,
-        reached: Option<&ResourceVersion>,
+        reached: &ResourceVersion,
         pending: &Pending,
         read: Read<'_>,
     ) -> Seen {
         // Also if the list does not concern it, so that no later read looks at it.
-        if let (Some(version), Some(reached)) = (pending.write.version(), reached)
-            && reached.reaches(&version)
-        {
+        if pending.write.version().is_some_and(|version| reached.reaches(&version)) {
             return Seen::Always;
         }
         let Some(key) = &pending.key else { return Seen::No };
@@ -187,37 +184,24 @@ impl Wait<'_> {
                 let is_seen = |object: Option<&Packed<()>>| {
                     object.is_none_or(|object| object.resource_version().reaches(version))
                 };
-                // The version of an idle resource may take a minute to be known.
-                let reached = tokio::select! {
-                    biased;
-                    waited = self.informer.wait_for_until(key, version, self.deadline) => waited.map(|()| true),
-                    waited = self.informer.wait_for_condition_until(key, is_seen, self.deadline) => {
-                        waited.map(|_| false)
-                    }
-                };
+                let reached = self.reached_or(key, version, is_seen).await;
                 if !reached.map_err(|error| self.unreached(pending, error))? {
                     return Ok(());
                 }
             }
             (Some(key), _) => {
                 let Some(version) = write.version() else { return Ok(()) };
-                let waited = self.informer.wait_for_until(key, &version, self.deadline).await;
-                waited.map_err(|error| self.unreached(pending, error))?;
-                if self.is_incomplete() {
-                    // The object may be one of those that the last list should have had.
-                    let is_stored = |object: Option<&Packed<()>>| {
-                        object.is_some_and(|object| object.resource_version().reaches(&version))
-                    };
-                    let waited = self.informer.wait_for_condition_until(key, is_stored, self.deadline).await;
-                    waited.map_err(|error| self.unreached(pending, error))?;
-                }
+                let is_stored = |object: Option<&Packed<()>>| {
+                    object.is_some_and(|object| object.resource_version().reaches(&version))
+                };
+                let reached = self.reached_or(key, &version, is_stored).await;
+                reached.map_err(|error| self.unreached(pending, error))?;
             }
             (None, _) => {
                 let Some(version) = write.version() else { return Ok(()) };
                 for part in self.informer.parts() {
                     let waited = self.informer.wait_for_until(part.id(), &version, self.deadline).await;
                     waited.map_err(|error| self.unreached(pending, error))?;
-                    self.until_complete(part, pending).await?;
                 }
             }
         }
@@ -225,17 +209,19 @@ impl Wait<'_> {
         Ok(())
     }
 
-    /// Waits until the last list of a part is complete, and stored. Without a key, the written object may be one of
-    /// those that an incomplete list should have had.
-    async fn until_complete(&self, part: &Part, pending: &Pending) -> Result<(), Error> {
-        let reflector = part.reflector();
-        if reflector.incomplete_list().is_none() {
-            return Ok(());
+    /// Waits until the informer has reached a version, or the object meets this condition. Returns whether it was the
+    /// version, which takes up to a minute for an idle resource, and until the next complete list after an incomplete one.
+    async fn reached_or(
+        &self,
+        key: &ObjectKey,
+        version: &ResourceVersion,
+        condition: impl Fn(Option<&Packed<()>>) -> bool,
+    ) -> Result<bool, kinformer::Error> {
+        tokio::select! {
+            biased;
+            waited = self.informer.wait_for_until(key, version, self.deadline) => waited.map(|()| true),
+            waited = self.informer.wait_for_condition_until(key, condition, self.deadline) => waited.map(|_| false),
         }
-        let is_complete = reflector.state_where(|_| reflector.incomplete_list().is_none());
-        timeout_at(self.deadline, is_complete).await.map_err(|_| self.not_seen(pending))?;
-        let stored = self.informer.wait_for_until(part.id(), &reflector.last_version(), self.deadline).await;
-        stored.map_err(|error| self.unreached(pending, error))
     }
 
     /// Removes a write that all later reads of this informer see.
@@ -243,11 +229,6 @@ impl Wait<'_> {
         if let Some(number) = self.shared.number_of(self.name, self.informer) {
             self.shared.writes.remove(self.name, pending, number);
         }
-    }
-
-    /// Whether objects are missing, because the last list of a part had some that could not be identified.
-    fn is_incomplete(&self) -> bool {
-        self.informer.parts().iter().any(|part| part.reflector().incomplete_list().is_some())
     }
 
     /// Whether the cache has the object with this UID.

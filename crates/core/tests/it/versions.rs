@@ -21,6 +21,36 @@ proptest! {
     }
 }
 
+fn set(version: &str, is_complete: bool) -> VersionUpdate {
+    VersionUpdate::Set { version: version.into(), epoch: 0, is_complete }
+}
+
+fn advance(version: &str) -> VersionUpdate {
+    VersionUpdate::Advance(version.into())
+}
+
+// contract: S-17c
+#[test]
+fn incomplete_list_does_not_raise_a_version() {
+    for (updates, expected) in [
+        (vec![set("9", false)], "5"),
+        (vec![set("9", false), advance("11")], "5"),
+        (vec![advance("8"), set("9", false)], "5"),
+        (vec![set("9", false), set("9", true)], "9"),
+        (vec![set("9", true), advance("11")], "11"),
+        (vec![set("3", true)], "3"),
+        (vec![set("3", false)], ""),
+        (vec![set("x", false)], ""),
+    ] {
+        let mut versions = Versions::unset(1);
+        versions.update(PartId::ONLY, &advance("5"));
+        let mut merged = VersionUpdate::NONE;
+        updates.iter().cloned().for_each(|update| merged.append(update));
+        versions.update(PartId::ONLY, &merged);
+        assert_eq!(versions.lowest(), ResourceVersion::from(expected), "{updates:?}");
+    }
+}
+
 /// Each event is moved several times and held by the log.
 #[test]
 fn types_moved_for_each_event_are_small() {

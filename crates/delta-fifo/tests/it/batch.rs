@@ -185,7 +185,7 @@ fn last_piece_of_a_list_has_its_epoch() {
         let popped: Vec<_> = std::iter::from_fn(|| queue.try_pop_batch(1).unwrap()).collect();
         assert_eq!(popped.len(), 4);
         let (last, first) = popped.split_last().unwrap();
-        assert_eq!(last.versions(), &VersionUpdate::Set { version, epoch: 7 }.into());
+        assert_eq!(last.versions(), &VersionUpdate::Set { version, epoch: 7, is_complete: true }.into());
         for piece in first {
             assert!(!format!("{:?}", piece.versions()).contains("epoch"), "{piece:?}");
         }

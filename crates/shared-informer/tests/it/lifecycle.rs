@@ -7,9 +7,11 @@ use crate::common::{HOUR, Running, Seen};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
+use kinformer_reflector::{DecodeError, List};
 use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
 use kinformer_store::Error as StoreError;
-use kinformer_testing::{FakeSource, Item, tasks};
+use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{FakeSource, Item, ScriptedSource, tasks};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -424,6 +426,26 @@ async fn stuck(buffer: Buffer) {
     assert_eq!(handlers, ["never returns".into()]);
     assert_eq!(informer.phase(), Phase::Stopped);
     assert_eq!(tasks::alive(), before);
+}
+
+/// The store may still have an earlier state of an object that an incomplete list lacks.
+// contract: F-16m
+#[tokio::test(start_paused = true)]
+async fn incomplete_list_is_not_the_awaited_one() {
+    let list = || List::new([Item::new("kettle", 1)], 7);
+    let source = ScriptedSource::new()
+        .list(list().undecodable([DecodeError::new("no name")]))
+        .watch(WatchScript::new().hang())
+        .list(list())
+        .watch(WatchScript::new().hang());
+    let informer = SharedIndexInformer::builder(source).build().unwrap();
+    let awaited = informer.await_list(0);
+    let running = Running::start(informer.clone()).await;
+    let reflector = informer.part(PartId::ONLY).unwrap().reflector();
+    assert!(reflector.incomplete_list().is_some() && !awaited.is_stored());
+    informer.wait_for_list(&awaited, Some(Instant::now() + HOUR)).await.unwrap();
+    assert!(reflector.incomplete_list().is_none());
+    running.stop().await.unwrap();
 }
 
 /// Handlers sync after the last of the awaited lists.

@@ -75,7 +75,7 @@ fn unidentified_once() -> ScriptedSource<Item> {
 
 /// After an incomplete list, the informer reports that list, and deletes an object only if the watch reports
 /// its deletion.
-// contract: R-15a, R-15c, R-15d, R-15f, I-09
+// contract: R-15a, R-15c, R-15d, R-15f, S-17c, I-09
 #[tokio::test(start_paused = true)]
 async fn incomplete_list_deletes_only_by_watch() {
     for queue in crate::common::QUEUES {
@@ -92,10 +92,13 @@ async fn incomplete_list_deletes_only_by_watch() {
         assert_eq!(running.informer.metrics().reflector.unidentified_objects, 2);
         let error = reflector.incomplete_list().unwrap();
         assert!(matches!(&*error, SourceError::IncompleteList { unidentified: 2, .. }), "{error}");
+        let version = || running.informer.snapshot().resource_versions().lowest();
+        assert_eq!(version(), 7.into(), "{queue:?}: the kettle may have a state between 7 and 10");
 
         seen.wait(|view| !view.map.contains_key("kettle")).await;
         assert!(reflector.incomplete_list().is_none());
         assert_eq!(running.informer.metrics().reflector.unidentified_objects, 0);
+        assert_eq!(version(), 12.into(), "{queue:?}");
         seen.assert_no_faults();
         let _ = running.stop().await;
     }

@@ -125,9 +125,12 @@ impl ApiServer {
             let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
             let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
             let is_metadata = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
+            let is_of_one = query
+                .split('&')
+                .all(|parameter| parameter == "limit=1" || parameter.starts_with("labelSelector="));
             let kind = match query.contains("watch=") {
                 true => Kind::Watch,
-                false if is_metadata && query == "limit=1" => Kind::Question,
+                false if is_metadata && is_of_one => Kind::Question,
                 false => Kind::List,
             };
             let counted = rate.lock().as_mut().map(|rate| rate.request(kind, path, query, Instant::now()));

@@ -248,10 +248,10 @@ impl Judge {
         key: &str,
         object: Option<&State>,
     ) {
-        let floor = begun.floor(plural, key, waits && !self.may_lack_writes(plural));
+        let floor = self.floor(begun, (plural, key), waits);
         let found = self.server.read(|history| self.place(history, (plural, view), key, object, floor));
         // The writes do not say which state of the informer it was: it may be an earlier one that is the same.
-        let earliest = begun.floor(plural, key, false);
+        let earliest = self.floor(begun, (plural, key), false);
         let earliest = self.server.read(|history| self.place(history, (plural, view), key, object, earliest));
         match earliest.filter(|_| found.is_some()) {
             Some(position) => self.read(begun, format!("{plural} {key}"), position),
@@ -268,9 +268,7 @@ impl Judge {
         let found = self
             .server
             .read(|history| states(history, plural, key, begun.position).any(|(_, state)| state == object));
-        // A fault may be a response with status 404.
-        let is_fault = object.is_none() && !self.server.is_calm();
-        if !found && !is_fault {
+        if !found {
             self.violation(format_args!("{plural} {key} was read live as {}", text(object)));
         }
     }
@@ -287,7 +285,7 @@ impl Judge {
         let last = objects.keys().next_back().filter(|_| Some(objects.len()) == selected.limit);
         // Each key by itself: a list has the writes that it can see.
         for key in all.iter().filter(|key| last.is_none_or(|last| *key <= last)) {
-            let floor = begun.floor(plural, key, waits && !self.may_lack_writes(plural));
+            let floor = self.floor(begun, (plural, key), waits);
             let listed = objects.get(key);
             let is_possible = self.server.read(|history| {
                 states(history, plural, key, floor).any(|(_, state)| {
@@ -306,7 +304,7 @@ impl Judge {
         }
         // A later get or list does not return an older state.
         for (key, object) in objects {
-            let earliest = begun.floor(plural, key, false);
+            let earliest = self.floor(begun, (plural, key), false);
             let place = |history: &History| self.place(history, (plural, view), key, Some(object), earliest);
             if let Some(position) = self.server.read(place) {
                 self.read(begun, format!("{plural} {key}"), position);
@@ -447,6 +445,13 @@ impl Judge {
         found.map(|(position, _)| position)
     }
 
+    /// The position from which on a read must show a key. A backup that is restored during a read may undo what was known
+    /// at its begin.
+    fn floor(&self, begun: &Begun, (plural, key): (&str, &str), waits: bool) -> usize {
+        let is_certain = self.is_certain() && self.known.lock().writes_epoch == begun.epochs.0;
+        if is_certain { begun.floor(plural, key, waits) } else { 0 }
+    }
+
     /// A later read of the informer is not older.
     fn read(&self, begun: &Begun, name: String, position: usize) {
         let is_certain = self.is_certain() && begun.is_certain;
@@ -457,13 +462,6 @@ impl Judge {
     }
 
     /// The states of an object with their positions, as text.
-    /// A known limit: the informer after a removal may lack the writes that the one before had, if its first list has an
-    /// item without a name. When the next list is complete, reads do not wait until it is stored, since both lists may have
-    /// one version.
-    fn may_lack_writes(&self, plural: &str) -> bool {
-        self.has_removals && self.server.was_incomplete(plural)
-    }
-
     fn states(&self, plural: &str, key: &str) -> String {
         self.server.read(|history| {
             let states = states(history, plural, key, 0)

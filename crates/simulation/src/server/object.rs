@@ -39,6 +39,8 @@ impl Server {
         if let Some(fault) = fault {
             self.note(number, &format!("{fault:?}"));
         }
+        // No client can know that an object exists if the server says that it does not.
+        let is_read = request.method() == http::Method::GET;
         let is_response = rng.bool();
         let mut sender = self.sender(self.shared.connection(), rng);
         let request = ObjectRequest::of(request).await?;
@@ -47,7 +49,7 @@ impl Server {
             Some(Fault::Refused) => return Err(io::ErrorKind::ConnectionRefused.into()),
             Some(Fault::NoAnswer) if !is_response => return pending().await,
             Some(Fault::Status { code, retry_after }) => {
-                let status = Status::of_code(code);
+                let status = Status::of_code(if is_read && code == 404 { 500 } else { code });
                 let status = retry_after.map_or(status.clone(), |seconds| status.retry_after(seconds));
                 return self.answer(number, Err(status), retry_after, sender);
             }

@@ -21,7 +21,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         self.snapshots.lock().check(snapshot, &objects)
     }
 
-    /// Checks the parts: an informer has synced when all of them have a version, and no watch goes back to a version
+    /// Checks the parts: an informer has synced when all of them have a version or an
+    /// incomplete list, and no watch goes back to a version
     /// before that of the store.
     fn check_parts(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
@@ -29,7 +30,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             let (stored, last) =
                 (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
             let stored_number = stored.to_string().parse::<u64>();
-            if self.informer.has_synced() && stored_number.is_err() {
+            let is_incomplete = part.reflector().incomplete_list().is_some();
+            if self.informer.has_synced() && stored_number.is_err() && !is_incomplete {
                 return Err(format!("has synced, but {:?} has not been listed", part.name()));
             }
             // The reflector learns of a restored backup before the store.

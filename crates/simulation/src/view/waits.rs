@@ -20,9 +20,6 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         match waited {
             Ok(()) => {
                 let objects = self.stored().1;
-                if self.server.was_incomplete(&self.plural) {
-                    return Ok(());
-                }
                 self.server.history(&self.plural, |history| {
                     check_namespace_reached(history, place.0, version, &objects)
                 })
