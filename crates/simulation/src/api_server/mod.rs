@@ -47,6 +47,14 @@ pub(crate) struct ApiServer {
     calm: Arc<AtomicBool>,
     /// Whether a restored backup has set the versions back.
     went_back: Arc<AtomicBool>,
+    removals: Arc<Mutex<Removals>>,
+}
+
+/// Removals of informers.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Removals {
+    running: usize,
+    ended: u64,
 }
 
 impl ApiServer {
@@ -84,6 +92,7 @@ impl ApiServer {
             recorder: recorder.clone(),
             calm: Arc::default(),
             went_back: Arc::default(),
+            removals: Arc::default(),
         };
         if let Some(stale) = &created.stale {
             stale.set_lag(Lag::Stopped);
@@ -98,18 +107,9 @@ impl ApiServer {
 
     /// Returns a client whose requests these servers answer. Its requests are counted apart from those of other clients.
     pub(crate) fn client(&self) -> Client {
-        self.client_with(Some(RequestRate::default()))
-    }
-
-    /// Returns a client whose requests are not counted: informers that are removed and requested again do not know the
-    /// requests of each other.
-    pub(crate) fn client_without_rate(&self) -> Client {
-        self.client_with(None)
-    }
-
-    fn client_with(&self, rate: Option<RequestRate>) -> Client {
         let (balancer, latency) = (self.balancer.clone(), self.latency.clone());
-        let (rate, recorder) = (Arc::new(Mutex::new(rate)), self.recorder.clone());
+        let (rate, recorder) = (Arc::new(Mutex::new((0, RequestRate::default()))), self.recorder.clone());
+        let removals = self.removals.clone();
         let stale = self.stale.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let time = Duration::from_micros(latency.lock().u64(..20_000));
@@ -133,13 +133,19 @@ impl ApiServer {
                 false if is_metadata && is_of_one => Kind::Question,
                 false => Kind::List,
             };
-            let counted = rate.lock().as_mut().map(|rate| rate.request(kind, path, query, Instant::now()));
-            if let Some(Err(problem)) = counted {
-                recorder.violation(problem);
+            let removed = *removals.lock();
+            if removed.running == 0 {
+                let mut rate = rate.lock();
+                if rate.0 != removed.ended {
+                    *rate = (removed.ended, RequestRate::default());
+                }
+                if let Err(problem) = rate.1.request(kind, path, query, Instant::now()) {
+                    recorder.violation(problem);
+                }
             }
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
             let stale = stale.clone().filter(|_| is_list);
-            let (path, rate) = (path.to_owned(), rate.clone());
+            let (path, rate, removals) = (path.to_owned(), rate.clone(), removals.clone());
             Either::Right(async move {
                 sleep(time).await;
                 let answer = match stale {
@@ -150,13 +156,28 @@ impl ApiServer {
                     .headers()
                     .get(header::RETRY_AFTER)
                     .and_then(|delay| delay.to_str().ok()?.parse().ok());
-                if let (Some(seconds), Some(rate)) = (delay, rate.lock().as_mut()) {
-                    rate.retry_after(kind, &path, seconds, Instant::now());
+                if let Some(seconds) = delay
+                    && *removals.lock() == removed
+                {
+                    rate.lock().1.retry_after(kind, &path, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
             })
         });
         Client::new(service, "default")
+    }
+
+    /// An informer is about to be removed. The one after it does not know its requests, so none are counted meanwhile, and
+    /// they are counted anew afterwards.
+    pub(crate) fn removal_begins(&self) {
+        self.removals.lock().running += 1;
+    }
+
+    /// The informer is removed.
+    pub(crate) fn removal_ended(&self) {
+        let mut removals = self.removals.lock();
+        removals.running = removals.running.saturating_sub(1);
+        removals.ended += 1;
     }
 
     /// Reads the whole history. `read` must not call this server.

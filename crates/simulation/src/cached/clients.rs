@@ -424,7 +424,9 @@ pub(crate) async fn remove_informers<K: Resource<DynamicType = (), Scope: 'stati
         pause(&mut rng).await;
         tokio::time::sleep(Duration::from_millis(rng.u64(..20_000))).await;
         judge.informers_change();
+        judge.server.removal_begins();
         let removed = cache.kind::<K>().remove_informer().await;
+        judge.server.removal_ended();
         judge.informers_change();
         judge.recorder.note("removals", format_args!("removes {}: {removed}", K::plural(&())));
     }

@@ -128,7 +128,7 @@ pub(crate) struct Begun {
 /// Judges reads. Clones are handles.
 #[derive(Clone)]
 pub(crate) struct Judge {
-    server: ApiServer,
+    pub(crate) server: ApiServer,
     pub(crate) recorder: Recorder,
     scope: Scope,
     /// Whether lists are of one state of each part.

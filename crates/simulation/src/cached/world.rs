@@ -44,9 +44,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     let write_timeout = Duration::from_secs(rng.u64(5..60));
     let has_removals = rng.u8(..4) == 0;
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
-    let Some((cache, queue)) =
-        cache(&mut rng, &server, recorder, (&scope, has_removals), write_timeout).await
-    else {
+    let Some((cache, queue)) = cache(&mut rng, &server, recorder, &scope, write_timeout).await else {
         return;
     };
     let is_current = {
@@ -133,7 +131,7 @@ async fn cache(
     rng: &mut Rng,
     server: &ApiServer,
     recorder: &Recorder,
-    (scope, has_removals): (&Scope, bool),
+    scope: &Scope,
     write_timeout: Duration,
 ) -> Option<(Cache, QueueKind)> {
     let mut queue = QueueKind::RealFifo;
@@ -147,8 +145,7 @@ async fn cache(
             None => builder,
         }
     };
-    let client = if has_removals { server.client_without_rate() } else { server.client() };
-    let builder = Cache::builder(client).options(options);
+    let builder = Cache::builder(server.client()).options(options);
     let long = Duration::from_secs(600);
     let (kept, time) = pick(rng, [(65_536, long), (65_536, long), (1, long), (4, long), (65_536, SHORT)]);
     recorder.note("world", format_args!("keeps {kept} writes for {time:?}"));
