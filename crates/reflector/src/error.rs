@@ -79,6 +79,7 @@ pub enum SourceError {
     /// A list is incomplete: it contains unidentified objects, whose keys are unknown. Its other objects were applied, and
     /// nothing was deleted, because each missing object may be one of the unidentified ones. The reflector reports the
     /// list ([`incomplete_list`](crate::ReflectorHandle::incomplete_list)) and relists until a list is complete.
+    /// Until then the version of an informer's store does not rise.
     #[error(
         "{unidentified} objects of the list have no readable key; the list deletes nothing: {}",
         listed(first)

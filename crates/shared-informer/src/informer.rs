@@ -547,6 +547,9 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # }
     /// ```
     ///
+    /// After an incomplete list ([`incomplete_list`](kinformer_reflector::ReflectorHandle::incomplete_list)), this waits
+    /// until a list is complete, since any object may be missing.
+    ///
     /// # Errors
     /// [`Error::VersionNotReached`] if the informer stops first, if there is no such part, or if the versions do not
     /// compare: see [`Reader::wait_for`].
