@@ -104,7 +104,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Returns whether a complete list of the part ends with this batch.
+    /// Returns whether a list of the part that lacks no batch ends with this one.
     fn is_replaced_by(&self, batch: &Batch, part: PartId) -> bool {
         batch.ends(part) && !self.in_list
     }

@@ -168,7 +168,7 @@ impl ApiServer {
     }
 
     /// An informer is about to be removed. The one after it does not know its requests, so none are counted meanwhile, and
-    /// they are counted anew afterwards.
+    /// the count begins at zero afterwards.
     pub(crate) fn removal_begins(&self) {
         self.removals.lock().running += 1;
     }

@@ -423,11 +423,9 @@ pub(crate) async fn remove_informers<K: Resource<DynamicType = (), Scope: 'stati
     for _ in 0..rng.usize(1..5) {
         pause(&mut rng).await;
         tokio::time::sleep(Duration::from_millis(rng.u64(..20_000))).await;
-        judge.informers_change();
-        judge.server.removal_begins();
+        judge.removal_begins();
         let removed = cache.kind::<K>().remove_informer().await;
-        judge.server.removal_ended();
-        judge.informers_change();
+        judge.removal_ended();
         judge.recorder.note("removals", format_args!("removes {}: {removed}", K::plural(&())));
     }
 }

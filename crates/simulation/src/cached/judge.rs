@@ -128,7 +128,7 @@ pub(crate) struct Begun {
 /// Judges reads. Clones are handles.
 #[derive(Clone)]
 pub(crate) struct Judge {
-    pub(crate) server: ApiServer,
+    server: ApiServer,
     pub(crate) recorder: Recorder,
     scope: Scope,
     /// Whether lists are of one state of each part.
@@ -170,8 +170,20 @@ impl Judge {
         self.is_started.store(true, Ordering::Relaxed);
     }
 
-    /// An informer was removed: the next one may begin with an older state, but with all writes of the client.
-    pub(crate) fn informers_change(&self) {
+    /// An informer is about to be removed.
+    pub(crate) fn removal_begins(&self) {
+        self.informers_change();
+        self.server.removal_begins();
+    }
+
+    /// The informer is removed.
+    pub(crate) fn removal_ended(&self) {
+        self.server.removal_ended();
+        self.informers_change();
+    }
+
+    /// The next informer may begin with an older state, but with all writes of the client.
+    fn informers_change(&self) {
         let mut known = self.known.lock();
         known.reads.clear();
         known.reads_epoch += 1;
@@ -448,8 +460,12 @@ impl Judge {
     /// The position from which on a read must show a key. A backup that is restored during a read may undo what was known
     /// at its begin.
     fn floor(&self, begun: &Begun, (plural, key): (&str, &str), waits: bool) -> usize {
-        let is_certain = self.is_certain() && self.known.lock().writes_epoch == begun.epochs.0;
-        if is_certain { begun.floor(plural, key, waits) } else { 0 }
+        if !begun.is_certain || !self.is_certain() || self.known.lock().writes_epoch != begun.epochs.0 {
+            return 0;
+        }
+        let name = format!("{plural} {key}");
+        let of = |floors: &Floors| floors.get(&name).copied().unwrap_or_default();
+        of(&begun.reads).max(if waits { of(&begun.writes) } else { 0 })
     }
 
     /// A later read of the informer is not older.
@@ -468,18 +484,6 @@ impl Judge {
                 .map(|(position, state)| format!("{position} {}", text(state)));
             states.collect::<Vec<_>>().join(", ")
         })
-    }
-}
-
-impl Begun {
-    /// The position from which on a key must be read.
-    fn floor(&self, plural: &str, key: &str, waits: bool) -> usize {
-        let name = format!("{plural} {key}");
-        let of = |floors: &Floors| floors.get(&name).copied().unwrap_or_default();
-        if !self.is_certain {
-            return 0;
-        }
-        of(&self.reads).max(if waits { of(&self.writes) } else { 0 })
     }
 }
 

@@ -21,9 +21,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         self.snapshots.lock().check(snapshot, &objects)
     }
 
-    /// Checks the parts: an informer has synced when all of them have a version or an
-    /// incomplete list, and no watch goes back to a version
-    /// before that of the store.
+    /// Checks the parts: an informer has synced when all of them have a version or an incomplete list, and no watch goes
+    /// back to a version before that of the store.
     fn check_parts(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
         for part in self.informer.parts() {
