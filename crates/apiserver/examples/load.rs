@@ -1,6 +1,6 @@
 //! A load test: many objects, watches and writes, all in this process over loopback.
 //!
-//! `cargo run --release --example load -- --pods 100000 --watchers 50 --rate 5000`
+//! `cargo run --release -p kinformer-apiserver --example load -- --pods 100000 --watchers 50 --rate 5000`
 
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 

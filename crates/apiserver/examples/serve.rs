@@ -1,6 +1,6 @@
 //! Runs a Kubernetes API server on a loopback port until Ctrl-C.
 //!
-//! `cargo run --example serve -- --load pods=1000`
+//! `cargo run -p kinformer-apiserver --example serve -- --load pods=1000`
 
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 

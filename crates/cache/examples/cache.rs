@@ -6,7 +6,7 @@
 //! server has counted the requests: one watch, and none for the reads. The program ends by itself. With `-- KUBECONFIG`, or
 //! the variable `$KUBECONFIG`, it creates and deletes its config maps in the namespace `default` of that cluster.
 //!
-//! `cargo run --example cache`
+//! `cargo run -p kinformer-cache --example cache`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::error::Error;

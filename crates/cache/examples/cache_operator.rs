@@ -1,9 +1,9 @@
 //! An operator that reads from the cache: each Website has one Deployment for each of its zones. The names of the
 //! Deployments are generated, so an operator that read a state before its own writes would create too many of them.
 //!
-//! `cargo run --example cache_operator` runs it on an API server in this process, changes objects, counts the requests of
-//! its reads, and ends by itself. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster, where the kind
-//! must be defined, until it receives Ctrl-C.
+//! `cargo run -p kinformer-cache --example cache_operator` runs it on an API server in this process, changes objects, counts
+//! the requests of its reads, and ends by itself. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that
+//! cluster, where the kind must be defined, until it receives Ctrl-C.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 

@@ -1,7 +1,7 @@
 //! A user's own informer in a cache: devices are in a registry in this process instead of an API server. The informer of
 //! the kind is replaced by one that lists and watches the registry, so reads, indexes and a controller work as for any kind.
 //!
-//! `cargo run --example own_informer` needs no server, and ends by itself.
+//! `cargo run -p kinformer-cache --example own_informer` needs no server, and ends by itself.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::borrow::Cow;

@@ -1,9 +1,9 @@
 //! Kubernetes' sample-controller: each Foo has a Deployment with as many replicas as the Foo asks for. The Deployment is
 //! created again when it is deleted, and corrected when it is changed; the status of the Foo shows its available replicas.
 //!
-//! `cargo run --example sample_controller` runs it on an API server in this process, changes objects, and ends by itself.
-//! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster, where the kind must be defined, until it
-//! receives Ctrl-C.
+//! `cargo run -p kinformer-controller --example sample_controller` runs it on an API server in this process, changes
+//! objects, and ends by itself. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster, where the
+//! kind must be defined, until it receives Ctrl-C.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::disallowed_names, reason = "the kind of the sample is Foo")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]

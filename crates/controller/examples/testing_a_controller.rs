@@ -2,9 +2,9 @@
 //!
 //! The controller keeps a label on each config map. The first scenario makes the server refuse two writes, and checks that
 //! the key is retried until the label is written. In the second one an error is permanent: the key is not retried until the
-//! object changes. Each scenario is a test, `cargo test -p kinformer-controller --example testing_a_controller`, and
-//! `cargo run --example testing_a_controller` prints what they check. Nothing sleeps: a check waits for a state of the
-//! store or of the metrics, for at most 30 s. The program ends by itself.
+//! object changes. Each scenario is a test, `cargo test -p kinformer-controller --example testing_a_controller`, and `cargo
+//! run -p kinformer-controller --example testing_a_controller` prints what they check. Nothing sleeps: a check waits for a
+//! state of the store or of the metrics, for at most 30 s. The program ends by itself.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::error::Error;

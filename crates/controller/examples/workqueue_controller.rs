@@ -1,7 +1,7 @@
 //! A controller by hand: an informer enqueues keys, and workers reconcile them from the informer's store, with retries.
 //!
-//! `cargo run --example workqueue_controller` runs it on an API server in this process, changes pods and ends by itself.
-//! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster until Ctrl-C.
+//! `cargo run -p kinformer-controller --example workqueue_controller` runs it on an API server in this process, changes
+//! pods and ends by itself. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it runs on that cluster until Ctrl-C.
 //!
 //! Follows client-go's example `workqueue`.
 #![allow(clippy::print_stdout, reason = "an example program prints")]

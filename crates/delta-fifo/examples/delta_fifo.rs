@@ -2,7 +2,7 @@
 //!
 //! The program ends by itself.
 //!
-//! `cargo run --example delta_fifo`
+//! `cargo run -p kinformer-delta-fifo --example delta_fifo`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Informers of a custom resource without a Rust type, and of metadata only. The program ends by itself.
 //!
-//! `cargo run --example dynamic` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it defines the kind
-//! `ExampleCronTab` on that cluster, creates three objects in the namespace `default`, and deletes all of it at the end.
+//! `cargo run -p kinformer --example dynamic` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it
+//! defines the kind `ExampleCronTab` on that cluster, creates three objects in the namespace `default`, and deletes all of
+//! it at the end.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 

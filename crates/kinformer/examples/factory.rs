@@ -1,8 +1,9 @@
 //! An informer of pods with a handler, a lister, and a read of an own write: the program in docs/informers.md. It ends by
 //! itself.
 //!
-//! `cargo run --example factory` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it creates and
-//! deletes the pod `example-web` in the namespace `default` of that cluster, for a node that does not exist.
+//! `cargo run -p kinformer --example factory` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it
+//! creates and deletes the pod `example-web` in the namespace `default` of that cluster, for a node that does not
+//! exist.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use k8s_openapi::api::core::v1::Pod;

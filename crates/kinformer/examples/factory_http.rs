@@ -7,7 +7,7 @@
 //! serves 127.0.0.1:4000, or the address after `--listen`, until Ctrl-C. With `KUBECONFIG`, an argument or a
 //! variable, it reads that cluster.
 //!
-//! `cargo run --example factory_http`
+//! `cargo run -p kinformer --example factory_http`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

@@ -6,7 +6,7 @@
 //! itself, prints the answers, and ends by itself. With `--serve` it serves 127.0.0.1:4000, or the address after
 //! `--listen`, until Ctrl-C. With `KUBECONFIG`, an argument or a variable, it reads that cluster.
 //!
-//! `cargo run --example index_http`
+//! `cargo run -p kinformer --example index_http`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

@@ -1,8 +1,8 @@
 //! Use together with kube: both crates have methods for names, labels and versions, and both are imported here. The
 //! program ends by itself.
 //!
-//! `cargo run --example with_kube` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it creates and
-//! deletes the config map `example-settings` in the namespace `default` of that cluster.
+//! `cargo run -p kinformer --example with_kube` needs no cluster. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`,
+//! it creates and deletes the config map `example-settings` in the namespace `default` of that cluster.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

@@ -5,7 +5,7 @@
 //! evaluated by the server. Objects that cannot be decoded do not fail the list; they are listed apart. The program ends
 //! by itself.
 //!
-//! `cargo run --example list`
+//! `cargo run -p kinformer-kube --example list`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

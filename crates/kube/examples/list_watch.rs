@@ -2,7 +2,7 @@
 //!
 //! The watch begins at the version of the list, so that no change between the two is missed. The program ends by itself.
 //!
-//! `cargo run --example list_watch`
+//! `cargo run -p kinformer-kube --example list_watch`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

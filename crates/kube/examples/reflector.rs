@@ -5,7 +5,7 @@
 //! has: then it delivers a tombstone, with the last known state. A resync delivers a `Sync` for each known object. The
 //! program ends by itself.
 //!
-//! `cargo run --example reflector`
+//! `cargo run -p kinformer-kube --example reflector`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

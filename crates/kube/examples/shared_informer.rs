@@ -5,7 +5,7 @@
 //! then the same events as the other one. `SharedIndexInformer` of `kinformer-shared-informer` is this with resyncs,
 //! waits, metrics and errors. The program ends by itself.
 //!
-//! `cargo run --example shared_informer`
+//! `cargo run -p kinformer-kube --example shared_informer`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

@@ -5,7 +5,7 @@
 //! none is delivered twice. A version that is too old is refused as expired; then only a list helps, which is what a
 //! reflector does. The program ends by itself.
 //!
-//! `cargo run --example watch`
+//! `cargo run -p kinformer-kube --example watch`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

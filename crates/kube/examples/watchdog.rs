@@ -3,7 +3,7 @@
 //! The queue knows the objects of the store. The store is written first, and the `Popped` is dropped after that: until then
 //! its deltas count as in flight, so that a list that arrives meanwhile takes them into account. The program ends by itself.
 //!
-//! `cargo run --example watchdog`
+//! `cargo run -p kinformer-kube --example watchdog`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 mod common;

@@ -1,8 +1,9 @@
 //! Two processes that elect a leader. One leader is killed, another one is stopped for longer than the lease and continued.
 //! At the end the objects that the leaders have written show that there were never two of them.
 //!
-//! `cargo run --example leader_election` runs an API server in this process and starts the candidates as child processes.
-//! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it uses that cluster in place of the server. It ends by itself.
+//! `cargo run -p kinformer-leader-election --example leader_election` runs an API server in this process and starts the
+//! candidates as child processes. With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it uses that cluster in place of
+//! the server. It ends by itself.
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::error::Error;

@@ -4,7 +4,7 @@
 //! asynchronous callback that does not return until the program lets it. It delays neither the publisher nor the other
 //! listeners, and it misses nothing. The program ends by itself.
 //!
-//! `cargo run --example processor_listener`
+//! `cargo run -p kinformer-processor --example processor_listener`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! The reflector lists the source once and watches it. It relists only because the example clears the history in
 //! between. The program ends by itself.
 //!
-//! `cargo run --example vec_source`
+//! `cargo run -p kinformer-reflector --example vec_source`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! An informer with a slow handler, and the page that shows it.
 //!
-//! `cargo run --example slow_handler` prints the address of the page, and runs until Ctrl-C. The handler
+//! `cargo run -p kinformer-serve --example slow_handler` prints the address of the page, and runs until Ctrl-C. The handler
 //! `audit` of the pods needs three seconds for each event, while the handler `cache` has no delay.
 
 #![allow(clippy::print_stdout, reason = "an example program prints")]

@@ -6,7 +6,7 @@
 //! of `cache.New(&Config{..})`, it deletes everything that appears at the source. The program waits until it has seen the
 //! deletions, and ends by itself.
 //!
-//! `cargo run --example controller`
+//! `cargo run -p kinformer-shared-informer --example controller`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;

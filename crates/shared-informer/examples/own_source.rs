@@ -6,7 +6,7 @@
 //! that Kubernetes objects have: a store with indexes, and events for additions, changes and deletions. The program works
 //! in a temporary folder, and ends by itself.
 //!
-//! `cargo run --example own_source`
+//! `cargo run -p kinformer-shared-informer --example own_source`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::collections::BTreeMap;

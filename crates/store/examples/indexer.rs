@@ -4,7 +4,7 @@
 //! the indexes at each write. A snapshot has objects and indexes of one state, and does not change when the store does. The
 //! program ends by itself.
 //!
-//! `cargo run --example indexer`
+//! `cargo run -p kinformer-store --example indexer`
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
 use std::sync::Arc;

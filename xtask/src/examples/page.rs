@@ -39,14 +39,9 @@ impl Page<'_> {
                 ),
             );
         }
-        if !text.contains(&command(name)) {
-            problem(
-                1,
-                format!(
-                    "it does not have the block `cargo run --example {name}`; run `{}`",
-                    write_command(name)
-                ),
-            );
+        let command = command(example);
+        if !text.contains(&block(&command)) {
+            problem(1, format!("it does not have the block `{command}`; run `{}`", write_command(name)));
         }
         match section(text, CODE) {
             None => problem(1, format!("it has no code; run `{}`", write_command(name))),
@@ -93,8 +88,9 @@ impl Page<'_> {
             output.push('\n');
         }
         let mut text = self.text.to_owned();
-        if !text.contains(&command(&example.name)) {
-            text = format!("{}\n\n{}", text.trim_end(), command(&example.name));
+        let block = block(&command(example));
+        if !text.contains(&block) {
+            text = format!("{}\n\n{block}", text.trim_end());
         }
         text = replaced(&text, CODE, &code(example), "");
         replaced(&text, OUTPUT, &fenced("text", &output), "It prints:\n\n")
@@ -106,8 +102,13 @@ pub(super) fn write_command(name: &str) -> String {
     format!("cargo xtask examples --write {name}")
 }
 
-fn command(name: &str) -> String {
-    format!("```sh\ncargo run --example {name}\n```\n")
+/// The command that runs a program.
+fn command(example: &Example) -> String {
+    format!("cargo run -p {} --example {}", example.package, example.name)
+}
+
+fn block(command: &str) -> String {
+    format!("```sh\n{command}\n```\n")
 }
 
 /// The code of a program, below a link to its file. Its other files are folded.
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(
             page,
             format!(
-                "{PROSE}\n```sh\ncargo run --example a\n```\n\n{CODE}\n{link}\n\n```rust\n{code}```\n{END}\n\nIt prints:\n\n\
+                "{PROSE}\n```sh\ncargo run -p x --example a\n```\n\n{CODE}\n{link}\n\n```rust\n{code}```\n{END}\n\nIt prints:\n\n\
                 {OUTPUT}\n```text\none\nport 80\n```\n{END}\n"
             )
         );
@@ -215,8 +216,8 @@ mod tests {
             "7 sentences before the command",
         );
         assert_problem(
-            &page.replace("--example a", "-p x"),
-            "does not have the block `cargo run --example a`",
+            &page.replace("-p x --example a", "--example a"),
+            "does not have the block `cargo run -p x --example a`",
         );
         assert_problem(&page.replace(CODE, ""), "it has no code");
         assert_problem(&page.replace(OUTPUT, ""), "it has no output");

@@ -26,6 +26,7 @@ const VARIABLES: [&str; 2] = ["KUBECONFIG", "RUST_LOG"];
 /// A program that ends by itself.
 pub(super) struct Example {
     pub(super) name: String,
+    pub(super) package: String,
     /// Its files; the first has `main`.
     pub(super) files: Vec<File>,
 }
@@ -33,10 +34,12 @@ pub(super) struct Example {
 /// Returns the examples of published crates that end by themselves, by name.
 pub(super) fn find() -> Result<Vec<Example>, String> {
     let mut examples = Vec::new();
-    for (name, path) in packages::published()?.iter().flat_map(targets) {
-        let files = sources(&path)?;
-        if files.first().is_some_and(|main| ends(&main.text)) {
-            examples.push(Example { name, files });
+    for package in packages::published()? {
+        for (name, path) in targets(&package) {
+            let files = sources(&path)?;
+            if files.first().is_some_and(|main| ends(&main.text)) {
+                examples.push(Example { name, package: package.name.to_string(), files });
+            }
         }
     }
     if examples.is_empty() {
@@ -95,7 +98,7 @@ pub(super) fn names() -> Result<Vec<(String, String)>, String> {
     Ok(metadata.workspace_packages().iter().flat_map(of).collect())
 }
 
-/// Reports names that two packages have: `cargo run --example NAME` needs the package then.
+/// Reports names that two packages have: the programs of a build are found by their names.
 pub(super) fn same_names(names: &[(String, String)]) -> Vec<String> {
     let mut packages: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, package) in names {
@@ -108,10 +111,11 @@ pub(super) fn same_names(names: &[(String, String)]) -> Vec<String> {
     .collect()
 }
 
-/// Builds examples with one command, as `cargo run --example NAME` would, and returns the paths of the programs.
+/// Builds examples with one command, and returns the paths of the programs. The features are those of `cargo test
+/// --workspace`, so that nothing is built twice.
 pub(super) fn build(examples: &[Example]) -> Result<HashMap<String, PathBuf>, String> {
     let mut command = files::command("cargo");
-    command.args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
+    command.args(["build", "--quiet", "--workspace", "--message-format=json-render-diagnostics"]);
     for example in examples {
         command.args(["--example", &example.name]);
     }
@@ -217,7 +221,7 @@ fn kill(child: &mut Child) -> std::io::Result<()> {
 pub(super) fn example(name: &str) -> Example {
     let path = format!("crates/x/examples/{name}.rs");
     let text = "//! An example. It ends by itself.\n\nfn main() {\n    println!(\"one\");\n}\n".to_owned();
-    Example { name: name.into(), files: vec![File { path, text }] }
+    Example { name: name.into(), package: "x".into(), files: vec![File { path, text }] }
 }
 
 #[cfg(test)]

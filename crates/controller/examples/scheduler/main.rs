@@ -5,8 +5,8 @@
 //! written while the next pods are decided, and the informer confirms it. A binding that fails is repeated, an assumption
 //! that is not confirmed expires, and a pod that fits on no node waits until a node has changed.
 //!
-//! `cargo run --example scheduler` schedules 500 pods on 50 nodes of an API server in this process, with some faults, and
-//! checks the objects of the server after each step. It ends by itself.
+//! `cargo run -p kinformer-controller --example scheduler` schedules 500 pods on 50 nodes of an API server in this
+//! process, with some faults, and checks the objects of the server after each step. It ends by itself.
 //!
 //! With `-- KUBECONFIG`, or the variable `$KUBECONFIG`, it schedules the pods of that cluster whose
 //! `spec.schedulerName` is `example-scheduler`, until it receives Ctrl-C. `--scheduler-name default-scheduler` is for a

@@ -1,7 +1,7 @@
 //! The cache of a scheduler: nodes, their capacity and the requests of their pods. Informers keep it up to date, and
 //! the scheduler adds its own decisions before the cluster confirms them.
 //!
-//! `cargo run --example scheduler_cache` schedules on a cluster in this process and ends by itself.
+//! `cargo run -p kinformer --example scheduler_cache` schedules on a cluster in this process and ends by itself.
 //!
 //! `… --example scheduler_cache -- KUBECONFIG [--until-bound N]` watches that cluster, or that of `$KUBECONFIG`, changes
 //! nothing there, and ends when N pods are bound, with a last line in JSON.

@@ -1,7 +1,7 @@
 //! The cluster of the examples: that of a kubeconfig, or an API server in this process with some objects.
 //!
-//! `cargo run --example NAME -- KUBECONFIG` reads the cluster of this file, as does the variable `$KUBECONFIG`. The objects
-//! of such a cluster are not changed.
+//! `cargo run -p kinformer-kube --example NAME -- KUBECONFIG` reads the cluster of this file, as does the variable
+//! `$KUBECONFIG`. The objects of such a cluster are not changed.
 #![allow(clippy::print_stdout, unreachable_pub, dead_code, reason = "a part of example programs")]
 
 use std::error::Error;
