@@ -1,4 +1,5 @@
-//! Dependencies that the lower crates must not have: their users get no networking code.
+//! Dependencies that a build must not have: users of the lower crates get no networking code, and the program has no
+//! features for tests.
 
 use std::collections::BTreeSet;
 
@@ -35,20 +36,36 @@ const NETWORK: [&str; 14] = [
 /// Features of tokio that enable its runtime or its sockets.
 const TOKIO: [&str; 4] = ["full", "net", "rt", "rt-multi-thread"];
 
-/// Runs `cargo tree` for one package as its user would build it, without the features that other packages of the
-/// workspace enable.
+/// A feature of any crate that only tests need.
+const OF_TESTS: &str = "test-util";
+
+/// Runs `cargo tree` for each package as its user would build it, without the features that other packages of the
+/// workspace enable, and for what `cargo run` builds.
 pub(crate) fn problems() -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
     for package in ALONE {
-        let mut tree = files::command("cargo");
-        tree.args(["tree", "--edges", "normal,features", "--prefix", "none", "--package", package]);
-        let output = tree.output().map_err(|error| format!("cargo tree: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("cargo tree: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        problems.extend(in_tree(package, &String::from_utf8_lossy(&output.stdout)));
+        problems.extend(in_tree(package, &tree(&["--package", package])?));
     }
+    problems.extend(of_tests(&tree(&[])?));
     Ok(problems)
+}
+
+fn tree(selection: &[&str]) -> Result<String, String> {
+    let arguments = ["tree", "--edges", "normal,features", "--prefix", "none"];
+    files::output("cargo", &[&arguments, selection].concat())
+}
+
+/// Reports crates of the program that have the feature for tests: `tokio feature "test-util"`.
+fn of_tests(tree: &str) -> Vec<String> {
+    let is_feature = |line: &&str| line.contains(&format!(" feature \"{OF_TESTS}\""));
+    let crates: BTreeSet<_> =
+        tree.lines().filter(is_feature).filter_map(|line| line.split(' ').next()).collect();
+    let problem = |name| {
+        format!(
+            "Cargo.toml:1: `cargo run` builds {name} with the feature {OF_TESTS}; see default-members, or `cargo tree -e features`"
+        )
+    };
+    crates.into_iter().map(problem).collect()
 }
 
 /// Parses lines such as `tokio v1.54.0` and `tokio feature "time"`.
@@ -76,6 +93,14 @@ fn in_tree(package: &str, tree: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn features_for_tests_are_found_in_the_program() {
+        let tree = "kinformer-cli v0.1.0 (/x)\ntokio feature \"time\"\ntokio feature \"test-util\" (*)\n";
+        assert_eq!(of_tests(tree).len(), 1);
+        assert!(of_tests(tree)[0].contains("builds tokio with the feature test-util"));
+        assert_eq!(of_tests("tokio feature \"time\"\n"), [""; 0]);
+    }
 
     #[test]
     fn network_dependencies_are_reported() {
