@@ -1,5 +1,6 @@
 //! The trace of a run: what happened, when and to which actor.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ impl fmt::Display for Trace {
 #[derive(Clone)]
 pub(crate) struct Recorder {
     lines: Arc<Mutex<Vec<Line>>>,
+    violations: Arc<Mutex<HashSet<String>>>,
     time: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
@@ -75,7 +77,7 @@ impl Recorder {
 
     /// Begins a trace with another source of the simulated time.
     pub(crate) fn with_time(time: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        Self { lines: Arc::default(), time: Arc::new(time) }
+        Self { lines: Arc::default(), violations: Arc::default(), time: Arc::new(time) }
     }
 
     /// Records an event.
@@ -84,13 +86,32 @@ impl Recorder {
         self.lines.lock().push(line);
     }
 
-    /// Records a violation.
+    /// Records a violation, once for each message: a state that stays wrong is observed again and again.
     pub(crate) fn violation(&self, what: impl fmt::Display) {
-        self.note(JUDGE, what);
+        let message = what.to_string();
+        if self.violations.lock().insert(message.clone()) {
+            self.note(JUDGE, message);
+        }
     }
 
     /// Returns the trace so far.
     pub(crate) fn trace(&self) -> Trace {
         Trace { lines: self.lines.lock().clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_violation_is_recorded_once() {
+        let recorder = Recorder::with_time(|| Duration::ZERO);
+        for message in ["a/p is missing", "a/p is missing", "a/q is missing"] {
+            recorder.violation(message);
+        }
+        let trace = recorder.trace();
+        let events: Vec<_> = trace.violations().map(|line| line.event.as_str()).collect();
+        assert_eq!(events, ["a/p is missing", "a/q is missing"]);
     }
 }

@@ -1,25 +1,17 @@
-//! All checks that a change must pass.
+//! The steps.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use cargo_metadata::Package;
 
+use super::commit::Commit;
+use super::step::Group::{Full, Gate};
+use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
     browser, codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver,
     simulate, tidy,
 };
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Continue after a failed step, and fail at the end
-    #[arg(long)]
-    keep_going: bool,
-    /// Run only the steps whose name contains this text; may be repeated
-    #[arg(long, value_name = "STEP")]
-    only: Vec<String>,
-}
 
 const README: &str = "README.md";
 
@@ -34,107 +26,42 @@ const NIGHTLY: &str = "nightly";
 /// The library whose public items depend on the Kubernetes version.
 const FACADE: &str = "kinformer";
 
-/// The result of a step that did not fail.
-enum Done {
-    Passed,
-    /// The reason why the step could not run here.
-    Skipped(String),
-}
-
-/// A step: its name and function.
-type Step = (&'static str, fn() -> Result<Done, String>);
-
-/// Fast steps and steps that often fail come first.
-const STEPS: [Step; 23] = [
-    ("fmt", || cargo(&["fmt", "--all", "--check"])),
-    ("tidy", || tidy::run().map(passed)),
-    ("contract", || contract::quietly().map(passed)),
-    ("generated code", || codegen::check().map(passed)),
-    ("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--features", "e2e/suite", "--", "-D", "warnings"])
-    }),
-    ("each library alone", each_alone),
-    ("oldest and newest Kubernetes", kubernetes_versions),
-    ("tests, as the README says", readme_tests),
-    ("documentation", documentation),
-    ("documentation of each library alone", each_documented),
-    ("model checking", model_checking),
-    ("simulation", || simulate::step().map(passed)),
-    ("examples", || examples::check().map(passed)),
-    ("end to end", end_to_end),
-    ("the page in a browser", page_in_a_browser),
+/// All steps. Within a group, fast steps and steps that often fail come first.
+pub(super) const STEPS: [Step; 26] = [
+    Step { name: "fmt", group: Gate, run: |_| cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "tidy", group: Gate, run: |_| tidy::run().map(passed) },
+    Step { name: "contract", group: Gate, run: |_| contract::quietly().map(passed) },
+    Step { name: "generated code", group: Gate, run: |_| codegen::check().map(passed) },
+    Step { name: "clippy", group: Gate, run: |_| clippy() },
+    Step { name: "tests", group: Gate, run: |_| readme_tests() },
+    Step { name: "examples", group: Gate, run: |_| examples::check().map(passed) },
+    Step { name: "simulation", group: Gate, run: |_| simulation() },
+    Step { name: "end to end", group: Gate, run: |_| end_to_end() },
+    Step { name: "the page in a browser", group: Gate, run: |_| page_in_a_browser() },
+    Step { name: "each library alone", group: Full, run: |_| each_alone() },
+    Step { name: "oldest and newest Kubernetes", group: Full, run: |_| kubernetes_versions() },
+    Step { name: "documentation", group: Full, run: |_| documentation() },
+    Step { name: "documentation of each library alone", group: Full, run: |_| each_documented() },
+    Step { name: "documentation as on docs.rs", group: Full, run: |_| documented_by_nightly() },
+    Step { name: "model checking", group: Full, run: |_| model_checking() },
     // Unoptimized, because that shares the dependencies with the tests.
-    ("benches compile", || cargo(&["bench", "--package", "benches", "--no-run", "--profile", "dev"])),
-    ("nothing compiled for each kind", || kinds::symbols().map(passed)),
-    ("dependencies", dependencies),
-    ("packages, and a release as a dry run", || release::dry_run().map(passed)),
-    ("documentation as on docs.rs", documented_by_nightly),
-    ("oldest Rust", oldest_rust),
-    ("lowest versions of dependencies", lowest_versions),
-    ("public API", public_api),
+    Step { name: "benches compile", group: Full, run: |_| benches_compile() },
+    Step { name: "nothing compiled for each kind", group: Full, run: |_| kinds::symbols().map(passed) },
+    Step { name: "dependencies", group: Full, run: |_| dependencies() },
+    Step { name: "packages and release", group: Full, run: |_| release::dry_run().map(passed) },
+    Step { name: "oldest Rust", group: Full, run: |_| oldest_rust() },
+    Step { name: "lowest versions of dependencies", group: Full, run: |_| lowest_versions() },
+    Step { name: "public API", group: Full, run: |_| public_api() },
+    Step { name: "end to end in every mode", group: Full, run: every_mode },
+    Step { name: "simulation of all seeds", group: Full, run: all_seeds },
+    Step { name: "mutants", group: Full, run: mutants },
 ];
+
+/// Into how many parts the mutants are divided.
+const PARTS_OF_MUTANTS: usize = 20;
 
 fn passed((): ()) -> Done {
     Done::Passed
-}
-
-/// Runs the steps.
-pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let (summary, failed) = run_steps(&chosen(&STEPS, &args.only)?, args.keep_going);
-    println!("\n{summary}");
-    if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
-}
-
-/// Returns the steps whose names contain one of these, in order; all steps without any.
-fn chosen(steps: &[Step], only: &[String]) -> Result<Vec<Step>, String> {
-    let names = || steps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let unknown = |part: &&String| !steps.iter().any(|(name, _)| name.contains(part.as_str()));
-    if let Some(unknown) = only.iter().find(unknown) {
-        return Err(format!("no step name contains {unknown:?}; the steps are: {}", names()));
-    }
-    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
-    Ok(steps.iter().filter(|(name, _)| is_chosen(name)).copied().collect())
-}
-
-/// Runs the steps. Returns a line for each, a summary, and the names of the failed steps.
-fn run_steps(steps: &[Step], keep_going: bool) -> (String, Vec<&'static str>) {
-    let (mut summary, mut passed, mut skipped, mut failed) = (String::new(), 0, 0, Vec::new());
-    for (name, step) in steps {
-        println!("\n== {name}");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the time of a step is only printed; nothing waits for it"
-        )]
-        let started = Instant::now();
-        let outcome = match step() {
-            Ok(Done::Passed) => {
-                passed += 1;
-                "passed".to_owned()
-            }
-            Ok(Done::Skipped(why)) => {
-                skipped += 1;
-                format!("skipped: {why}")
-            }
-            Err(problem) => {
-                println!("{name}: {problem}");
-                failed.push(*name);
-                "FAILED".to_owned()
-            }
-        };
-        let line = format!("{} {name}: {outcome}", seconds(started.elapsed()));
-        println!("{line}");
-        summary.push_str(&line);
-        summary.push('\n');
-        if !failed.is_empty() && !keep_going {
-            break;
-        }
-    }
-    summary.push_str(&format!("\nci: {passed} passed, {skipped} skipped, {} failed", failed.len()));
-    (summary, failed)
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:6.1} s", time.as_secs_f64())
 }
 
 fn cargo(args: &[&str]) -> Result<Done, String> {
@@ -153,6 +80,34 @@ fn command(program: &str, args: &[&str], env: &[(&str, &str)]) -> Result<Done, S
     command.args(args).envs(env.iter().copied()).stdin(Stdio::null());
     let status = command.status().map_err(|error| format!("{program}: {error}"))?;
     if status.success() { Ok(Done::Passed) } else { Err(format!("{line}: {status}")) }
+}
+
+fn clippy() -> Result<Done, String> {
+    cargo(&["clippy", "--workspace", "--all-targets", "--features", "e2e/suite", "--", "-D", "warnings"])
+}
+
+fn benches_compile() -> Result<Done, String> {
+    cargo(&["bench", "--package", "benches", "--no-run", "--profile", "dev"])
+}
+
+/// Runs the seeds of the gate.
+fn simulation() -> Result<Done, String> {
+    simulate::gate(Commit::of_head().number()).map(|report| report.map_or(Done::Passed, Done::Reported))
+}
+
+fn all_seeds(extent: Extent) -> Result<Done, String> {
+    match extent {
+        Extent::Complete => simulate::all().map(passed),
+        Extent::Part(number) => simulate::part(number).map(passed),
+    }
+}
+
+fn mutants(extent: Extent) -> Result<Done, String> {
+    let part = match extent {
+        Extent::Complete => None,
+        Extent::Part(number) => Some(((number % 1_000) as usize, PARTS_OF_MUTANTS)),
+    };
+    simulate::mutants(part).map(passed)
 }
 
 /// Runs the command of the README, which is thereby tested.
@@ -278,6 +233,10 @@ fn end_to_end() -> Result<Done, String> {
     }
 }
 
+fn every_mode(_: Extent) -> Result<Done, String> {
+    end_to_end()
+}
+
 fn page_in_a_browser() -> Result<Done, String> {
     match browser::missing() {
         Some(missing) => Ok(Done::Skipped(missing)),
@@ -302,7 +261,7 @@ fn oldest_rust() -> Result<Done, String> {
     let promised = promised.ok_or("Cargo.toml: there is no rust-version")?;
     let version = format!("{}.{}", promised.major, promised.minor);
     match toolchain(&version) {
-        None => Ok(Done::Skipped(format!("no {version} toolchain"))),
+        None => Ok(Done::Skipped(no_toolchain(&version))),
         Some(name) => command(
             "rustup",
             &["run", &name, "cargo", "check", "--workspace", "--lib", "--bins"],
@@ -335,7 +294,11 @@ fn public_api() -> Result<Done, String> {
 }
 
 fn no_nightly() -> Done {
-    Done::Skipped(format!("no {NIGHTLY} toolchain: rustup toolchain install {NIGHTLY}"))
+    Done::Skipped(no_toolchain(NIGHTLY))
+}
+
+fn no_toolchain(name: &str) -> String {
+    format!("no {name} toolchain: rustup toolchain install {name} --profile minimal")
 }
 
 /// Returns the installed toolchain of a version or channel.
@@ -355,39 +318,6 @@ fn toolchain_in<'a>(installed: &'a str, version: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PASSES: Step = ("good", || Ok(Done::Passed));
-    const FAILS: Step = ("bad", || Err("why".into()));
-    const SKIPPED: Step = ("absent", || Ok(Done::Skipped("no tool".into())));
-
-    fn last_line(steps: &[Step], keep_going: bool) -> String {
-        run_steps(steps, keep_going).0.lines().last().unwrap().to_owned()
-    }
-
-    #[test]
-    fn steps_are_counted_by_outcome() {
-        assert_eq!(last_line(&[PASSES, PASSES], false), "ci: 2 passed, 0 skipped, 0 failed");
-        assert_eq!(last_line(&[PASSES, SKIPPED], false), "ci: 1 passed, 1 skipped, 0 failed");
-        assert_eq!(last_line(&[FAILS, PASSES], false), "ci: 0 passed, 0 skipped, 1 failed");
-        assert_eq!(last_line(&[FAILS, PASSES], true), "ci: 1 passed, 0 skipped, 1 failed");
-        assert_eq!(run_steps(&[PASSES, FAILS], true).1, ["bad"]);
-        assert!(run_steps(&[SKIPPED], false).0.contains("absent: skipped: no tool"));
-    }
-
-    #[test]
-    fn steps_can_be_chosen_by_name() {
-        let names = |only: &[&str]| {
-            let only: Vec<_> = only.iter().map(|part| (*part).to_owned()).collect();
-            let steps = chosen(&[PASSES, FAILS, SKIPPED], &only)?;
-            Ok::<_, String>(steps.iter().map(|(name, _)| *name).collect::<Vec<_>>())
-        };
-        assert_eq!(names(&[]).unwrap(), ["good", "bad", "absent"]);
-        assert_eq!(names(&["abs", "goo"]).unwrap(), ["good", "absent"]);
-        assert!(
-            names(&["good", "nothing"])
-                .is_err_and(|error| error.contains("the steps are: good, bad, absent"))
-        );
-    }
 
     #[test]
     fn failing_and_missing_commands_are_reported() {

@@ -1,5 +1,6 @@
 //! Runs seeds of the simulation on all cores, and the mutants that it must find.
 
+mod gate;
 mod mutants;
 mod runner;
 
@@ -8,9 +9,11 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::files;
-use runner::{Outcome, Runner};
+pub(crate) use gate::gate;
+use mutants::Choice;
+use runner::{Build, Outcome, Runner};
 
-/// The number of seeds of a run, of the step of `ci`, and after which a mutant has survived.
+/// The number of seeds of a run, and after which a mutant has survived.
 const SEEDS: u64 = 10_000;
 
 /// The number of failed seeds after which a run ends.
@@ -44,9 +47,10 @@ pub(crate) struct Args {
 /// Runs the task.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.mutants {
-        return mutants::run(args.first_seed, args.seeds, args.only.as_deref());
+        let choice = args.only.as_deref().map_or(Choice::All, Choice::Named);
+        return mutants::run(args.first_seed, args.seeds, choice);
     }
-    let runner = Runner::build(&files::root(), &files::root().join("target"))?;
+    let runner = runner(Build::Checked)?;
     match (args.trace, args.shrink) {
         (Some(seed), _) => files::run(runner.command().arg(seed.to_string()).stdin(Stdio::null())),
         (_, Some(seed)) => print_shrunk(&runner, seed),
@@ -54,10 +58,24 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// The step of `ci`.
-pub(crate) fn step() -> Result<(), String> {
-    let runner = Runner::build(&files::root(), &files::root().join("target"))?;
-    run_seeds(&runner, 0, SEEDS, false)
+/// Runs the first seeds.
+pub(crate) fn all() -> Result<(), String> {
+    run_seeds(&runner(Build::Checked)?, 0, SEEDS, false)
+}
+
+/// Runs a part of the first seeds.
+pub(crate) fn part(number: u64) -> Result<(), String> {
+    const PART: u64 = SEEDS / 10;
+    run_seeds(&runner(Build::Checked)?, number % 10 * PART, PART, false)
+}
+
+/// Runs the mutants, or one of so many parts of them.
+pub(crate) fn mutants(part: Option<(usize, usize)>) -> Result<(), String> {
+    mutants::run(0, SEEDS, part.map_or(Choice::All, |(number, of)| Choice::Part { number, of }))
+}
+
+fn runner(build: Build) -> Result<Runner, String> {
+    Runner::build(&files::root(), &files::root().join("target"), build)
 }
 
 fn run_seeds(runner: &Runner, first: u64, seeds: u64, resume: bool) -> Result<(), String> {
@@ -115,7 +133,12 @@ fn report(outcome: &Outcome) -> Result<(), String> {
         [] if outcome.problems.is_empty() => Ok(()),
         [] => Err(outcome.problems.join("; ")),
         [seed, ..] => {
-            Err(format!("{} seeds failed; replay: cargo xtask simulate --trace {seed}", outcome.failed.len()))
+            let failed = outcome.failed.len();
+            Err(format!(
+                "{failed} of {} seeds failed; replay: cargo xtask simulate --trace {seed}; with fewer actors: \
+                 cargo xtask simulate --shrink {seed}",
+                outcome.seeds
+            ))
         }
     }
 }
@@ -127,8 +150,12 @@ mod tests {
     #[test]
     fn failures_of_seeds_and_of_the_runner_fail_the_run() {
         assert_eq!(report(&Outcome::default()), Ok(()));
-        let failed = Outcome { failed: vec![7, 9], ..Outcome::default() };
-        assert_eq!(report(&failed).unwrap_err(), "2 seeds failed; replay: cargo xtask simulate --trace 7");
+        let failed = Outcome { failed: vec![7, 9], seeds: 100, ..Outcome::default() };
+        assert_eq!(
+            report(&failed).unwrap_err(),
+            "2 of 100 seeds failed; replay: cargo xtask simulate --trace 7; with fewer actors: cargo xtask \
+             simulate --shrink 7"
+        );
         let broken = Outcome { problems: vec!["aborted".into()], ..Outcome::default() };
         assert_eq!(report(&broken).unwrap_err(), "aborted");
     }

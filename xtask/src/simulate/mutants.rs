@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::runner::Runner;
+use super::runner::{Build, Runner};
 use crate::files;
 
 /// The folder of the patches, which apply in the order of their names. The first one is the switch.
@@ -19,9 +19,9 @@ const FOLDER: &str = "target/simulation-mutants";
 ///
 /// # Errors
 /// A mutant survives, a patch does not apply or compile, or a seed fails without its mutant.
-pub(crate) fn run(first: u64, seeds: u64, only: Option<&str>) -> Result<(), String> {
+pub(super) fn run(first: u64, seeds: u64, choice: Choice<'_>) -> Result<(), String> {
     let patches = Patch::all(&files::root().join(PATCHES))?;
-    let chosen = chosen(&patches, only)?;
+    let chosen = chosen(&patches, choice)?;
     let original = runner(&patches)?;
     let mut bad = Vec::new();
     for Patch { number, name, .. } in &chosen {
@@ -90,11 +90,27 @@ impl Patch {
     }
 }
 
-/// Returns the mutants whose name contains a text.
-fn chosen(patches: &[Patch], only: Option<&str>) -> Result<Vec<Patch>, String> {
-    let is_chosen =
-        |patch: &&Patch| patch.number != SWITCH && only.is_none_or(|part| patch.name.contains(part));
-    let chosen: Vec<Patch> = patches.iter().filter(is_chosen).cloned().collect();
+/// The mutants of a run.
+#[derive(Clone, Copy)]
+pub(super) enum Choice<'a> {
+    All,
+    /// Those whose name contains this text.
+    Named(&'a str),
+    /// Each of the numbered parts has the mutants at this distance from each other.
+    Part {
+        number: usize,
+        of: usize,
+    },
+}
+
+/// Returns the chosen mutants.
+fn chosen(patches: &[Patch], choice: Choice<'_>) -> Result<Vec<Patch>, String> {
+    let mutants = patches.iter().filter(|patch| patch.number != SWITCH);
+    let chosen: Vec<Patch> = match choice {
+        Choice::All => mutants.cloned().collect(),
+        Choice::Named(part) => mutants.filter(|patch| patch.name.contains(part)).cloned().collect(),
+        Choice::Part { number, of } => mutants.skip(number % of.max(1)).step_by(of.max(1)).cloned().collect(),
+    };
     if chosen.is_empty() { Err("no such mutant".into()) } else { Ok(chosen) }
 }
 
@@ -116,7 +132,7 @@ fn runner(patches: &[Patch]) -> Result<Runner, String> {
         git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
     }
     // A target folder of its own, because cargo takes the crates of both trees for the same.
-    Runner::build(&tree, &folder.join("build"))
+    Runner::build(&tree, &folder.join("build"), Build::Checked)
 }
 
 #[cfg(test)]
@@ -132,14 +148,16 @@ mod tests {
         write("00-switch.patch", "fn mutant(number: u32)");
         write("a.txt", "");
         let patches = Patch::all(folder.path()).unwrap();
-        let names = |only| {
-            let chosen = chosen(&patches, only)?;
+        let names = |choice| {
+            let chosen = chosen(&patches, choice)?;
             Ok::<_, String>(chosen.into_iter().map(|patch| patch.name).collect::<Vec<_>>())
         };
         assert_eq!(patches.len(), 3);
-        assert_eq!(names(None).unwrap(), ["01-a", "02-b"]);
-        assert_eq!(names(Some("b")).unwrap(), ["02-b"]);
-        assert!(names(Some("switch")).is_err());
+        assert_eq!(names(Choice::All).unwrap(), ["01-a", "02-b"]);
+        assert_eq!(names(Choice::Named("b")).unwrap(), ["02-b"]);
+        assert!(names(Choice::Named("switch")).is_err());
+        assert_eq!(names(Choice::Part { number: 0, of: 2 }).unwrap(), ["01-a"]);
+        assert_eq!(names(Choice::Part { number: 3, of: 2 }).unwrap(), ["02-b"]);
         write("03-c.patch", "if mutant(1) {");
         assert!(Patch::all(folder.path()).err().unwrap().contains("does not call mutant(3)"));
     }

@@ -20,16 +20,21 @@ const PORTION: u64 = 100;
 /// The time between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Settings of the build: as in a release, but with debug assertions, and with the client and its layers optimised.
-const PROFILE: [&str; 8] = [
-    "profile.simulation.inherits=\"release\"",
-    "profile.simulation.debug-assertions=true",
-    "profile.simulation.overflow-checks=true",
-    "profile.simulation.package.kube-client.opt-level=2",
-    "profile.simulation.package.kube-core.opt-level=2",
-    "profile.simulation.package.futures-channel.opt-level=2",
-    "profile.simulation.package.tower.opt-level=2",
-    "profile.simulation.package.http-body-util.opt-level=2",
+/// How the runner is built. The dependencies are those of a release in both cases, so that they are built once.
+#[derive(Clone, Copy)]
+pub(crate) enum Build {
+    /// As a release.
+    Release,
+    /// As a release, but our crates have debug assertions and overflow checks.
+    Checked,
+}
+
+/// The settings of [`Build::Checked`].
+const CHECKED: [&str; 4] = [
+    "profile.release.debug-assertions=true",
+    "profile.release.overflow-checks=true",
+    "profile.release.package.\"*\".debug-assertions=false",
+    "profile.release.package.\"*\".overflow-checks=false",
 ];
 
 /// The environment variable with the number of the mutant of a process.
@@ -75,15 +80,18 @@ struct Progress {
 
 impl Runner {
     /// Builds the runner of a work tree.
-    pub(crate) fn build(tree: &Path, target: &Path) -> Result<Self, String> {
+    pub(crate) fn build(tree: &Path, target: &Path, build: Build) -> Result<Self, String> {
         let mut cargo = files::command("cargo");
-        cargo.current_dir(tree).args(["build", "--quiet", "--package", "kinformer-simulation"]);
-        cargo.args(["--example", "seeds", "--profile", "simulation"]).arg("--target-dir").arg(target);
-        for setting in PROFILE {
-            cargo.args(["--config", setting]);
+        // The features of the whole workspace, as in other builds, so that nothing is built twice.
+        cargo.current_dir(tree).args(["build", "--quiet", "--release", "--workspace", "--example", "seeds"]);
+        cargo.arg("--target-dir").arg(target);
+        if let Build::Checked = build {
+            for setting in CHECKED {
+                cargo.args(["--config", setting]);
+            }
         }
         files::run(&mut cargo)?;
-        Ok(Self { program: target.join("simulation/examples/seeds"), mutant: None })
+        Ok(Self { program: target.join("release/examples/seeds"), mutant: None })
     }
 
     /// Runs a mutant, if the program is built with mutants.
