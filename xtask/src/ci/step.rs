@@ -26,6 +26,17 @@ pub(super) enum Extent {
     Part(u64),
 }
 
+impl Extent {
+    /// Returns all items, or those of one of so many parts.
+    pub(super) fn of<T>(self, items: impl IntoIterator<Item = T>, parts: usize) -> Vec<T> {
+        let (first, step) = match self {
+            Self::Complete => (0, 1),
+            Self::Part(number) => ((number % parts.max(1) as u64) as usize, parts.max(1)),
+        };
+        items.into_iter().skip(first).step_by(step).collect()
+    }
+}
+
 /// The result of a step that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Done {
@@ -34,4 +45,16 @@ pub(super) enum Done {
     Reported(String),
     /// Why the step cannot run here, and what to install.
     Skipped(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_disjoint_and_complete() {
+        let part = |number| Extent::Part(number).of(0..7, 3);
+        assert_eq!([part(0), part(1), part(5)], [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
+        assert_eq!(Extent::Complete.of(0..3, 3), [0, 1, 2]);
+    }
 }

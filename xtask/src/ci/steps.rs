@@ -38,12 +38,12 @@ pub(super) const STEPS: [Step; 26] = [
     Step { name: "simulation", group: Gate, run: |_| simulation() },
     Step { name: "end to end", group: Gate, run: |_| end_to_end() },
     Step { name: "the page in a browser", group: Gate, run: |_| page_in_a_browser() },
-    Step { name: "each library alone", group: Full, run: |_| each_alone() },
+    Step { name: "each library alone", group: Full, run: each_alone },
     Step { name: "oldest and newest Kubernetes", group: Full, run: |_| kubernetes_versions() },
     Step { name: "documentation", group: Full, run: |_| documentation() },
-    Step { name: "documentation of each library alone", group: Full, run: |_| each_documented() },
-    Step { name: "documentation as on docs.rs", group: Full, run: |_| documented_by_nightly() },
-    Step { name: "model checking", group: Full, run: |_| model_checking() },
+    Step { name: "documentation of each library alone", group: Full, run: each_documented },
+    Step { name: "documentation as on docs.rs", group: Full, run: documented_by_nightly },
+    Step { name: "model checking", group: Full, run: model_checking },
     // Unoptimized, because that shares the dependencies with the tests.
     Step { name: "benches compile", group: Full, run: |_| benches_compile() },
     Step { name: "nothing compiled for each kind", group: Full, run: |_| kinds::symbols().map(passed) },
@@ -57,7 +57,8 @@ pub(super) const STEPS: [Step; 26] = [
     Step { name: "mutants", group: Full, run: mutants },
 ];
 
-/// Into how many parts the mutants are divided.
+/// Into how many parts a step is divided that repeats something for each library.
+const PARTS: usize = 4;
 const PARTS_OF_MUTANTS: usize = 20;
 
 fn passed((): ()) -> Done {
@@ -129,18 +130,18 @@ fn documentation() -> Result<Done, String> {
 }
 
 /// Checks each library without the other crates, whose features it would otherwise share.
-fn each_alone() -> Result<Done, String> {
-    for library in libraries()? {
+fn each_alone(extent: Extent) -> Result<Done, String> {
+    for library in extent.of(libraries()?, PARTS) {
         cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
     }
     Ok(Done::Passed)
 }
 
 /// Documents each published library as docs.rs does, but with the stable compiler.
-fn each_documented() -> Result<Done, String> {
-    let libraries = packages::published()?;
-    for package in libraries.iter().filter(|package| package.targets.iter().any(|target| target.is_lib())) {
-        let line = document(package);
+fn each_documented(extent: Extent) -> Result<Done, String> {
+    let has_library = |package: &Package| package.targets.iter().any(|target| target.is_lib());
+    for package in extent.of(packages::published()?.into_iter().filter(has_library), PARTS) {
+        let line = document(&package);
         cargo_with(&words(&line), &[("RUSTDOCFLAGS", "-D warnings")])?;
     }
     Ok(Done::Passed)
@@ -148,12 +149,13 @@ fn each_documented() -> Result<Done, String> {
 
 /// Documents the libraries that have features with the compiler and the flag of docs.rs, under which items name their
 /// features.
-fn documented_by_nightly() -> Result<Done, String> {
+fn documented_by_nightly(extent: Extent) -> Result<Done, String> {
     let Some(nightly) = toolchain(NIGHTLY) else { return Ok(no_nightly()) };
     let target = files::root().join("target/docs-rs").display().to_string();
     let env = [("RUSTDOCFLAGS", "--cfg docsrs -D warnings"), ("CARGO_TARGET_DIR", target.as_str())];
-    for package in packages::published()?.iter().filter(|package| !package.features.is_empty()) {
-        let line = document(package);
+    let with_features = packages::published()?.into_iter().filter(|package| !package.features.is_empty());
+    for package in extent.of(with_features, PARTS) {
+        let line = document(&package);
         command("rustup", &[&["run", &nightly, "cargo"], words(&line).as_slice()].concat(), &env)?;
     }
     Ok(Done::Passed)
@@ -213,14 +215,14 @@ fn metadata() -> Result<cargo_metadata::Metadata, String> {
 
 /// Runs the model checker's tests, with bounds. They have their own target folder, because the flag would rebuild
 /// everything else.
-fn model_checking() -> Result<Done, String> {
+fn model_checking(extent: Extent) -> Result<Done, String> {
     let target = files::root().join("target/loom").display().to_string();
     let env = [("RUSTFLAGS", "--cfg loom"), ("LOOM_MAX_PREEMPTIONS", "2"), ("CARGO_TARGET_DIR", &target)];
     let modelled: Vec<Library> = libraries()?.into_iter().filter(|library| library.has_loom_tests).collect();
     if modelled.is_empty() {
         return Err("no crate has a test tests/loom.rs".into());
     }
-    for library in modelled {
+    for library in extent.of(modelled, PARTS) {
         cargo_with(&["test", "--release", "--package", &library.package, "--test", "loom"], &env)?;
     }
     Ok(Done::Passed)
