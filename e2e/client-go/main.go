@@ -1,5 +1,6 @@
 // client-go's informers, printing the events of their handlers as lines of `kinformer watch -o json`, so that the
-// two can be compared. With -measured, the peer of `cargo xtask bench-peers`.
+// two can be compared. With -measured, the peer of `cargo xtask bench-peers`; with
+// -typed, the typed client and its informer, for the embedded API server.
 package main
 
 import (
@@ -175,6 +176,7 @@ func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the kubeconfig")
 	onlyMetadata := flag.Bool("metadata", false, "fetch only metadata")
 	isMeasured := flag.Bool("measured", false, "store pods, report when they have synced, answer requests on stdin, exit when it is closed")
+	isTyped := flag.Bool("typed", false, "write with the typed client, and print the events of pods until the pod end is deleted")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
@@ -182,6 +184,9 @@ func run() error {
 	}
 	if *isMeasured {
 		return measured(config)
+	}
+	if *isTyped {
+		return typed(config)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

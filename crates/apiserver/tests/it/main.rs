@@ -11,12 +11,10 @@
 
 mod access;
 mod bad_input;
-mod client_go;
 mod common;
 mod discovery;
 mod faults;
 mod kube_runtime;
-mod kubectl;
 mod lists;
 mod objects;
 mod protobuf;

@@ -4,6 +4,7 @@
 //! must exist.
 
 mod compare;
+mod embedded;
 mod script;
 mod tables;
 mod watch;

@@ -1,11 +1,8 @@
-// An informer of client-go, and a few writes by its typed client. Prints what happens, one line each, until the
-// pod "end" has been deleted.
 package main
 
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,28 +13,30 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func must(err error) {
+// typed is an informer of pods, after a few writes by the typed client, which writes protobuf. It prints what happens, one
+// line each, until the pod "end" has been deleted.
+func typed(config *rest.Config) error {
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		fmt.Println("FAILED", err)
-		os.Exit(1)
+		return err
 	}
-}
-
-func main() {
-	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: os.Args[1]})
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 
-	// The typed client writes protobuf.
 	maps := client.CoreV1().ConfigMaps("default")
 	made, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "go-"},
 		Data: map[string]string{"a": "b"}, BinaryData: map[string][]byte{"x": {1, 2}}}, metav1.CreateOptions{})
-	must(err)
+	if err != nil {
+		return err
+	}
 	made.Data["a"] = "c"
-	_, err = maps.Update(ctx, made, metav1.UpdateOptions{})
-	must(err)
+	if _, err = maps.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
 	uid := made.UID
-	must(maps.Delete(ctx, made.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
+	if err = maps.Delete(ctx, made.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+		return err
+	}
 
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods().Informer()
@@ -48,25 +47,28 @@ func main() {
 			fmt.Println("UPDATE", o.(*corev1.Pod).Name, o.(*corev1.Pod).Labels["n"])
 		},
 		DeleteFunc: func(o any) {
-			key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+			key := key(o)
 			fmt.Println("DELETE", key)
 			if key == "default/end" {
 				close(ended)
 			}
 		},
 	})
-	must(err)
+	if err != nil {
+		return err
+	}
 	factory.Start(ctx.Done())
 	for _, synced := range factory.WaitForCacheSync(ctx.Done()) {
 		if !synced {
-			must(fmt.Errorf("not synced"))
+			return fmt.Errorf("not synced")
 		}
 	}
 	fmt.Println("SYNCED", len(pods.GetStore().ListKeys()))
 	select {
 	case <-ended:
 		fmt.Println("END", len(pods.GetStore().ListKeys()))
+		return nil
 	case <-ctx.Done():
-		must(ctx.Err())
+		return ctx.Err()
 	}
 }

@@ -1,50 +1,30 @@
-//! kubectl, unchanged, against the server. Skipped with a message if kubectl is not installed.
+//! What kubectl does to the objects of the embedded API server.
 
-use std::path::PathBuf;
-use std::process::Stdio;
-
-use crate::common::{PATIENCE, server, widget_definition};
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::process::Command;
 
-struct Kubectl {
-    server: String,
-    home: PathBuf,
+use super::{BOUND, Kubectl};
+
+/// kubectl on a server, with the folder of its kubeconfig.
+struct Client {
+    kubectl: Kubectl,
+    _folder: TempDir,
 }
 
-impl Kubectl {
-    /// Prints a message and returns `None` if kubectl is not installed.
-    fn find(server: &ApiServer, test: &str) -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        if !std::env::split_paths(&path).any(|folder| folder.join("kubectl").is_file()) {
-            eprintln!("SKIPPED: kubectl not on PATH ({test})");
-            return None;
-        }
-        // kubectl must not use the discovery cache of an earlier server on the same port.
-        let home = std::env::temp_dir().join(format!("kinformer-kubectl-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&home).unwrap();
-        Some(Self { server: server.url(), home })
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("kubectl");
-        command
-            .env("HOME", &self.home)
-            .env_remove("KUBECONFIG")
-            .args(["--server", &self.server])
-            .args(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        command
+impl Client {
+    fn of(server: &ApiServer) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { kubectl: Kubectl::of(server, folder.path()), _folder: folder }
     }
 
     async fn run(&self, arguments: &[&str], input: &str) -> (bool, String) {
-        let mut child = self.command(arguments).spawn().unwrap();
+        let mut child = self.kubectl.command(arguments.iter().copied()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).await.unwrap();
         drop(stdin);
-        let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+        let output = tokio::time::timeout(BOUND, child.wait_with_output()).await.unwrap().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
@@ -61,10 +41,21 @@ impl Kubectl {
     }
 }
 
-impl Drop for Kubectl {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.home);
-    }
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+fn widget_definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                "subresources": {"scale": {"specReplicasPath": ".spec.replicas",
+                    "statusReplicasPath": ".status.replicas"}},
+                "additionalPrinterColumns": [{"name": "Color", "type": "string", "jsonPath": ".spec.color"}]}]}})
 }
 
 fn deployment(image: &str) -> String {
@@ -77,8 +68,8 @@ fn deployment(image: &str) -> String {
 // contract: E-07, E-02e, E-01a, E-01d, E-01e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_creates_changes_and_deletes() {
-    let server = server().await;
-    let Some(kubectl) = Kubectl::find(&server, "day") else { return };
+    let server = ApiServer::builder().start().await.unwrap();
+    let kubectl = Client::of(&server);
 
     let created = kubectl.ok(&["create", "--validate=true", "-f", "-"], &deployment("nginx:1")).await;
     assert!(created.contains("deployment.apps/web created"), "{created}");
@@ -145,8 +136,8 @@ async fn kubectl_creates_changes_and_deletes() {
 // contract: E-07
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_writes_in_protobuf() {
-    let server = server().await;
-    let Some(kubectl) = Kubectl::find(&server, "protobuf") else { return };
+    let server = ApiServer::builder().start().await.unwrap();
+    let kubectl = Client::of(&server);
     kubectl.ok(&["create", "namespace", "x"], "").await;
     kubectl.ok(&["-n", "x", "create", "configmap", "c", "--from-literal=a=b"], "").await;
     kubectl.ok(&["-n", "x", "create", "secret", "generic", "s", "--from-literal=k=v"], "").await;
@@ -168,22 +159,20 @@ async fn kubectl_writes_in_protobuf() {
 // contract: E-07, E-04a, E-02e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_watches() {
-    let server = server().await;
-    let Some(kubectl) = Kubectl::find(&server, "watch") else { return };
-    server.create(crate::common::pod("first")).unwrap();
-    let mut child = kubectl
-        .command(&["get", "pods", "--watch", "--output-watch-events", "--no-headers"])
-        .spawn()
-        .unwrap();
+    let server = ApiServer::builder().start().await.unwrap();
+    let kubectl = Client::of(&server);
+    server.create(pod("first")).unwrap();
+    let words = ["get", "pods", "--watch", "--output-watch-events", "--no-headers"];
+    let mut child = kubectl.kubectl.command(words).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = async || {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
+        let line = tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
         line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(next().await, "ADDED first");
-    server.create(crate::common::pod("second")).unwrap();
+    server.create(pod("second")).unwrap();
     assert_eq!(next().await, "ADDED second");
-    let mut changed = crate::common::pod("second");
+    let mut changed = pod("second");
     changed["status"] = json!({"phase": "Running"});
     server.update(changed).unwrap();
     assert_eq!(next().await, "MODIFIED second");
@@ -196,24 +185,14 @@ async fn kubectl_watches() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kubectl_with_definitions_and_a_kubeconfig() {
     let server = ApiServer::builder().token("t0ken").tls().start().await.unwrap();
-    let Some(mut kubectl) = Kubectl::find(&server, "definitions") else { return };
-    let config = kubectl.home.join("config");
-    std::fs::write(&config, server.kubeconfig()).unwrap();
-    kubectl.server = server.url();
-    let with = |arguments: &[&'static str]| {
-        let mut all = vec!["--kubeconfig", config.to_str().unwrap()];
-        all.extend_from_slice(arguments);
-        all.into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let run = async |arguments: &[&'static str], input: Value| {
-        let arguments = with(arguments);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        kubectl.ok(&arguments, &input.to_string()).await
-    };
+    let kubectl = Client::of(&server);
+    let run = async |arguments: &[&str], input: Value| kubectl.ok(arguments, &input.to_string()).await;
     run(&["create", "-f", "-"], widget_definition()).await;
     run(&["wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s"], Value::Null)
         .await;
-    run(&["create", "-f", "-"], crate::common::widget("w")).await;
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"color": "red", "replicas": 1}});
+    run(&["create", "-f", "-"], widget).await;
     let table = run(&["get", "wd"], Value::Null).await;
     assert_eq!(table.split_whitespace().collect::<Vec<_>>(), ["NAME", "COLOR", "w", "red"]);
     run(&["scale", "wd", "w", "--replicas=4"], Value::Null).await;
