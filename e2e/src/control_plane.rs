@@ -1,7 +1,10 @@
 //! A control plane of etcd, kube-apiserver and optional components.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use kube_client::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -19,7 +22,7 @@ const READY: Duration = Duration::from_secs(120);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Options of a control plane.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Options {
     apiserver: Vec<String>,
@@ -28,7 +31,7 @@ pub struct Options {
 }
 
 /// A component that is only a client of kube-apiserver.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manager {
     Controllers,
     Scheduler,
@@ -107,6 +110,7 @@ pub struct ControlPlane {
     // kube-apiserver is dropped before etcd: its graceful shutdown waits for a missing etcd.
     apiserver: Process,
     etcd: Process,
+    options: Options,
     program: PathBuf,
     arguments: Vec<String>,
     port: u16,
@@ -114,7 +118,7 @@ pub struct ControlPlane {
     folder: TempDir,
 }
 
-/// Returns the path of a file in the folder.
+/// Files in the folder.
 const KUBECONFIG: &str = "kubeconfig";
 const SERVICE_ACCOUNT_KEY: &str = "service-account.key";
 const APISERVER_AUTHORITY: &str = "certificates/apiserver.crt";
@@ -142,10 +146,6 @@ impl ControlPlane {
         let [client, peer, port] = free_ports().map_err(prepare("free ports"))?;
 
         std::fs::write(path("tokens.csv"), TOKENS).map_err(prepare("the tokens"))?;
-        let key = path(SERVICE_ACCOUNT_KEY);
-        let made = tokio::process::Command::new(&program).args(["service-account-key", &key]).status().await;
-        made.map_err(prepare("the key for service accounts"))?;
-
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut etcd = vec![
             "--name=e2e".into(),
@@ -158,7 +158,11 @@ impl ControlPlane {
             "--unsafe-no-fsync".into(),
             "--log-level=warn".into(),
         ];
-        etcd.extend(options.etcd);
+        etcd.extend(options.etcd.iter().cloned());
+        let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
+        let key = path(SERVICE_ACCOUNT_KEY);
+        let made = tokio::process::Command::new(&program).args(["service-account-key", &key]).status().await;
+        made.map_err(prepare("the key for service accounts"))?;
         let mut arguments = vec![
             format!("--etcd-servers={client}"),
             format!("--cert-dir={}", path("certificates")),
@@ -171,17 +175,30 @@ impl ControlPlane {
             "--authorization-mode=RBAC".into(),
             "--service-cluster-ip-range=10.0.0.0/24".into(),
         ];
-        arguments.extend(options.apiserver);
-        let etcd = Process::start(&program, "etcd", &etcd, folder.path())?;
+        arguments.extend(options.apiserver.iter().cloned());
         let apiserver = Process::start(&program, "kube-apiserver", &arguments, folder.path())?;
-        let managers = Vec::new();
+        let (managers, etcd_url) = (Vec::new(), client);
         let mut control_plane =
-            Self { managers, apiserver, etcd, program, arguments, port, etcd_url: client, folder };
+            Self { managers, apiserver, etcd, options, program, arguments, port, etcd_url, folder };
         control_plane.ready().await?;
-        for manager in options.managers {
+        for manager in control_plane.options.managers.clone() {
             control_plane.start_manager(manager).await?;
         }
         Ok(control_plane)
+    }
+
+    /// Returns the options with which it was started.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Checks that all components run.
+    ///
+    /// # Errors
+    /// A component has ended. The error has the end of its log.
+    pub fn check(&mut self) -> Result<(), Error> {
+        let components = self.managers.iter_mut().chain([&mut self.apiserver, &mut self.etcd]);
+        components.map(Process::check).collect()
     }
 
     /// Returns the port of kube-apiserver on loopback.
@@ -228,8 +245,8 @@ impl ControlPlane {
     }
 
     /// Kills kube-apiserver.
-    pub async fn kill_apiserver(&mut self) {
-        self.apiserver.kill().await;
+    pub fn kill_apiserver(&mut self) {
+        self.apiserver.kill();
     }
 
     /// Restarts kube-apiserver with the same etcd and address, and waits until it is ready.
@@ -237,19 +254,19 @@ impl ControlPlane {
     /// # Errors
     /// The same as [`Self::start`].
     pub async fn restart_apiserver(&mut self) -> Result<(), Error> {
-        self.apiserver.kill().await;
+        self.apiserver.kill();
         self.apiserver =
             Process::start(&self.program, "kube-apiserver", &self.arguments, self.folder.path())?;
         self.ready().await
     }
 
     /// Suspends kube-apiserver with its connections; when this returns, it no longer runs.
-    pub async fn pause_apiserver(&self) {
+    pub async fn pause_apiserver(&mut self) {
         self.apiserver.pause().await;
     }
 
     /// Resumes kube-apiserver.
-    pub fn resume_apiserver(&self) {
+    pub fn resume_apiserver(&mut self) {
         self.apiserver.signal(Signal::SIGCONT);
     }
 
@@ -262,8 +279,7 @@ impl ControlPlane {
         written.map_err(|source| Error::Prepare { what: "the tokens", source })
     }
 
-    /// Makes etcd drop all revisions before the current one, which is returned. kube-apiserver continues to serve the
-    /// revisions in its watch cache until it is restarted.
+    /// Compacts etcd: [`Etcd::compact`].
     ///
     /// # Errors
     /// The request to etcd fails.
@@ -374,14 +390,36 @@ fn kubeconfig(url: &str, authority: &Path, user: &str) -> String {
     )
 }
 
-/// Ports that were free a moment ago.
+/// The ports of components. The system gives other ports to connections and to listeners without a choice, so that the
+/// port of a component is not taken before its start, or while it is restarted.
+const PORTS: Range<u16> = 20_000..30_000;
+/// The next port to try. Other processes use the same ports.
+static NEXT_PORT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
+
+/// Returns ports that are free.
 fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
+    let mut next = PORTS.filter_map(|_| {
+        let port = PORTS.start + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % (PORTS.end - PORTS.start);
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok().then_some(port)
+    });
     let mut ports = [0; N];
-    let mut held = Vec::new();
     for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
+        *port = next.next().ok_or(std::io::ErrorKind::AddrInUse)?;
     }
     Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_free_and_given_once() {
+        let ports: [u16; 100] = free_ports().unwrap();
+        let taken: Vec<_> =
+            ports.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port))).collect();
+        assert!(taken.iter().all(Result::is_ok));
+        let others: [u16; 100] = free_ports().unwrap();
+        assert!(others.iter().all(|port| PORTS.contains(port) && !ports.contains(port)));
+    }
 }

@@ -75,8 +75,12 @@ impl Etcd {
         version(&self.ask("/v3/kv/put", &put).await?)
     }
 
-    /// Compacts the history up to the current revision, and returns that revision.
-    pub(crate) async fn compact(&self) -> Result<u64, Error> {
+    /// Drops all revisions before the current one, which is returned. kube-apiserver continues to serve the revisions in
+    /// its watch cache until it is restarted.
+    ///
+    /// # Errors
+    /// The request to etcd fails.
+    pub async fn compact(&self) -> Result<u64, Error> {
         let version = version(&self.ask("/v3/maintenance/status", &json!({})).await?)?;
         let compaction = json!({"revision": version.to_string(), "physical": true});
         self.ask("/v3/kv/compaction", &compaction).await?;

@@ -118,7 +118,7 @@ async fn controller_survives_a_kill_of_the_api_server() {
     deployments.delete("web", &DeleteParams::background()).await.unwrap();
     has_replicas(&client, "web", Some(3)).await;
 
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     eventually("a write after the restart", async || {
         write("web", "4").await.map_err(|error| error.to_string())

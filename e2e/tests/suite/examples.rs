@@ -61,7 +61,7 @@ async fn sample_controller_survives_a_kill_of_the_api_server() {
     })
     .await;
     has_replicas(&client, "web", Some(2)).await;
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
     let deleted = eventually("a deletion after the restart", async || {
@@ -99,7 +99,7 @@ async fn workqueue_controller_survives_a_kill_of_the_api_server() {
     })
     .await;
     output.line(|line| line == "default/web-0 runs busybox:1").await;
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     eventually("a deletion after the restart", async || {
         let deleted = pods.delete("web-0", &DeleteParams::default().grace_period(0)).await;
@@ -122,7 +122,7 @@ async fn leader_election_survives_a_kill_of_the_api_server() {
     let mut program = program.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut output = Output::of(&mut program);
     output.line(|line| line.starts_with("# stop ")).await;
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     output.line(|line| line.starts_with("# continue ")).await;
     output.line(|line| line.starts_with("written by c ")).await;
@@ -165,7 +165,7 @@ async fn cache_operator_survives_a_kill_of_the_api_server() {
     })
     .await;
     has_zones(&client, &["east", "west"]).await;
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     eventually("a change after the restart", async || {
         let patch = Patch::Merge(zones(&["east", "north", "south"]));

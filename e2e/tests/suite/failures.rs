@@ -176,7 +176,7 @@ fn with_watch_lists(options: ReflectorOptions) -> ReflectorOptions {
 
 /// Kills kube-apiserver, and restarts it with the same etcd.
 async fn kill_and_restart(setup: &mut Setup) {
-    setup.control_plane.kill_apiserver().await;
+    setup.control_plane.kill_apiserver();
     let refused = || {
         let problems = setup.problems.all();
         check(problems.iter().any(|problem| problem.text.contains("refused")), problems)

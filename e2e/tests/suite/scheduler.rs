@@ -37,7 +37,7 @@ async fn pods_are_bound_through_a_kill_of_the_api_server() {
     let mut output = Output::of(&mut program);
 
     cluster.has_bound("the first bindings", |bound| bound > 0).await;
-    control_plane.kill_apiserver().await;
+    control_plane.kill_apiserver();
     control_plane.restart_apiserver().await.unwrap();
     cluster.has_bound("the first half of the pods", |bound| bound == PODS / 2).await;
     cluster.create_pods(PODS / 2..PODS).await;
