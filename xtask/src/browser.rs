@@ -4,17 +4,16 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::e2e::{built_here, finish};
+use crate::e2e::{build, finish};
 use crate::files;
 
 /// The folder of the tests.
 const FOLDER: &str = "e2e/browser";
 /// The variable that passes the path of the browser to the tests; it can also be set by the user.
 const BROWSER: &str = "KINFORMER_BROWSER";
-/// The variable that passes the path of `kinformer` to the tests.
-const KINFORMER: &str = "KINFORMER_PROGRAM";
-/// The variable that passes the path of the example with a slow handler to the tests.
-const SLOW_HANDLER: &str = "KINFORMER_SLOW_HANDLER";
+/// The variables that pass the paths of `kinformer` and of the example with a slow handler to the tests, and the targets.
+const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
+const SLOW_HANDLER: (&str, &str) = ("KINFORMER_SLOW_HANDLER", "slow_handler");
 /// The names of Chromium and Chrome in distributions.
 const BROWSERS: [&str; 5] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
@@ -89,11 +88,12 @@ fn tests() -> Result<Command, String> {
     let mut npm = Command::new("npm");
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&folder);
     finish(&mut npm)?;
-    let kinformer = built_here(&["--package", "kinformer-cli"], "debug/kinformer")?;
-    let example = ["--package", "kinformer-serve", "--example", "slow_handler"];
-    let slow_handler = built_here(&example, "debug/examples/slow_handler")?;
+    let built = build(&["--bin", KINFORMER.1, "--example", SLOW_HANDLER.1])?;
     let mut node = Command::new("node");
-    node.current_dir(folder).env(KINFORMER, kinformer).env(SLOW_HANDLER, slow_handler);
+    node.current_dir(folder);
+    for (variable, target) in [KINFORMER, SLOW_HANDLER] {
+        node.env(variable, built.get(target).ok_or(format!("cargo has not built {target}"))?);
+    }
     if let Some(browser) = browser() {
         node.env(BROWSER, browser);
     }

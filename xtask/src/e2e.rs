@@ -1,14 +1,17 @@
 //! A real kube-apiserver and etcd, built on this machine, and the suite that runs against them.
 
+use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use cargo_metadata::Message;
 use clap::ValueEnum;
 
 use crate::files;
@@ -46,18 +49,22 @@ pub(crate) const CONTROLLER_RUNTIME: Program = Program {
     module: "sigs.k8s.io/controller-runtime",
 };
 
-/// The variable that passes the path of `kinformer` to the suite.
-const KINFORMER: &str = "KINFORMER_PROGRAM";
-/// The variable that passes the path of the scheduler cache example to the suite.
-const SCHEDULER_CACHE: &str = "KINFORMER_SCHEDULER_CACHE";
-/// The variable that passes the path of the scheduler example to the suite.
-const SCHEDULER: &str = "KINFORMER_SCHEDULER";
+/// The variable that passes the path of `kinformer` to the suite, and the target.
+const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
+/// The variables that pass the paths of examples to the suite, and the examples.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("KINFORMER_SCHEDULER_CACHE", "scheduler_cache"),
+    ("KINFORMER_SCHEDULER", "scheduler"),
+    ("KINFORMER_SAMPLE_CONTROLLER", "sample_controller"),
+    ("KINFORMER_WORKQUEUE_CONTROLLER", "workqueue_controller"),
+    ("KINFORMER_CACHE_OPERATOR", "cache_operator"),
+    ("KINFORMER_LEADER_ELECTION", "leader_election"),
+];
+/// The target of the suite.
+const SUITE: &str = "suite";
 
-/// The variable that passes the path of the sample controller to the suite.
-const SAMPLE_CONTROLLER: &str = "KINFORMER_SAMPLE_CONTROLLER";
-const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
-const CACHE_OPERATOR: &str = "KINFORMER_CACHE_OPERATOR";
-const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
+/// One test at a time, since each has its own control plane.
+const THREADS: &str = "--test-threads=1";
 
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
 const OF_MODES: [&str; 7] = [
@@ -102,7 +109,7 @@ pub(crate) struct Suite {
 }
 
 /// How kinformer's informers read the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
 struct Mode {
     /// When objects are decoded
     #[arg(long, value_enum, default_value_t)]
@@ -193,58 +200,67 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     let Suite { filters, seeds, first_seed, mode, every_mode } = &args.suite;
     let programs = Programs::built()?;
     let seeds = format!("{first_seed}+{seeds}");
-    if *every_mode {
-        programs.test_every_mode(&seeds, filters, if filters.is_empty() { &OF_MODES } else { &[] })
-    } else {
-        programs.test(&seeds, *mode, filters)
+    if !every_mode {
+        return programs.test(&seeds, *mode, filters);
     }
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let others = if filters.is_empty() { &OF_MODES[..] } else { &filters };
+    let modes = Mode::every().enumerate();
+    programs
+        .test_modes(&seeds, modes.map(|(number, mode)| (mode, if number == 0 { &filters } else { others })))
 }
 
-/// Runs the part of the suite that a change must pass.
-pub(crate) fn suite() -> Result<(), String> {
-    Programs::built()?.test_every_mode(&format!("1+{SEEDS}"), &[], &OF_MODES_IN_SHORT)
+/// Runs the suite in the default mode.
+pub(crate) fn one_mode() -> Result<(), String> {
+    Programs::built()?.test(&format!("1+{SEEDS}"), Mode::default(), &[] as &[&str])
 }
 
-/// The variables with the paths of all programs that the suite needs.
-struct Programs(Vec<(&'static str, PathBuf)>);
+/// Runs a few tests in each of the other modes.
+pub(crate) fn other_modes() -> Result<(), String> {
+    let modes = Mode::every().skip(1).map(|mode| (mode, &OF_MODES_IN_SHORT[..]));
+    Programs::built()?.test_modes("1+1", modes)
+}
+
+/// The suite, and the variables with the paths of all programs that it needs.
+struct Programs {
+    suite: PathBuf,
+    variables: Vec<(&'static str, PathBuf)>,
+}
 
 impl Programs {
     fn built() -> Result<Self, String> {
-        Ok(Self(vec![
-            (CONTROL_PLANE.variable, CONTROL_PLANE.built()?),
-            (CLIENT_GO.variable, CLIENT_GO.built()?),
-            (CONTROLLER_RUNTIME.variable, CONTROLLER_RUNTIME.built()?),
-            (KINFORMER, kinformer()?),
-            (SCHEDULER_CACHE, example("kinformer", "scheduler_cache")?),
-            (SCHEDULER, example("kinformer-controller", "scheduler")?),
-            (SAMPLE_CONTROLLER, example("kinformer-controller", "sample_controller")?),
-            (WORKQUEUE_CONTROLLER, example("kinformer-controller", "workqueue_controller")?),
-            (CACHE_OPERATOR, example("kinformer-cache", "cache_operator")?),
-            (LEADER_ELECTION, example("kinformer-leader-election", "leader_election")?),
-        ]))
+        let mut variables = Vec::new();
+        for program in [&CONTROL_PLANE, &CLIENT_GO, &CONTROLLER_RUNTIME] {
+            variables.push((program.variable, program.built()?));
+        }
+        let mut targets = vec!["--features", "e2e/suite", "--test", SUITE, "--bin", KINFORMER.1];
+        targets.extend(EXAMPLES.iter().flat_map(|(_, example)| ["--example", example]));
+        let mut built = build(&targets)?;
+        let mut path = |target: &str| built.remove(target).ok_or(format!("cargo has not built {target}"));
+        for (variable, target) in [KINFORMER].into_iter().chain(EXAMPLES) {
+            variables.push((variable, path(target)?));
+        }
+        Ok(Self { suite: path(SUITE)?, variables })
     }
 
     /// Runs the tests whose names contain one of these, or all tests, in one mode.
     fn test(&self, seeds: &str, mode: Mode, filters: &[impl AsRef<OsStr>]) -> Result<(), String> {
-        let mut command = files::command("cargo");
-        command.envs(self.0.iter().cloned()).env("KINFORMER_SEEDS", seeds).envs(mode.variables());
-        command.args(["test", "--package", "e2e", "--features", "suite", "--test", "suite", "--"]);
-        // One test at a time, since each has its own control plane, with visible output.
-        command.args(["--test-threads=1", "--nocapture"]).args(filters);
+        let mut command = files::command(&self.suite);
+        command.envs(self.variables.iter().cloned()).env("KINFORMER_SEEDS", seeds).envs(mode.variables());
+        command.args([THREADS, "--nocapture"]).args(filters);
         finish(&mut command)
     }
 
-    /// Runs the tests in all modes, and reports the modes in which they failed. After the first mode, only those of
-    /// `others` run, if there are any.
-    fn test_every_mode(&self, seeds: &str, filters: &[String], others: &[&str]) -> Result<(), String> {
+    /// Runs the tests of each mode whose names contain one of these, and reports the modes in which some failed.
+    fn test_modes<'a>(
+        &self,
+        seeds: &str,
+        modes: impl Iterator<Item = (Mode, &'a [&'a str])>,
+    ) -> Result<(), String> {
         let mut failed = Vec::new();
-        for (number, mode) in Mode::every().enumerate() {
+        for (mode, filters) in modes {
             println!("{mode}");
-            let done = match number > 0 && !others.is_empty() {
-                true => self.test(seeds, mode, others),
-                false => self.test(seeds, mode, filters),
-            };
-            failed.extend(done.err().map(|problem| format!("{mode}: {problem}")));
+            failed.extend(self.test(seeds, mode, filters).err().map(|problem| format!("{mode}: {problem}")));
         }
         if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
     }
@@ -260,25 +276,25 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// Builds `kinformer`.
-fn kinformer() -> Result<PathBuf, String> {
-    built_here(&["--package", "kinformer-cli"], "debug/kinformer")
-}
-
-/// Builds an example.
-fn example(package: &str, name: &str) -> Result<PathBuf, String> {
-    built_here(&["--package", package, "--example", name], &format!("debug/examples/{name}"))
-}
-
-/// Builds with cargo, and returns the path of the result.
-pub(crate) fn built_here(what: &[&str], place: &str) -> Result<PathBuf, String> {
+/// Builds targets of the workspace together, with the features of its tests, and returns the paths of the programs by
+/// target.
+pub(crate) fn build(targets: &[&str]) -> Result<HashMap<String, PathBuf>, String> {
     let mut command = files::command("cargo");
-    command.arg("build").args(what);
-    finish(&mut command)?;
-    let mut metadata = cargo_metadata::MetadataCommand::new();
-    metadata.manifest_path(files::root().join("Cargo.toml")).no_deps();
-    let metadata = metadata.exec().map_err(|error| error.to_string())?;
-    Ok(metadata.target_directory.join(place).into())
+    command.args(["build", "--workspace", "--message-format=json-render-diagnostics"]).args(targets);
+    let problem = |error: std::io::Error| format!("cargo build: {error}");
+    let mut cargo = command.stdout(Stdio::piped()).spawn().map_err(problem)?;
+    let mut built = HashMap::new();
+    for message in
+        cargo.stdout.take().into_iter().flat_map(|output| Message::parse_stream(BufReader::new(output)))
+    {
+        if let Message::CompilerArtifact(artifact) = message.map_err(problem)?
+            && let Some(path) = artifact.executable
+        {
+            built.insert(artifact.target.name, path.into());
+        }
+    }
+    let status = cargo.wait().map_err(problem)?;
+    if status.success() { Ok(built) } else { Err(format!("cargo build: {status}")) }
 }
 
 impl Program {
