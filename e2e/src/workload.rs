@@ -43,7 +43,7 @@ struct Place {
 }
 
 impl Writer {
-    /// Creates a writer with namespaces of its own.
+    /// Creates a writer with the namespaces of the seed, which may exist without objects of these resources.
     ///
     /// # Errors
     /// The namespaces cannot be created.
@@ -60,11 +60,11 @@ impl Writer {
         for number in 0..2 {
             let namespace = writer.namespace(number);
             let created = Namespace { metadata: named(namespace.clone()), ..Namespace::default() };
-            namespaces.create(&PostParams::default(), &created).await?;
+            unless_exists(namespaces.create(&PostParams::default(), &created).await)?;
             // Pods need a service account, and no controller creates it here.
             let account = ServiceAccount { metadata: named("default".into()), ..ServiceAccount::default() };
             let accounts: Api<ServiceAccount> = Api::namespaced(writer.client.clone(), &namespace);
-            accounts.create(&PostParams::default(), &account).await?;
+            unless_exists(accounts.create(&PostParams::default(), &account).await)?;
         }
         Ok(writer)
     }
@@ -209,6 +209,13 @@ impl Writer {
                 Err(_) => return Err(error),
             }
         }
+    }
+}
+
+fn unless_exists<K>(created: Result<K, Error>) -> Result<(), Error> {
+    match created {
+        Err(Error::Api(status)) if status.code == 409 => Ok(()),
+        created => created.map(drop),
     }
 }
 

@@ -10,9 +10,11 @@ use std::hash::{Hash, Hasher};
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use cargo_metadata::Message;
 use clap::ValueEnum;
+use tempfile::TempDir;
 
 use crate::files;
 
@@ -63,8 +65,10 @@ const EXAMPLES: [(&str, &str); 6] = [
 /// The target of the suite.
 const SUITE: &str = "suite";
 
-/// One test at a time, since each has its own control plane.
-const THREADS: &str = "--test-threads=1";
+/// How many tests run at the same time. Most of them wait most of the time, but each has a control plane.
+const THREADS: &str = "--test-threads=4";
+/// How long the components of the last tests may run after them.
+const END: Duration = Duration::from_secs(10);
 
 /// Prefixes of the tests that depend on the mode: those with kinformer's informers.
 const OF_MODES: [&str; 7] = [
@@ -245,10 +249,14 @@ impl Programs {
 
     /// Runs the tests whose names contain one of these, or all tests, in one mode.
     fn test(&self, seeds: &str, mode: Mode, filters: &[impl AsRef<OsStr>]) -> Result<(), String> {
+        let folder = tempfile::Builder::new().prefix("kinformer-e2e-").tempdir();
+        let folder = folder.map_err(|error| format!("a temporary folder: {error}"))?;
         let mut command = files::command(&self.suite);
         command.envs(self.variables.iter().cloned()).env("KINFORMER_SEEDS", seeds).envs(mode.variables());
-        command.args([THREADS, "--nocapture"]).args(filters);
-        finish(&mut command)
+        command.env("TMPDIR", folder.path()).args([THREADS, "--nocapture"]).args(filters);
+        let tested = finish(&mut command);
+        remove(folder);
+        tested
     }
 
     /// Runs the tests of each mode whose names contain one of these, and reports the modes in which some failed.
@@ -263,6 +271,21 @@ impl Programs {
             failed.extend(self.test(seeds, mode, filters).err().map(|problem| format!("{mode}: {problem}")));
         }
         if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+    }
+}
+
+/// Removes the files of a run. Components that end with the suite may still write some.
+fn remove(folder: TempDir) {
+    let folder = folder.keep();
+    let mut left = END;
+    let pause = Duration::from_millis(100);
+    while fs::remove_dir_all(&folder).is_err() && !left.is_zero() {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "nothing notifies of the end of another process' children"
+        )]
+        std::thread::sleep(pause);
+        left = left.saturating_sub(pause);
     }
 }
 

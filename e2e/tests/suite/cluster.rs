@@ -66,7 +66,6 @@ async fn deployment_is_scheduled_scaled_and_deleted() {
     assert_negotiated_encodings();
     factory.shutdown().await.unwrap();
     kubelets.await.unwrap();
-    control_plane.stop().await;
 }
 
 /// The example fails on its own if its stores disagree.
@@ -114,7 +113,6 @@ async fn scheduler_cache_example_matches_the_bindings() {
         assert_eq!(info["memory"], (256 << 20) * count, "on {node}");
         assert_eq!(info["allocatableMilliCpu"], 8000, "on {node}");
     }
-    control_plane.stop().await;
 }
 
 /// Waits until there are this many pods and all are bound, and returns their keys by node.

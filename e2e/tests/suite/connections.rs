@@ -6,6 +6,7 @@ use kube_client::{Client, Config};
 use kube_core::discovery::{ApiResource, Scope, verbs};
 
 use crate::mode::{dynamic, factory};
+use crate::planes;
 
 /// The number of informers.
 const INFORMERS: usize = 60;
@@ -54,7 +55,7 @@ async fn shut_down(factories: [SharedInformerFactory; 2]) {
 // contract: L-12a, L-12c
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_informers_share_one_connection() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let resources = watchable(&control_plane.client().await.unwrap()).await;
 
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
@@ -70,5 +71,5 @@ async fn sixty_informers_share_one_connection() {
     let factories = synced(client, &resources).await;
     assert!(proxy.open() >= INFORMERS, "{}", proxy.open());
     shut_down(factories).await;
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }

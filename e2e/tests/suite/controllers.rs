@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::{ControlPlane, Options};
+use e2e::Options;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -21,6 +21,7 @@ use kube_core::Resource as _;
 use serde_json::json;
 
 use crate::mode::factory;
+use crate::planes;
 use crate::recorder::eventually;
 
 const FINALIZER: &str = "example.com/cleanup";
@@ -85,7 +86,7 @@ pub(crate) async fn has_replicas(client: &Client, name: &str, replicas: Option<i
 /// A controller with a finalizer and server-side apply keeps its deployments through a kill of kube-apiserver.
 #[tokio::test(flavor = "multi_thread")]
 async fn controller_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new().controllers()).await.unwrap();
+    let mut control_plane = planes::take(Options::new().controllers()).await;
     let client = control_plane.client().await.unwrap();
     let factory = factory(client.clone()).build();
     let config_maps = factory.informer::<ConfigMap>().lister();
@@ -141,7 +142,7 @@ async fn controller_survives_a_kill_of_the_api_server() {
     shutdown.cancel();
     running.await.unwrap().unwrap();
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 fn elector(client: &Client, identity: &str) -> LeaderElector {
@@ -157,7 +158,7 @@ fn elector(client: &Client, identity: &str) -> LeaderElector {
 /// kube-apiserver accepts events, and the count of a series.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_recorded() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let map = serde_json::from_value(json!({"metadata": {"name": "map"}})).unwrap();
@@ -182,14 +183,14 @@ async fn events_are_recorded() {
         }
     })
     .await;
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// Two electors: after a release, after the end of a process, and after the Lease was deleted. The server accepts the time
 /// limits of writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn leaders_are_elected_by_a_lease() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let (a, b) = (elector(&client, "a"), elector(&client, "b"));
     let first = a.acquire().await;
@@ -211,5 +212,5 @@ async fn leaders_are_elected_by_a_lease() {
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     leases.delete("test", &DeleteParams::default()).await.unwrap();
     assert_eq!(third.ended().await.end, End::Removed);
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }

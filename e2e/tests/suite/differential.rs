@@ -8,6 +8,7 @@ use e2e::{
 };
 
 use crate::main_job::{PATHS, has_last};
+use crate::planes;
 use crate::recorder::cached;
 
 /// The timeout for the programs to catch up: client-go waits up to a minute between retries.
@@ -49,7 +50,7 @@ pub(crate) fn seeds() -> std::ops::Range<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_informers_match_the_server_history() {
-    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let mut control_plane = planes::take(Options::new()).await;
     let mut total = Comparison::default();
     for seed in seeds() {
         let compared = run(&mut control_plane, seed).await.unwrap_or_else(|problem| {
@@ -61,7 +62,7 @@ async fn both_informers_match_the_server_history() {
         total.add(&compared);
     }
     println!("all seeds: {total}");
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 async fn run(control_plane: &mut ControlPlane, seed: u64) -> Result<Comparison, String> {

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use e2e::{ControlPlane, Options, programs};
+use e2e::{Options, programs};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -17,6 +17,7 @@ use tokio::process::Child;
 
 use crate::controllers::has_replicas;
 use crate::output::Output;
+use crate::planes;
 use crate::recorder::{BOUND, eventually};
 
 /// Sends a signal to a program, which ends without an error.
@@ -30,7 +31,7 @@ async fn end(program: &mut Child, signal: Signal) {
 /// The example program keeps the Deployment of a Foo through a kill of kube-apiserver, and ends by a signal.
 #[tokio::test(flavor = "multi_thread")]
 async fn sample_controller_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let mut control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let definition = serde_json::from_value(json!({
         "metadata": {
@@ -76,13 +77,14 @@ async fn sample_controller_survives_a_kill_of_the_api_server() {
     })
     .await;
     end(&mut program, Signal::SIGTERM).await;
-    control_plane.stop().await;
+    delete_deployments(&client).await;
+    planes::keep(control_plane).await;
 }
 
 /// The controller by hand reconciles pods, before and after.
 #[tokio::test(flavor = "multi_thread")]
 async fn workqueue_controller_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new().controllers()).await.unwrap();
+    let mut control_plane = planes::take(Options::new().controllers()).await;
     let client = control_plane.client().await.unwrap();
     let mut program = programs::example(programs::WORKQUEUE_CONTROLLER, &control_plane.kubeconfig()).unwrap();
     let mut program = program.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
@@ -109,14 +111,14 @@ async fn workqueue_controller_survives_a_kill_of_the_api_server() {
     output.line(|line| line == "default/web-0 is gone").await;
     end(&mut program, Signal::SIGINT).await;
     output.line(|line| line.ends_with("0 retries")).await;
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// Processes that elect a leader: one is killed, one stopped and continued. The program compares the writes of all
 /// leaders, and fails if they overlap.
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_election_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let mut control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let mut program = programs::example(programs::LEADER_ELECTION, &control_plane.kubeconfig()).unwrap();
     let mut program = program.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
@@ -131,14 +133,14 @@ async fn leader_election_survives_a_kill_of_the_api_server() {
     let config_maps: Api<ConfigMap> = Api::default_namespaced(client);
     let left = config_maps.list(&ListParams::default().labels("leader-election-example")).await.unwrap();
     assert_eq!(left.items.len(), 0);
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// The operator has one Deployment for each zone, before and after. Their names are generated, so that a read of a state
 /// before its own writes would lead to more.
 #[tokio::test(flavor = "multi_thread")]
 async fn cache_operator_survives_a_kill_of_the_api_server() {
-    let mut control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let mut control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let definition = serde_json::from_value(json!({
         "metadata": {"name": "websites.example.com"},
@@ -176,7 +178,14 @@ async fn cache_operator_survives_a_kill_of_the_api_server() {
     has_zones(&client, &["east", "north", "south"]).await;
     end(&mut program, Signal::SIGTERM).await;
     has_zones(&client, &["east", "north", "south"]).await;
-    control_plane.stop().await;
+    delete_deployments(&client).await;
+    planes::keep(control_plane).await;
+}
+
+/// Deletes the Deployments whose owners no controller deletes here.
+async fn delete_deployments(client: &Client) {
+    let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
+    deployments.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
 }
 
 /// Waits until there is one Deployment for each of these zones.

@@ -15,11 +15,11 @@ use kube_client::{Client, Config};
 use serde_json::json;
 
 use crate::mode::{Informer, KubeEvent, factory, informer, mode, reading};
+use crate::planes;
 use crate::recorder::{Problems, Recorder, cached, check, equal, until};
 
 /// The path of the watched objects.
 const PATH: &str = "/api/v1/configmaps";
-const NAMESPACE: &str = "failures";
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
 const WATCH_LIST_OFF: &str = "--feature-gates=WatchList=false";
 
@@ -28,6 +28,7 @@ struct Setup {
     control_plane: ControlPlane,
     /// Connects to the server directly, not through the informer's proxy.
     client: Client,
+    namespace: String,
     factory: SharedInformerFactory,
     informer: Informer<ConfigMap>,
     recorder: Recorder<ConfigMap>,
@@ -38,7 +39,7 @@ struct Setup {
 impl Setup {
     /// Starts a server and an informer without a proxy.
     async fn begin(options: Options) -> Self {
-        let control_plane = ControlPlane::start(options).await.unwrap();
+        let control_plane = planes::take(options).await;
         let client = control_plane.client().await.unwrap();
         Self::synced(control_plane, client, |options| options).await
     }
@@ -52,7 +53,7 @@ impl Setup {
         options: Options,
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
     ) -> (Self, Proxy) {
-        let control_plane = ControlPlane::start(options).await.unwrap();
+        let control_plane = planes::take(options).await;
         let proxy = Proxy::start(control_plane.port()).await.unwrap();
         let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
         (Self::synced(control_plane, client, change).await, proxy)
@@ -80,9 +81,7 @@ impl Setup {
         change: impl Fn(ReflectorOptions) -> ReflectorOptions + Send + Sync + 'static,
     ) -> Self {
         let client = control_plane.client().await.unwrap();
-        let namespace = json!({"metadata": {"name": NAMESPACE}});
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        namespaces.create(&PostParams::default(), &serde_json::from_value(namespace).unwrap()).await.unwrap();
+        let namespace = planes::namespace(&client, "failures").await;
         let problems = Problems::default();
         // Short backoff, since a test has few clients.
         let backoff = Backoff::exponential(Duration::from_millis(50), Duration::from_secs(1));
@@ -92,7 +91,8 @@ impl Setup {
             .build();
         let informer = informer!(factory.core().v1().config_maps());
         let recorder = Recorder::of(&informer);
-        let mut setup = Self { control_plane, client, factory, informer, recorder, problems, written: 0 };
+        let mut setup =
+            Self { control_plane, client, namespace, factory, informer, recorder, problems, written: 0 };
         setup.write(20).await;
         setup
     }
@@ -104,7 +104,7 @@ impl Setup {
     }
 
     fn api(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// Creates this many objects. Also changes some older objects, deletes some, and creates some of the deleted ones
@@ -158,7 +158,7 @@ impl Setup {
 
     async fn end(self) {
         self.factory.shutdown().await.unwrap();
-        self.control_plane.stop().await;
+        planes::keep(self.control_plane).await;
     }
 }
 
@@ -206,7 +206,7 @@ async fn restart_at_a_later_version_needs_one_list() {
     let mut setup = Setup::begin(Options::new()).await;
     let namespaces: Api<Namespace> = Api::all(setup.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"labels": {"moved": "yes"}}}));
-    namespaces.patch(NAMESPACE, &PatchParams::default(), &patch).await.unwrap();
+    namespaces.patch(&setup.namespace, &PatchParams::default(), &patch).await.unwrap();
     kill_and_restart(&mut setup).await;
     setup.write(20).await;
     setup.recovered(1).await;
@@ -229,7 +229,7 @@ async fn restart_without_watch_cache_needs_no_list() {
 /// A suspended server sends nothing; only the timeout of the watch detects it. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_pause_is_detected_by_the_watch_timeout() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let mut setup = Setup::synced(control_plane, client, |options| {
         options.min_watch_timeout_unbounded(Duration::from_secs(2)).stall_margin(Duration::from_secs(1))
@@ -344,7 +344,7 @@ async fn truncated_event_is_delivered_once() {
         let again = || check(setup.statistics().watch_restarts > restarts, setup.statistics());
         until("the watch was restarted after a disconnect", again).await;
         setup.equal().await;
-        let events = setup.recorder.events_of(&format!("{NAMESPACE}/large-{number}"));
+        let events = setup.recorder.events_of(&format!("{}/large-{number}", setup.namespace));
         assert_eq!(events.len(), 1, "{bytes}: {events:?}");
     }
     let statistics = setup.recovered(0).await;
@@ -373,7 +373,7 @@ async fn repeated_disconnects_need_no_list() {
 
 /// Disconnects during the initial list, which is then repeated. Each object is delivered once.
 async fn disconnect_during_initial_list(options: Options) -> ReflectorMetrics {
-    let control_plane = ControlPlane::start(options).await.unwrap();
+    let control_plane = planes::take(options).await;
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client(through(&control_plane, &proxy).await).unwrap();
     let mut setup = Setup::prepared(control_plane, client, with_watch_lists).await;
@@ -419,7 +419,7 @@ async fn half_open_connection_is_detected_by_pings() {
 /// With HTTP/1.1 and a connection for each watch, the timeout of the watch detects it. No list is needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_http1_needs_the_watch_timeout() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let proxy = Proxy::start(control_plane.port()).await.unwrap();
     let client = kinformer::client_http1(through(&control_plane, &proxy).await).unwrap();
     let mut setup = Setup::synced(control_plane, client, |options| {

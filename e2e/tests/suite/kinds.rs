@@ -1,12 +1,11 @@
 //! Every kind of request: typed, dynamic and metadata-only; of one namespace, with selectors, in pages.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::{ControlPlane, Options};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer::{
     Added, Deleted, Event, ReflectorMetrics, ResourceVersion, Tombstone, Updated, WatchListMode,
@@ -20,12 +19,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::mode::{Informer, Kind, KubeEvent, dynamic, factory, informer, mode, reading};
+use crate::planes;
 use crate::recorder::{Recorder, cached, check, equal, eventually, until};
 
 const WATCH_CACHE_OFF: &str = "--watch-cache=false";
 const WATCH_LIST_OFF: &str = "--feature-gates=WatchList=false";
 const CONFIG_MAPS: &str = "/api/v1/configmaps";
-const WIDGETS: &str = "/apis/example.com/v1/widgets";
 
 async fn create<K: Serialize + DeserializeOwned + Clone + std::fmt::Debug>(api: &Api<K>, object: Value) -> K {
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
@@ -33,12 +32,6 @@ async fn create<K: Serialize + DeserializeOwned + Clone + std::fmt::Debug>(api: 
 
 async fn patch<K: DeserializeOwned + Clone + std::fmt::Debug>(api: &Api<K>, name: &str, patch: Value) -> K {
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
-}
-
-async fn namespaces(client: &Client, names: &[&str]) {
-    for name in names {
-        create(&Api::<Namespace>::all(client.clone()), json!({"metadata": {"name": name}})).await;
-    }
 }
 
 fn namespaced<K>(client: &Client, namespace: &str) -> Api<K>
@@ -52,21 +45,25 @@ fn resource(group: &str, version: &str, resource: &str) -> GroupVersionResource 
     GroupVersionResource::gvr(group, version, resource)
 }
 
+fn config_maps_of(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
 /// An informer with its recorded events.
 struct Observed<K> {
     informer: Informer<K>,
     recorder: Recorder<K>,
-    path: &'static str,
+    path: String,
 }
 
 impl<K: Kind> Observed<K> {
-    fn new(informer: impl Into<Informer<K>>, path: &'static str) -> Self {
+    fn new(informer: impl Into<Informer<K>>, path: impl Into<String>) -> Self {
         let informer = informer.into();
-        Self { recorder: Recorder::of(&informer), informer, path }
+        Self { recorder: Recorder::of(&informer), informer, path: path.into() }
     }
 
     async fn equal(&self, client: &Client) -> ReflectorMetrics {
-        equal(&self.informer, &self.recorder, client, self.path).await;
+        equal(&self.informer, &self.recorder, client, &self.path).await;
         let statistics = self.informer.statistics();
         assert_eq!(statistics.decode_errors + statistics.unexpected_events, 0, "{statistics:#?}");
         // Rejected watch-lists are the only allowed failures.
@@ -76,12 +73,12 @@ impl<K: Kind> Observed<K> {
     }
 }
 
-async fn define_widgets(client: &Client) {
+async fn define_widgets(client: &Client, group: &str) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = json!({
-        "metadata": {"name": "widgets.example.com"},
+        "metadata": {"name": format!("widgets.{group}")},
         "spec": {
-            "group": "example.com",
+            "group": group,
             "scope": "Namespaced",
             "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
@@ -95,12 +92,14 @@ async fn define_widgets(client: &Client) {
 /// Runs all kinds of informers while objects are created, changed and deleted. Returns the numbers of watch-lists and
 /// of lists of each informer.
 async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
-    let control_plane = ControlPlane::start(options).await.unwrap();
+    let control_plane = planes::take(options).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["kinds"]).await;
-    define_widgets(&client).await;
+    let namespace = planes::namespace(&client, "kinds").await;
+    let group = format!("{namespace}.example.com");
+    let widgets_path = format!("/apis/{group}/v1/widgets");
+    define_widgets(&client, &group).await;
     let factory = factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
-    let group_version_kind = kube_core::GroupVersionKind::gvk("example.com", "v1", "Widget");
+    let group_version_kind = kube_core::GroupVersionKind::gvk(&group, "v1", "Widget");
     let (kind, capabilities) = eventually("the server serves widgets", || async {
         let found = kube_client::discovery::pinned_kind(&client, &group_version_kind).await;
         found.map_err(|error| error.to_string())
@@ -109,26 +108,29 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     // A factory has one informer for each resource, so another factory fetches only metadata.
     let other = self::factory(client.clone()).reflector(move |it| it.watch_list(lists)).build();
     let typed_metadata = Observed::new(other.metadata::<ConfigMap>(), CONFIG_MAPS);
-    let custom_metadata = Observed::new(other.dynamic_metadata(kind.clone(), capabilities.scope), WIDGETS);
-    let widgets = factory.for_resource(&resource("example.com", "v1", "widgets")).await.unwrap();
+    let custom_metadata =
+        Observed::new(other.dynamic_metadata(kind.clone(), capabilities.scope), &*widgets_path);
+    let widgets = factory.for_resource(&resource(&group, "v1", "widgets")).await.unwrap();
     let config_maps = factory.for_resource(&resource("", "v1", "configmaps")).await.unwrap();
     let typed = Observed::new(informer!(factory.core().v1().config_maps()), CONFIG_MAPS);
     let dynamic_metadata = Observed::new(config_maps.metadata(), CONFIG_MAPS);
     let whole = Observed::new(dynamic(&config_maps), CONFIG_MAPS);
-    let custom = Observed::new(dynamic(&widgets), WIDGETS);
+    let custom = Observed::new(dynamic(&widgets), &*widgets_path);
 
-    let config_maps = namespaced::<ConfigMap>(&client, "kinds");
-    let custom_objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), "kinds", &kind);
+    let config_maps = namespaced::<ConfigMap>(&client, &namespace);
+    let custom_objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &kind);
     let widget = |number: u32| {
         let metadata = json!({"name": format!("widget-{number}"), "labels": {"number": number.to_string()}});
-        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": number}})
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": metadata, "spec": {"size": number},
+        })
     };
     let config_map = |number: u32| json!({"metadata": {"name": format!("map-{number}")}, "data": {"a": "b"}});
     for number in 0..5 {
         create(&config_maps, config_map(number)).await;
         create(&custom_objects, widget(number)).await;
     }
-    cached(&client, WIDGETS).await;
+    cached(&client, &widgets_path).await;
     for factory in [&factory, &other] {
         factory.start().unwrap();
         let waited = factory.wait_for_cache_sync().await;
@@ -154,12 +156,13 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     ];
     assert_eq!((custom.recorder.initial(), custom_metadata.recorder.initial()), (5, 5));
     // All fields are present, or all metadata in the case of metadata-only informers.
-    let data = typed.informer.get("kinds/map-7").unwrap().data.clone().unwrap();
+    let key = |name: &str| format!("{namespace}/{name}");
+    let data = typed.informer.get(&key("map-7")).unwrap().data.clone().unwrap();
     assert_eq!(data.into_iter().collect::<Vec<_>>(), [("a".into(), "b".into()), ("c".into(), "d".into())]);
-    assert_eq!(whole.informer.get("kinds/map-7").unwrap().data["data"], json!({"a": "b", "c": "d"}));
-    assert_eq!(custom.informer.get("kinds/widget-7").unwrap().data["spec"], json!({"size": 100}));
-    assert_eq!(custom_metadata.informer.get("kinds/widget-7").unwrap().labels()["number"], "7");
-    let events = custom.recorder.events_of("kinds/widget-5");
+    assert_eq!(whole.informer.get(&key("map-7")).unwrap().data["data"], json!({"a": "b", "c": "d"}));
+    assert_eq!(custom.informer.get(&key("widget-7")).unwrap().data["spec"], json!({"size": 100}));
+    assert_eq!(custom_metadata.informer.get(&key("widget-7")).unwrap().labels()["number"], "7");
+    let events = custom.recorder.events_of(&key("widget-5"));
     let sizes: Vec<_> = events
         .iter()
         .map(|event| match event {
@@ -176,7 +179,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
     assert_eq!(sizes, ["added 5", "updated 5 100", "deleted 100"]);
     other.shutdown().await.unwrap();
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
     statistics.iter().map(|statistics| (statistics.watch_lists, statistics.lists)).collect()
 }
 
@@ -206,15 +209,15 @@ async fn every_kind_without_watch_cache() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_namespace_is_watched() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["here", "elsewhere"]).await;
-    let factory = factory(client.clone()).namespace("here").build();
-    let observed =
-        Observed::new(informer!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
+    let namespace = planes::namespace(&client, "here").await;
+    let factory = factory(client.clone()).namespace(&*namespace).build();
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), config_maps_of(&namespace));
     // Cluster-scoped objects are watched as well.
     let all = Observed::new(informer!(factory.core().v1().namespaces()), "/api/v1/namespaces");
-    let (here, elsewhere) = (namespaced(&client, "here"), namespaced(&client, "elsewhere"));
+    let elsewhere = planes::namespace(&client, "elsewhere").await;
+    let (here, elsewhere) = (namespaced(&client, &namespace), namespaced(&client, &elsewhere));
     let object = |name: &str| json!({"metadata": {"name": name}});
     create::<ConfigMap>(&here, object("early")).await;
     create::<ConfigMap>(&elsewhere, object("early")).await;
@@ -226,9 +229,9 @@ async fn only_one_namespace_is_watched() {
     observed.equal(&client).await;
     all.equal(&client).await;
     let keys: Vec<_> = observed.recorder.events().iter().map(|event| event.key().to_string()).collect();
-    assert_eq!(keys, ["here/early", "here/late", "here/early"]);
+    assert_eq!(keys, ["early", "late", "early"].map(|name| format!("{namespace}/{name}")));
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// Describes an event by its type and one value of its objects.
@@ -248,15 +251,15 @@ fn describe<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_cross_a_label_selector() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["selected"]).await;
+    let namespace = planes::namespace(&client, "selected").await;
     let factory = factory(client.clone())
         .tweak_list_options(|params| params.set("labelSelector", "app in (web, api)"))
         .build();
     let path = "/api/v1/configmaps?labelSelector=app+in+(web,api)";
     let observed = Observed::new(informer!(factory.core().v1().config_maps()), path);
-    let api = namespaced::<ConfigMap>(&client, "selected");
+    let api = namespaced::<ConfigMap>(&client, &namespace);
     let object = |name: &str, app: &str| json!({"metadata": {"name": name, "labels": {"app": app}}});
     let label = |app: &str| json!({"metadata": {"labels": {"app": app}}});
     create(&api, object("inside", "web")).await;
@@ -273,34 +276,37 @@ async fn objects_cross_a_label_selector() {
     api.delete("inside", &DeleteParams::default()).await.unwrap();
     observed.equal(&client).await;
 
-    let seen = |key: &str| -> Vec<String> {
+    let events_of = |name: &str| observed.recorder.events_of(&format!("{namespace}/{name}"));
+    let seen = |name: &str| -> Vec<String> {
         let app = |object: &ConfigMap| object.labels().get("app").map_or("none", String::as_str).to_owned();
-        observed.recorder.events_of(key).iter().map(|event| describe(event, app)).collect()
+        events_of(name).iter().map(|event| describe(event, app)).collect()
     };
     // For an object that leaves the selector, the server sends a deletion with the last state that matched.
     assert_eq!(
-        seen("selected/inside"),
+        seen("inside"),
         ["added web initially", "updated web to api", "deleted api", "added web", "deleted web"]
     );
-    assert_eq!(seen("selected/outside"), ["added web", "updated web to web"]);
-    let events = observed.recorder.events_of("selected/inside");
+    assert_eq!(seen("outside"), ["added web", "updated web to web"]);
+    let events = events_of("inside");
     assert_eq!(events[2].object().unwrap().resource_version(), left.resource_version());
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_cross_a_field_selector() {
-    let options = Options::new().apiserver_flag("--disable-admission-plugins=ServiceAccount");
-    let control_plane = ControlPlane::start(options).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["selected"]).await;
+    let namespace = planes::namespace(&client, "selected").await;
     let factory = factory(client.clone())
         .tweak_list_options(|params| params.set("fieldSelector", "status.phase!=Running"))
         .build();
     let path = "/api/v1/pods?fieldSelector=status.phase!=Running";
     let observed = Observed::new(informer!(factory.core().v1().pods()), path);
-    let api = namespaced::<Pod>(&client, "selected");
+    // Pods need a service account, and no controller creates it here.
+    let accounts = namespaced::<ServiceAccount>(&client, &namespace);
+    create(&accounts, json!({"metadata": {"name": "default"}})).await;
+    let api = namespaced::<Pod>(&client, &namespace);
     create(
         &api,
         json!({"metadata": {"name": "pod"}, "spec": {"containers": [{"name": "one", "image": "none"}]}}),
@@ -318,8 +324,8 @@ async fn objects_cross_a_field_selector() {
     api.delete("pod", &at_once).await.unwrap();
     observed.equal(&client).await;
     let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
-    let seen: Vec<_> =
-        observed.recorder.events_of("selected/pod").iter().map(|event| describe(event, phase)).collect();
+    let events = observed.recorder.events_of(&format!("{namespace}/pod"));
+    let seen: Vec<_> = events.iter().map(|event| describe(event, phase)).collect();
     assert_eq!(
         seen,
         [
@@ -333,51 +339,49 @@ async fn objects_cross_a_field_selector() {
         ]
     );
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
-/// Starts a control plane without a watch cache, with objects for more than two pages.
-async fn many(count: usize) -> (ControlPlane, Client) {
-    let control_plane = ControlPlane::start(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await.unwrap();
+/// Returns a control plane without a watch cache, with this many objects in a namespace.
+async fn many(count: usize) -> (ControlPlane, Client, String) {
+    let control_plane = planes::take(Options::new().apiserver_flag(WATCH_CACHE_OFF)).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["many"]).await;
-    let api = namespaced::<ConfigMap>(&client, "many");
+    let namespace = planes::namespace(&client, "many").await;
+    let api = namespaced::<ConfigMap>(&client, &namespace);
     let created = stream::iter(0..count).map(|number| {
         let object = json!({"metadata": {"name": format!("object-{number}")}});
         let (api, object) = (api.clone(), serde_json::from_value(object).unwrap());
         async move { api.create(&PostParams::default(), &object).await }
     });
     created.buffer_unordered(20).try_collect::<Vec<_>>().await.unwrap();
-    (control_plane, client)
+    (control_plane, client, namespace)
 }
-
-const MANY: &str = "/api/v1/namespaces/many/configmaps";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn initial_list_is_read_in_pages() {
-    let (control_plane, client) = many(1100).await;
+    let (control_plane, client, namespace) = many(1100).await;
     let factory = factory(client.clone())
-        .namespace("many")
+        .namespace(&*namespace)
         .reflector(|options| options.watch_list(WatchListMode::Off))
         .build();
-    let observed = Observed::new(informer!(factory.core().v1().config_maps()), MANY);
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), config_maps_of(&namespace));
     factory.start().unwrap();
     let statistics = observed.equal(&client).await;
     assert_eq!((statistics.lists, statistics.pages), (1, 3), "1100 objects in pages of 500");
     assert_eq!(observed.recorder.initial(), 1100);
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// The version of the first page is compacted before the second is requested. The list is repeated without pages, and
 /// no intermediate state is delivered.
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_page_is_followed_by_a_full_list() {
-    let (control_plane, client) = many(120).await;
-    let control_plane = Arc::new(control_plane);
-    let (server, writer, done) = (control_plane.clone(), client.clone(), AtomicBool::new(false));
+    let (control_plane, client, namespace) = many(120).await;
+    let (etcd, api) = (control_plane.etcd().unwrap(), namespaced::<ConfigMap>(&client, &namespace));
+    let done = AtomicBool::new(false);
     let factory = factory(client.clone())
-        .namespace("many")
+        .namespace(&*namespace)
         .reflector(|options| {
             options.watch_list(WatchListMode::Off).page_size(std::num::NonZeroU32::new(50).unwrap())
         })
@@ -388,40 +392,38 @@ async fn expired_page_is_followed_by_a_full_list() {
             // This callback must not block in general; here no other task waits.
             tokio::task::block_in_place(|| {
                 tokio::runtime::Handle::current().block_on(async {
-                    let api = namespaced::<ConfigMap>(&writer, "many");
                     create(&api, json!({"metadata": {"name": "in-between"}})).await;
-                    server.compact().await.unwrap();
+                    etcd.compact().await.unwrap();
                 });
             });
         })
         .build();
-    let observed = Observed::new(informer!(factory.core().v1().config_maps()), MANY);
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), config_maps_of(&namespace));
     factory.start().unwrap();
     let statistics = observed.equal(&client).await;
     assert_eq!((statistics.lists, statistics.pages), (1, 2), "one page of 50, then one of all");
     assert_eq!(observed.recorder.initial(), 121);
     factory.shutdown().await.unwrap();
-    drop((factory, observed));
-    Arc::into_inner(control_plane).expect("the last reference").stop().await;
+    planes::keep(control_plane).await;
 }
 
 /// Changes in other namespaces advance the version by bookmarks only.
 #[tokio::test(flavor = "multi_thread")]
 async fn bookmarks_advance_the_version() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
-    namespaces(&client, &["here", "elsewhere"]).await;
+    let namespace = planes::namespace(&client, "here").await;
+    let elsewhere = planes::namespace(&client, "elsewhere").await;
     let factory = factory(client.clone())
-        .namespace("here")
+        .namespace(&*namespace)
         // kube-apiserver sends a bookmark two seconds before the end of a watch.
         .reflector(|options| reading(options).min_watch_timeout_unbounded(Duration::from_secs(4)))
         .build();
-    let observed =
-        Observed::new(informer!(factory.core().v1().config_maps()), "/api/v1/namespaces/here/configmaps");
-    create(&namespaced::<ConfigMap>(&client, "here"), json!({"metadata": {"name": "quiet"}})).await;
+    let observed = Observed::new(informer!(factory.core().v1().config_maps()), config_maps_of(&namespace));
+    create(&namespaced::<ConfigMap>(&client, &namespace), json!({"metadata": {"name": "quiet"}})).await;
     factory.start().unwrap();
     let before = observed.equal(&client).await;
-    let elsewhere = namespaced::<ConfigMap>(&client, "elsewhere");
+    let elsewhere = namespaced::<ConfigMap>(&client, &elsewhere);
     let written = create(&elsewhere, json!({"metadata": {"name": "loud"}})).await;
     let version = ResourceVersion::from(written.resource_version().unwrap());
     until("the version has moved", || {
@@ -436,5 +438,5 @@ async fn bookmarks_advance_the_version() {
     assert_eq!(after.events - before.events, after.bookmarks - before.bookmarks);
     assert_eq!(observed.recorder.events().len(), 1);
     factory.shutdown().await.unwrap();
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }

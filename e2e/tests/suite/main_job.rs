@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use e2e::{ControlPlane, InformerProgram, Line, Options, RESOURCES, Writer, programs};
+use e2e::{InformerProgram, Line, Options, RESOURCES, Writer, programs};
 use kube_client::Client;
 use serde_json::Value;
 
+use crate::planes;
 use crate::recorder::cached;
 
 /// The paths of the resources, in the same order.
@@ -17,7 +18,7 @@ const BOUND: Duration = Duration::from_secs(60);
 /// Each line is explained by the writes, and the lines add up to the server's state.
 #[tokio::test(flavor = "multi_thread")]
 async fn lines_match_the_history_of_the_server() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let client = control_plane.client().await.unwrap();
     let mut writer = Writer::begin(client.clone(), 0).await.unwrap();
     writer.write(60).await.unwrap();
@@ -54,7 +55,8 @@ async fn lines_match_the_history_of_the_server() {
         assert_eq!(stopped.adds - stopped.deletes, writer.history().count(resource) as u64);
         assert_eq!(stopped.relists, 0, "{resource}");
     }
-    control_plane.stop().await;
+    writer.clean_up().await.unwrap();
+    planes::keep(control_plane).await;
 }
 
 /// Returns the keys and versions of a resource that follow from the lines.

@@ -17,6 +17,7 @@ use std::fmt::Write;
 use e2e::{ControlPlane, Options};
 use futures::future::join_all;
 
+use crate::planes;
 use program::Program;
 use script::{Script, Step};
 use session::Session;
@@ -54,7 +55,7 @@ async fn run(control_plane: &ControlPlane, scripts: Vec<Script>) -> (usize, Stri
 /// the inheritance of options, informers, and reads after writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_those_of_controller_runtime() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     fixtures::create(&control_plane.client().await.unwrap()).await;
     let reading = [reads::scripts(), selectors::scripts(), inheritance::scripts(), informers::scripts()];
     let mut lanes: Vec<Vec<Script>> = (0..LANES).map(|_| Vec::new()).collect();
@@ -64,7 +65,6 @@ async fn answers_are_those_of_controller_runtime() {
     // These write the same object.
     lanes.push(writes::scripts());
     let results = join_all(lanes.into_iter().map(|scripts| run(&control_plane, scripts))).await;
-    control_plane.stop().await;
     let calls: usize = results.iter().map(|(calls, _)| calls).sum();
     let problems: String = results.into_iter().map(|(_, problems)| problems).collect();
     assert!(problems.is_empty(), "of {calls} calls:\n{problems}");

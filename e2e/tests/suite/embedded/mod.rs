@@ -3,6 +3,7 @@
 
 mod client_go;
 mod kube_rs;
+mod kubectl;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use kube_runtime::watcher;
 
 use crate::differential::seeds;
 use crate::main_job::has_last;
+use crate::planes;
 use kube_rs::KubeRs;
 
 /// The timeout of every wait: client-go waits up to a minute between retries.
@@ -190,7 +192,7 @@ async fn informers_match_the_history_despite_failures() {
 /// Without failures, every informer receives the same events from both servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_the_same_as_from_kube_apiserver() {
-    let control_plane = ControlPlane::start(Options::new()).await.unwrap();
+    let control_plane = planes::take(Options::new()).await;
     let real = Cluster::real(&control_plane).await;
     let seed = seeds().start;
     let server = ApiServer::builder().start().await.unwrap();
@@ -210,7 +212,7 @@ async fn events_are_the_same_as_from_kube_apiserver() {
         assert_eq!(real.len(), embedded.len(), "{implementation:?}");
     }
     server.shutdown().await;
-    control_plane.stop().await;
+    planes::keep(control_plane).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -294,7 +296,9 @@ impl Cluster {
             let _ = listener.until("everything", |lines| history.explain(lines).is_ok()).await;
             delivered.insert(implementation, listener.stop().await?);
         }
-        Ok((writer.history().clone(), delivered))
+        let history = writer.history().clone();
+        writer.clean_up().await.map_err(text)?;
+        Ok((history, delivered))
     }
 }
 

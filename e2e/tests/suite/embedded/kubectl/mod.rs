@@ -4,7 +4,7 @@
 //! must exist.
 
 mod compare;
-mod embedded;
+mod objects;
 mod script;
 mod tables;
 mod watch;
@@ -93,5 +93,4 @@ async fn output_is_the_same_on_both_servers() {
     let client = kinformer::client(server.config().unwrap()).unwrap();
     tables::have_the_same_columns(&control_plane.client().await.unwrap(), &client).await;
     server.shutdown().await;
-    control_plane.stop().await;
 }
