@@ -80,9 +80,6 @@ const OF_MODES: [&str; 7] = [
     "kinds::",
     "main_job::",
 ];
-/// A few of them that are fast.
-const OF_MODES_IN_SHORT: [&str; 2] = ["kinds::every_kind_in_this_mode", "main_job::"];
-
 /// The default number of random workloads. Every fourth one has no failures.
 const SEEDS: u64 = 5;
 
@@ -219,10 +216,12 @@ pub(crate) fn one_mode() -> Result<(), String> {
     Programs::built()?.test(&format!("1+{SEEDS}"), Mode::default(), &[] as &[&str])
 }
 
-/// Runs a few tests in each of the other modes.
-pub(crate) fn other_modes() -> Result<(), String> {
-    let modes = Mode::every().skip(1).map(|mode| (mode, &OF_MODES_IN_SHORT[..]));
-    Programs::built()?.test_modes("1+1", modes)
+/// Runs the tests that depend on the mode in all other modes, or in one of them, which the number chooses.
+pub(crate) fn other_modes(number: Option<usize>) -> Result<(), String> {
+    let others: Vec<Mode> = Mode::every().skip(1).collect();
+    let chosen = number.and_then(|number| others.get(number % others.len()).copied());
+    let modes = chosen.map_or(others, |mode| vec![mode]);
+    Programs::built()?.test_modes("1+1", modes.into_iter().map(|mode| (mode, &OF_MODES[..])))
 }
 
 /// The suite, and the variables with the paths of all programs that it needs.

@@ -32,17 +32,26 @@ impl Commit {
         }
     }
 
-    /// Returns a number of 40 bits; 0 if the commit is unknown.
+    /// Returns the number that chooses the fresh seeds.
     pub(super) fn number(&self) -> u64 {
-        self.hash.get(..10).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default()
+        self.digits(0)
+    }
+
+    /// Returns the number that chooses a part of a long step.
+    pub(super) fn part(&self) -> usize {
+        usize::try_from(self.digits(10) % 1_000).unwrap_or_default()
     }
 
     /// Returns one of these.
     pub(super) fn choose<'a, T>(&self, of: &'a [T]) -> Option<&'a T> {
-        // Other digits than those of the number, which chooses within what is chosen here.
-        let digits = self.hash.get(10..20).and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let index = digits.unwrap_or_default().checked_rem(of.len() as u64)?;
+        let index = self.digits(20).checked_rem(of.len() as u64)?;
         of.get(usize::try_from(index).ok()?)
+    }
+
+    /// Returns ten digits of the hash as a number; 0 if the commit is unknown.
+    fn digits(&self, from: usize) -> u64 {
+        let digits = self.hash.get(from..from + 10);
+        digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default()
     }
 }
 
@@ -52,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_commit_chooses() {
-        let commit = Commit::new("00000000ff000000000500000000000000000000");
-        assert_eq!(commit.number(), 255);
+        let commit = Commit::new("00000000ff00000003e9000000000500000000000");
+        assert_eq!((commit.number(), commit.part()), (255, 1));
         assert_eq!(commit.choose(&[0, 1, 2, 3]), Some(&1));
         assert_eq!(commit.choose::<u8>(&[]), None);
         let unknown = Commit::new("");

@@ -50,7 +50,7 @@ fn group(steps: &[Step], group: Group) -> Vec<Planned> {
 fn gate(steps: &[Step], commit: &Commit) -> Vec<Planned> {
     let mut planned = group(steps, Group::Gate);
     let others = group(steps, Group::Full);
-    planned.extend(commit.choose(&others).map(|(step, _)| (*step, Extent::Part(commit.number()))));
+    planned.extend(commit.choose(&others).map(|(step, _)| (*step, Extent::Part(commit.part()))));
     planned
 }
 
@@ -170,7 +170,7 @@ mod tests {
             let planned = gate(&steps, &commit);
             assert_eq!(planned.len(), 2);
             assert_eq!(planned[0].1, Extent::Complete);
-            assert_eq!(planned[1].1, Extent::Part(commit.number()));
+            assert_eq!(planned[1].1, Extent::Part(commit.part()));
             planned[1].0.name
         };
         let chosen: Vec<_> = "0123456789abcdef".chars().map(extra).collect();

@@ -23,16 +23,22 @@ pub(super) enum Extent {
     Complete,
     /// A part, if the step takes longer than some minutes: the gate runs one step of the other group. The number chooses
     /// the part.
-    Part(u64),
+    Part(usize),
 }
 
 impl Extent {
+    /// Returns the number that chooses a part.
+    pub(super) fn part(self) -> Option<usize> {
+        match self {
+            Self::Complete => None,
+            Self::Part(number) => Some(number),
+        }
+    }
+
     /// Returns all items, or those of one of so many parts.
     pub(super) fn of<T>(self, items: impl IntoIterator<Item = T>, parts: usize) -> Vec<T> {
-        let (first, step) = match self {
-            Self::Complete => (0, 1),
-            Self::Part(number) => ((number % parts.max(1) as u64) as usize, parts.max(1)),
-        };
+        let parts = parts.max(1);
+        let (first, step) = self.part().map_or((0, 1), |number| (number % parts, parts));
         items.into_iter().skip(first).step_by(step).collect()
     }
 }

@@ -1,18 +1,18 @@
 //! The example programs: which there are, and their runs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cargo_metadata::{Message, MetadataCommand, Package};
+use cargo_metadata::{MetadataCommand, Package};
 use parking_lot::Mutex;
 
 use crate::files::{self, File};
-use crate::packages;
+use crate::{e2e, packages};
 
 /// The time in which a program has to end. It is longer than the limits within the programs, whose errors say more.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -111,29 +111,10 @@ pub(super) fn same_names(names: &[(String, String)]) -> Vec<String> {
     .collect()
 }
 
-/// Builds examples with one command, and returns the paths of the programs. The features are those of `cargo test
-/// --workspace`, so that nothing is built twice.
+/// Builds examples with one command, and returns the paths of the programs.
 pub(super) fn build(examples: &[Example]) -> Result<HashMap<String, PathBuf>, String> {
-    let mut command = files::command("cargo");
-    command.args(["build", "--quiet", "--workspace", "--message-format=json-render-diagnostics"]);
-    for example in examples {
-        command.args(["--example", &example.name]);
-    }
-    let failed = |error: std::io::Error| format!("cargo build: {error}");
-    let mut cargo = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let mut built = HashMap::new();
-    if let Some(output) = cargo.stdout.take() {
-        for message in Message::parse_stream(BufReader::new(output)) {
-            if let Message::CompilerArtifact(artifact) = message.map_err(failed)?
-                && artifact.target.is_example()
-                && let Some(program) = artifact.executable
-            {
-                built.insert(artifact.target.name, program.into());
-            }
-        }
-    }
-    let status = cargo.wait().map_err(failed)?;
-    if status.success() { Ok(built) } else { Err(format!("cargo build of the examples: {status}")) }
+    let targets: Vec<&str> = examples.iter().flat_map(|example| ["--example", &example.name]).collect();
+    e2e::build(&targets)
 }
 
 /// Runs a program in a folder of its own. Returns its standard output and how many seconds it took.

@@ -58,20 +58,21 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
 }
 
-/// Runs the first seeds.
-pub(crate) fn all() -> Result<(), String> {
-    run_seeds(&runner(Build::Checked)?, 0, SEEDS, false)
+/// The number of parts of the first seeds, and of the mutants.
+const PARTS: (u64, usize) = (10, 20);
+
+/// Runs the first seeds, or a part of them.
+pub(crate) fn first_seeds(part: Option<usize>) -> Result<(), String> {
+    let (first, seeds) = match part {
+        None => (0, SEEDS),
+        Some(number) => (number as u64 % PARTS.0 * (SEEDS / PARTS.0), SEEDS / PARTS.0),
+    };
+    run_seeds(&runner(Build::Checked)?, first, seeds, false)
 }
 
-/// Runs a part of the first seeds.
-pub(crate) fn part(number: u64) -> Result<(), String> {
-    const PART: u64 = SEEDS / 10;
-    run_seeds(&runner(Build::Checked)?, number % 10 * PART, PART, false)
-}
-
-/// Runs the mutants, or one of so many parts of them.
-pub(crate) fn mutants(part: Option<(usize, usize)>) -> Result<(), String> {
-    mutants::run(0, SEEDS, part.map_or(Choice::All, |(number, of)| Choice::Part { number, of }))
+/// Runs the mutants, or a part of them.
+pub(crate) fn mutants(part: Option<usize>) -> Result<(), String> {
+    mutants::run(0, SEEDS, part.map_or(Choice::All, |number| Choice::Part { number, of: PARTS.1 }))
 }
 
 fn runner(build: Build) -> Result<Runner, String> {
