@@ -108,7 +108,9 @@ fn readme_tests() -> Result<Done, String> {
     let readme = files::read(README)?;
     let command = test_command(&readme).ok_or(format!("{README}: no line begins with `cargo test`"))?;
     let args: Vec<&str> = command.split_whitespace().skip(1).collect();
-    cargo(&args)
+    // Many tests wait for a server or for a retry, and cargo runs one binary after another.
+    let threads = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+    cargo_with(&args, &[("RUST_TEST_THREADS", &threads.to_string())])
 }
 
 fn test_command(readme: &str) -> Option<&str> {

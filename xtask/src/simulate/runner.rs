@@ -102,7 +102,8 @@ impl Runner {
     /// Returns a command that starts the runner.
     pub(crate) fn command(&self) -> Command {
         let mut command = files::command(&self.program);
-        command.env_remove(MUTANT);
+        // The simulated user code panics often, and a backtrace takes as long as a part of a run.
+        command.env_remove(MUTANT).env("RUST_BACKTRACE", "0");
         command.envs(self.mutant.map(|number| (MUTANT, number.to_string())));
         command
     }
