@@ -14,6 +14,8 @@ pub(crate) struct Initial {
     queued: VecDeque<Run>,
     /// Number of entries of initial lists that have not been processed.
     unprocessed: usize,
+    /// Number of them that are no entries of the queue: empty lists whose version the next pop returns.
+    reached: usize,
 }
 
 /// The queued entries of one initial list.
@@ -25,7 +27,7 @@ struct Run {
 
 impl Initial {
     pub(crate) fn new(parts: u32) -> Self {
-        Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0 }
+        Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0, reached: 0 }
     }
 
     /// Returns whether the next replace of this part is its first list.
@@ -73,6 +75,23 @@ impl Initial {
         }
         self.unprocessed += entries - known;
         self.has_synced()
+    }
+
+    /// Like [`Self::replaced`], for a list that queued nothing. Its version follows the last of this many entries, or is
+    /// returned by the next pop.
+    pub(crate) fn replaced_by_nothing(&mut self, part: PartId, entries: usize) -> bool {
+        if entries > 0 {
+            return self.replaced(part, std::iter::once(entries - 1..entries));
+        }
+        let is_first = usize::from(self.populate(part));
+        self.reached += is_first;
+        self.unprocessed += is_first;
+        false
+    }
+
+    /// Records that the next pop returns the versions of empty lists. Returns their number.
+    pub(crate) fn take_reached(&mut self) -> usize {
+        std::mem::take(&mut self.reached)
     }
 
     /// Returns whether every part has an initial list.

@@ -80,6 +80,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         let mut state = self.lock();
         let State { backlog, flight, initial, reached, closed, popped, .. } = &mut *state;
         let mut taken = Taken::only(std::mem::take(reached));
+        taken.ticket.initial = initial.take_reached();
         if backlog.entries() == 0 {
             let closed = *closed;
             drop(state);
@@ -93,7 +94,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         let (max, in_initial_list) = initial.next(max.max(1));
         let entries = backlog.take(max, flight, &mut drops, &mut taken);
         taken.in_initial_list = in_initial_list;
-        taken.ticket.initial = initial.popped(entries);
+        taken.ticket.initial += initial.popped(entries);
         *popped += taken.deltas.len() as u64;
         let has_room = was_full && backlog.depth() < self.limit;
         let drained = *closed && backlog.entries() == 0;

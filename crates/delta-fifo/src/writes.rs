@@ -353,6 +353,9 @@ impl<T: Object> Settings<T> {
         }
         state.attach_version(Some(part), version);
         let after = state.backlog.entries();
+        if self.parts.is_divided() && after == before && initial.is_empty() {
+            return state.initial.replaced_by_nothing(part, before);
+        }
         match initial.last_mut() {
             Some(last) if last.end == before => last.end = after,
             _ => initial.push(before..after),

@@ -447,3 +447,30 @@ fn versions_of_unknown_parts_are_ignored() {
         assert!(!queue.has_synced(), "{name}");
     }
 }
+
+/// The first list of a part without objects counts as processed when its version is: the version follows what was queued
+/// or in flight before it.
+// contract: Q-23a
+#[test]
+fn empty_first_list_syncs_with_its_version() {
+    for (name, queue) in queues(&[]) {
+        write(&*queue, list(A, &[], 1));
+        drop(pop(&*queue));
+        write(&*queue, Delta::Added(thing("a", A, 2)));
+        write(&*queue, list(B, &[], 3));
+        assert!(!queue.has_synced(), "{name}: the list is behind an object");
+        all(&*queue);
+        assert!(queue.has_synced(), "{name}");
+    }
+    for (name, queue) in queues(&[]) {
+        write(&*queue, list(A, &[], 1));
+        drop(pop(&*queue));
+        write(&*queue, Delta::Added(thing("a", A, 2)));
+        let in_flight = pop(&*queue);
+        write(&*queue, list(B, &[], 3));
+        drop(in_flight);
+        assert!(!queue.has_synced(), "{name}: the list was not popped");
+        drop(pop(&*queue));
+        assert!(queue.has_synced(), "{name}");
+    }
+}
