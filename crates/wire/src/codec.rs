@@ -61,12 +61,14 @@ pub(crate) trait Codec: Clone + fmt::Debug {
     fn failure(&self, run: &Run<'_, '_>, fault: Fault, path: &[Box<str>], object: &[u8]) -> Error;
 
     /// Returns the object without these fields. Adds to `dropped` the number of each path whose field the object had.
-    fn drop_fields(
+    fn drop_fields<'p>(
         &self,
         object: &[u8],
-        paths: &[Path<'_, Self>],
+        paths: impl Iterator<Item = Path<'p, Self>>,
         dropped: &mut Vec<usize>,
-    ) -> Result<Vec<u8>, Error>;
+    ) -> Result<Vec<u8>, Error>
+    where
+        Self: 'p;
 
     /// Reads the key and the resource version, as far as possible.
     fn identify(object: &[u8]) -> Identity;
@@ -288,16 +290,16 @@ macro_rules! codecs {
                 }
             }
 
-            pub(crate) fn drop_fields(
+            pub(crate) fn drop_fields<'p>(
                 &self,
                 object: &[u8],
-                paths: &[(&[Box<str>], &AnyResolved)],
+                paths: impl Iterator<Item = (&'p [Box<str>], &'p AnyResolved)>,
                 dropped: &mut Vec<usize>,
             ) -> Result<Vec<u8>, Error> {
                 match self {
                     $(Self::$name(codec) => {
-                        let paths = paths.iter().map(|(names, resolved)| Path { names, resolved: &resolved.$folder });
-                        codec.drop_fields(object, &paths.collect::<Vec<_>>(), dropped)
+                        let paths = paths.map(|(names, resolved)| Path { names, resolved: &resolved.$folder });
+                        codec.drop_fields(object, paths, dropped)
                     })+
                 }
             }

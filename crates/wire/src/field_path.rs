@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::codec::AnyResolved;
+use crate::dropped;
 
 /// The path to one field of objects, made of JSON field names and map keys: `["spec", "nodeName"]`,
 /// `["metadata", "labels", "app"]`, `["kind"]`. An empty path is the whole object. A path has the same meaning in every
@@ -16,6 +17,8 @@ use crate::codec::AnyResolved;
 pub struct FieldPath {
     names: Box<[Box<str>]>,
     resolved: AnyResolved,
+    /// The entry of the field in the record of an object from which it is dropped.
+    entry: Box<str>,
 }
 
 impl FieldPath {
@@ -25,7 +28,8 @@ impl FieldPath {
     }
 
     pub(crate) fn of(names: Box<[Box<str>]>) -> Self {
-        Self { names, resolved: AnyResolved::default() }
+        let entry = dropped::entry(&names);
+        Self { names, resolved: AnyResolved::default(), entry }
     }
 
     /// The names of the path.
@@ -35,6 +39,10 @@ impl FieldPath {
 
     pub(crate) fn parts(&self) -> (&[Box<str>], &AnyResolved) {
         (&self.names, &self.resolved)
+    }
+
+    pub(crate) fn entry(&self) -> &str {
+        &self.entry
     }
 
     /// Whether the field identifies an object or contains such a field, and so is never dropped.

@@ -150,8 +150,8 @@ impl ObjectDecoder {
         if inner.dropped_fields.is_empty() {
             return Ok((Cow::Borrowed(object), String::new()));
         }
-        let fields: Vec<&FieldPath> = inner.dropped_fields.iter().collect();
-        let (bytes, dropped) = drop_fields(&inner.codec, object, Dropped::default(), &fields)?;
+        let fields = inner.dropped_fields.iter();
+        let (bytes, dropped) = drop_fields(&inner.codec, object, Dropped::default(), fields)?;
         Ok((Cow::Owned(bytes), dropped))
     }
 
@@ -212,17 +212,16 @@ impl ObjectDecoder {
 }
 
 /// Returns the object without these fields, and the record of all fields dropped from it so far.
-pub(crate) fn drop_fields(
+pub(crate) fn drop_fields<'f>(
     codec: &AnyCodec,
     object: &[u8],
     before: Dropped<'_>,
-    fields: &[&FieldPath],
+    fields: impl Iterator<Item = &'f FieldPath> + Clone,
 ) -> Result<(Vec<u8>, String), Error> {
-    let paths: Vec<_> = fields.iter().map(|field| field.parts()).collect();
     let mut numbers = Vec::new();
-    let bytes = codec.drop_fields(object, &paths, &mut numbers)?;
-    let dropped = numbers.iter().filter_map(|number| paths.get(*number));
-    Ok((bytes, before.and(dropped.map(|(names, _)| *names))))
+    let bytes = codec.drop_fields(object, fields.clone().map(FieldPath::parts), &mut numbers)?;
+    let entries = numbers.iter().filter_map(|number| Some(fields.clone().nth(*number)?.entry()));
+    Ok((bytes, before.and(&entries.collect::<Vec<_>>())))
 }
 
 /// Decodes a response that is a single object, such as the `Status` of a failed request.

@@ -75,13 +75,13 @@ impl Codec for Json {
         limit.unwrap_or_else(|| Error::malformed(types::OBJECT, run.with_position(&fault), object))
     }
 
-    fn drop_fields(
+    fn drop_fields<'p>(
         &self,
         object: &[u8],
-        paths: &[Path<'_, Self>],
+        paths: impl Iterator<Item = Path<'p, Self>>,
         dropped: &mut Vec<usize>,
     ) -> Result<Vec<u8>, Error> {
-        drop_fields::drop_fields(object, paths.iter().map(|path| path.names), dropped)
+        drop_fields::drop_fields(object, paths.map(|path| path.names), dropped)
     }
 
     fn identify(object: &[u8]) -> Identity {

@@ -211,7 +211,8 @@ impl PackedObject {
             return Err(Error::NotRemovable { path: identifies.to_string() });
         }
         let encoded = &self.encoded;
-        let (bytes, dropped) = drop_fields(&encoded.codec(), encoded.bytes(), encoded.dropped(), fields)?;
+        let (codec, fields) = (encoded.codec(), fields.iter().copied());
+        let (bytes, dropped) = drop_fields(&codec, encoded.bytes(), encoded.dropped(), fields)?;
         Self::new(&bytes, &encoded.decoder, &dropped)
     }
 

@@ -79,6 +79,10 @@ fn copy(
                 more => within.push(Suffix { steps: more, ..*suffix }),
             }
         }
+        if within.is_empty() && within_entry.is_empty() {
+            out.extend_from_slice(encoded);
+            continue;
+        }
         let ends = || within.iter().chain(&within_entry).filter(|suffix| suffix.ends());
         if ends().next().is_some() {
             // A zero that JSON omits counts as a missing field, and so does null.
@@ -89,7 +93,7 @@ fn copy(
             }
             continue;
         }
-        let mut inner = Vec::new();
+        let mut inner = Vec::with_capacity(encoded.len());
         match (known.map(|field| field.shape), within.is_empty(), within_entry.is_empty()) {
             (Some(shape), false, _) if shape.card == Card::One => {
                 copy_value(shape.kind, raw, &within, &mut inner, dropped)?;

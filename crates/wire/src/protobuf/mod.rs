@@ -115,14 +115,13 @@ impl Codec for Protobuf {
         }
     }
 
-    fn drop_fields(
+    fn drop_fields<'p>(
         &self,
         message: &[u8],
-        paths: &[codec::Path<'_, Self>],
+        paths: impl Iterator<Item = codec::Path<'p, Self>>,
         dropped: &mut Vec<usize>,
     ) -> Result<Vec<u8>, Error> {
         let resolved = paths
-            .iter()
             .enumerate()
             .filter_map(|(number, path)| Some((number, path.resolved.of(self.schema, path.names)?)));
         let resolved: Vec<_> = resolved.collect();

@@ -110,8 +110,8 @@ impl Schema {
 
     /// Returns the schema of an object without the dropped fields.
     pub(crate) fn without(mut self, dropped: Dropped<'_>) -> Self {
-        self.types.api_version &= !dropped.has("apiVersion");
-        self.types.kind &= !dropped.has("kind");
+        self.types.api_version &= !dropped.has(r#"["apiVersion"]"#);
+        self.types.kind &= !dropped.has(r#"["kind"]"#);
         self
     }
 }
