@@ -32,8 +32,9 @@ fn is_unsafe(char: char) -> bool {
 }
 
 /// Whether a text is printable ASCII, and so needs no check of its characters.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+fn is_plain(text: &[u8]) -> bool {
+    // Without an early return, so that many bytes are compared at once.
+    text.iter().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
 }
 
 /// Writes text with `\n`, `\r`, `\t` and `\u{..}` in place of unsafe characters.
@@ -41,7 +42,7 @@ struct Escape<'a>(&'a mut dyn fmt::Write);
 
 impl fmt::Write for Escape<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if is_plain(text) {
+        if is_plain(text.as_bytes()) {
             return self.0.write_str(text);
         }
         let mut rest = text;
@@ -118,13 +119,23 @@ impl fmt::Display for Line {
     }
 }
 
-/// Lines that are safe to print, each with its line feed.
+/// Lines that are safe to print, each with its line feed, in UTF-8.
 #[derive(Debug, Default)]
-pub(crate) struct Text(String);
+pub(crate) struct Text(Vec<u8>);
+
+/// Appends text without escapes.
+struct Unescaped<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Unescaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
 
 impl Text {
     pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self(String::with_capacity(bytes))
+        Self(Vec::with_capacity(bytes))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -137,20 +148,26 @@ impl Text {
 
     /// Appends a line of formatted text.
     pub(crate) fn line(&mut self, text: fmt::Arguments<'_>) {
-        let _ = write_escaped(&mut self.0, text);
-        self.0.push('\n');
+        let _ = write_escaped(&mut Unescaped(&mut self.0), text);
+        self.0.push(b'\n');
     }
 
     /// Appends a line.
     pub(crate) fn push(&mut self, line: &Line) {
-        self.0.push_str(&line.0);
-        self.0.push('\n');
+        self.0.extend_from_slice(line.0.as_bytes());
+        self.0.push(b'\n');
     }
 
     /// Appends a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
+        let begin = self.0.len();
         // Strings and numbers always serialize.
-        if let Ok(json) = serde_json::to_string(value) {
+        let written = serde_json::to_writer(&mut self.0, value);
+        if self.0.get(begin..).is_some_and(|json| written.is_ok() && is_plain(json)) {
+            self.0.push(b'\n');
+        } else if let Ok(json) = String::from_utf8(self.0.split_off(begin))
+            && written.is_ok()
+        {
             self.json_text(&json);
         }
     }
@@ -158,27 +175,28 @@ impl Text {
     /// Appends existing JSON text as one line of the same value. Unsafe characters become `\uXXXX` in strings, and
     /// are removed between values, where valid JSON has them only as white space.
     pub(crate) fn json_text(&mut self, json: &str) {
-        if is_plain(json) {
-            self.0.push_str(json);
+        if is_plain(json.as_bytes()) {
+            self.0.extend_from_slice(json.as_bytes());
         } else {
             self.escape_json(json);
         }
-        self.0.push('\n');
+        self.0.push(b'\n');
     }
 
     fn escape_json(&mut self, json: &str) {
+        let mut to = Unescaped(&mut self.0);
         let (mut in_string, mut after_backslash) = (false, false);
         for char in json.chars() {
             if is_unsafe(char) {
                 if in_string {
                     for unit in char.encode_utf16(&mut [0; 2]) {
-                        let _ = write!(self.0, "\\u{unit:04x}");
+                        let _ = write!(to, "\\u{unit:04x}");
                     }
                 }
                 after_backslash = false;
                 continue;
             }
-            self.0.push(char);
+            let _ = to.write_char(char);
             match char {
                 '"' if !after_backslash => in_string = !in_string,
                 '\\' if in_string && !after_backslash => {
@@ -193,11 +211,11 @@ impl Text {
 
     #[cfg(test)]
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        std::str::from_utf8(&self.0).expect("text")
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.0.into_bytes()
+        self.0
     }
 }
 
