@@ -6,6 +6,7 @@ mod browser;
 mod ci;
 mod codegen;
 mod contract;
+mod counted;
 mod cycles;
 mod e2e;
 mod examples;
@@ -48,6 +49,8 @@ enum Task {
     Browser(browser::Args),
     /// Compare kinformer with client-go, controller-runtime and kube-runtime on such a kube-apiserver
     BenchPeers(bench_peers::Args),
+    /// Count the instructions of hot paths with valgrind, and compare them with the recorded figures
+    Counted(counted::Args),
     /// Build programs with one kind and with thirty, and report the cost of each additional kind
     Kinds(kinds::Args),
     /// Run seeds of the simulation on all cores, print the story of one, or run its mutants
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::E2e(args) => e2e::run(&args),
         Task::Browser(args) => browser::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
+        Task::Counted(args) => counted::run(&args),
         Task::Kinds(args) => kinds::run(&args),
         Task::Simulate(args) => simulate::run(&args),
         Task::Examples(args) => examples::run(&args),
