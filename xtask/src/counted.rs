@@ -85,7 +85,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 /// Compares all hot paths with their figures.
-#[allow(dead_code, reason = "for the step of `ci`")]
 pub(crate) fn check() -> Result<(), String> {
     run(&Args { record: false, names: Vec::new() })
 }

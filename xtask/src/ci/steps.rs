@@ -9,8 +9,8 @@ use super::step::Group::{Full, Gate};
 use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
-    browser, codegen, contract, e2e, examples, files, kinds, minimal_versions, packages, release, semver,
-    simulate, tidy,
+    browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, packages, release,
+    semver, simulate, tidy,
 };
 
 const README: &str = "README.md";
@@ -27,7 +27,7 @@ const NIGHTLY: &str = "nightly";
 const FACADE: &str = "kinformer";
 
 /// All steps. Within a group, fast steps and steps that often fail come first.
-pub(super) const STEPS: [Step; 26] = [
+pub(super) const STEPS: [Step; 27] = [
     Step { name: "fmt", group: Gate, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", group: Gate, run: |_| tidy::run().map(passed) },
     Step { name: "contract", group: Gate, run: |_| contract::quietly().map(passed) },
@@ -38,6 +38,7 @@ pub(super) const STEPS: [Step; 26] = [
     Step { name: "simulation", group: Gate, run: |_| simulation() },
     Step { name: "end to end", group: Gate, run: |_| end_to_end() },
     Step { name: "the page in a browser", group: Gate, run: |_| page_in_a_browser() },
+    Step { name: "counted benches", group: Gate, run: |_| counted_benches() },
     Step { name: "each library alone", group: Full, run: each_alone },
     Step { name: "oldest and newest Kubernetes", group: Full, run: |_| kubernetes_versions() },
     Step { name: "documentation", group: Full, run: |_| documentation() },
@@ -233,6 +234,13 @@ fn other_modes(extent: Extent) -> Result<Done, String> {
     match e2e::missing() {
         Some(missing) => Ok(Done::Skipped(missing)),
         None => e2e::other_modes(extent.part()).map(passed),
+    }
+}
+
+fn counted_benches() -> Result<Done, String> {
+    match counted::missing() {
+        Some(missing) => Ok(Done::Skipped(missing)),
+        None => counted::check().map(passed),
     }
 }
 
