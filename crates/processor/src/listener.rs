@@ -227,9 +227,8 @@ impl Listener {
 pub struct HandlerMetrics {
     /// The name of the handler.
     pub name: Arc<str>,
-    /// The number of undelivered events. Resyncs for other handlers are counted until this handler has skipped them.
-    /// With [`Buffer::Coalesced`](crate::Buffer::Coalesced): the number of undelivered keys, plus the events that are
-    /// not coalesced yet. 0 after the removal of the handler, which drops its backlog.
+    /// The number of undelivered events. With [`Buffer::Coalesced`](crate::Buffer::Coalesced): the number of undelivered
+    /// keys, plus the events that are not coalesced yet. 0 after the removal of the handler, which drops its backlog.
     pub depth: usize,
     /// The time since the publication of the current event, or of the last event before a pause. Zero if the handler is
     /// idle.

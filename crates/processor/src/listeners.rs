@@ -1,6 +1,6 @@
 //! The handlers of one processor, independent of the type of their objects: starts, monitors and ends them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -33,13 +33,10 @@ pub(crate) struct Listeners {
     /// Whether the schedule has due handlers. Written under its lock.
     due: AtomicBool,
     pub(crate) limits: Limits,
-    next_id: AtomicU64,
     /// Notified when a handler was added.
     joined: Notify,
     /// The bell of the log.
     bell: Arc<Bell>,
-    /// The number of published events.
-    published: Arc<AtomicU64>,
     grace: Duration,
     pub(crate) epoch: Instant,
     /// The runtime and the trackers of the tasks; set at the start.
@@ -81,23 +78,15 @@ impl Running {
 }
 
 impl Listeners {
-    pub(crate) fn new(
-        name: Arc<str>,
-        resync: Duration,
-        grace: Duration,
-        bell: Arc<Bell>,
-        published: Arc<AtomicU64>,
-    ) -> Self {
+    pub(crate) fn new(name: Arc<str>, resync: Duration, grace: Duration, bell: Arc<Bell>) -> Self {
         Self {
             name,
             members: Members::new(),
             schedule: Mutex::new(Schedule::new(resync)),
             due: AtomicBool::new(false),
             limits: Limits::new(),
-            next_id: AtomicU64::new(0),
             joined: Notify::new(),
             bell,
-            published,
             grace,
             epoch: Instant::now(),
             running: Mutex::new(None),
@@ -117,10 +106,9 @@ impl Listeners {
         self.members.read(|members| members.values().map(|listener| listener.metrics()).collect())
     }
 
-    /// Returns the id and the resync period of a new handler.
-    pub(crate) fn enter(&self, resync: Option<Duration>) -> (u64, Period) {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        (id, self.schedule.lock().add(id, resync))
+    /// Returns the resync period of a new handler.
+    pub(crate) fn enter(&self, id: u64, resync: Option<Duration>) -> Period {
+        self.schedule.lock().add(id, resync)
     }
 
     /// Adds a listener, and starts it if the processor runs.
@@ -253,14 +241,14 @@ impl Listeners {
     /// Reports callbacks that do not return. Sets no timer while no handler has work.
     async fn watch(&self) {
         let mut sleeper = Sleeper::default();
+        let has_work = || self.members.read(|members| members.values().any(|listener| listener.has_work()));
         loop {
-            let published = self.published.load(Ordering::Acquire);
-            if !self.members.read(|members| members.values().any(|listener| listener.has_work())) {
+            if !has_work() {
                 // The order does not matter: either arm ends the wait.
                 tokio::select! {
                     biased;
                     () = self.joined.notified() => {}
-                    () = self.bell.wait(&mut sleeper, || self.published.load(Ordering::Acquire) != published) => {}
+                    () = self.bell.wait(&mut sleeper, has_work) => {}
                 }
             }
             // The checks are at multiples of the interval, independent of the time without work.

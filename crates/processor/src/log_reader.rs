@@ -1,9 +1,8 @@
 //! Reads the events of one handler: first the initial list, then the log.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering as Atomic};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use kinformer_core::Object;
@@ -14,7 +13,6 @@ use crate::clock::Moment;
 use crate::contained::drop_contained;
 use crate::event::{LastEvent, LoggedEvent};
 use crate::log::{Cursor, Place};
-use crate::resync::DueHandlers;
 use crate::undelivered::{Next, Undelivered};
 
 /// The initial list of a handler: every object of the store at a revision.
@@ -53,13 +51,11 @@ pub(crate) enum ListEnd {
 
 /// Events that are published together.
 pub(crate) struct Batch<T> {
-    /// The position of its first event.
-    pub(crate) first: u64,
     /// The revision of the store after each of these events; 0 without a store.
     pub(crate) revision: u64,
     pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
-    /// The receiving handlers, if the batch is part of a resync; `None` for all handlers.
-    pub(crate) due: Option<DueHandlers>,
+    /// Whether the batch is part of a resync. It changes no state, so it may have the revision of the initial list.
+    pub(crate) resync: bool,
     /// The end of initial lists, if they end with this batch.
     pub(crate) synced: Option<ListEnd>,
     pub(crate) published: Moment,
@@ -74,7 +70,6 @@ impl<T> Drop for Batch<T> {
 
 /// Reads the log for one handler.
 pub(crate) struct LogReader<T> {
-    handler: u64,
     /// Whether objects of the initial list may remain.
     initial: bool,
     /// The revision of the initial list, which includes all events up to this revision.
@@ -103,23 +98,22 @@ enum Synced {
 
 /// The starting point of a reader.
 pub(crate) struct Start<T> {
-    pub(crate) handler: u64,
     pub(crate) cursor: Cursor<Batch<T>>,
     pub(crate) initial: Option<InitialState<T>>,
     /// The published end of initial lists with which the reader syncs.
     pub(crate) syncs_with: ListEnd,
     /// Whether that end was published before the cursor was created.
     pub(crate) synced: bool,
-    /// The position of the cursor.
+    /// The number of events before the cursor.
     pub(crate) read: u64,
-    /// The position of the end of the log.
+    /// The number of events that were published for all readers.
     pub(crate) published: Arc<AtomicU64>,
     pub(crate) now: Moment,
 }
 
 impl<T: Object> LogReader<T> {
     pub(crate) fn new(start: Start<T>) -> Self {
-        let Start { handler, cursor, initial, syncs_with, synced, read, published, now } = start;
+        let Start { cursor, initial, syncs_with, synced, read, published, now } = start;
         let joined = initial.as_ref().map(|state| state.revision);
         let unread = Arc::new(Unread {
             initial_objects: AtomicUsize::new(initial.as_ref().map_or(0, |state| state.objects.len())),
@@ -129,7 +123,6 @@ impl<T: Object> LogReader<T> {
             published,
         });
         Self {
-            handler,
             initial: joined.is_some(),
             joined,
             joined_at: now,
@@ -175,15 +168,12 @@ impl<T: Object> LogReader<T> {
             let Some(batch) = &self.batch else {
                 return Next::Empty;
             };
-            if !self.concerns(batch) {
-                self.position = batch.events.len();
-            }
-            if self.position < batch.events.len() {
+            if self.position < batch.events.len() && !self.is_included(batch) {
                 self.position += 1;
-                self.unread.set_read(batch.first + self.position as u64);
+                self.unread.add_read(1);
                 break self.position - 1;
             }
-            self.unread.set_read(batch.first + batch.events.len() as u64);
+            self.unread.add_read(batch.events.len() - self.position);
             let synced = batch.synced >= Some(self.syncs_with);
             self.position = 0;
             self.batch = None;
@@ -198,15 +188,9 @@ impl<T: Object> LogReader<T> {
         next.unwrap_or(Next::Empty)
     }
 
-    /// Returns whether this handler receives a batch that its initial list does not include.
-    fn concerns(&self, batch: &Batch<T>) -> bool {
-        let joined = self.joined.filter(|_| batch.revision > 0);
-        let compared = joined.map(|joined| batch.revision.cmp(&joined));
-        match &batch.due {
-            None => compared.is_none_or(Ordering::is_gt),
-            // A resync changes no state, so it may have the revision of the initial list.
-            Some(due) => compared.is_none_or(Ordering::is_ge) && due.contains(self.handler),
-        }
+    /// Returns whether the initial list includes the events of a batch.
+    fn is_included(&self, batch: &Batch<T>) -> bool {
+        !batch.resync && batch.revision > 0 && self.joined.is_some_and(|joined| batch.revision <= joined)
     }
 
     /// Returns whether no further events will be published.
@@ -226,9 +210,9 @@ pub(crate) struct Unread<T> {
     /// The number of unread objects of the initial list.
     initial_objects: AtomicUsize,
     place: Arc<Place<Batch<T>>>,
-    /// The position up to which the log has been read. Only the reader writes it.
+    /// The number of events that have been read, including those before the reader. Only the reader writes it.
     read: AtomicU64,
-    /// The end of the log.
+    /// The number of events that were published for all readers.
     published: Arc<AtomicU64>,
 }
 
@@ -241,19 +225,20 @@ enum InitialList<T> {
 }
 
 impl<T> Unread<T> {
-    fn set_read(&self, position: u64) {
-        self.read.store(position, Atomic::Release);
+    fn add_read(&self, events: usize) {
+        self.read.store(self.read() + events as u64, Ordering::Release);
     }
 
     /// Returns the number of unread events in the log, without the initial list.
     pub(crate) fn behind(&self) -> usize {
-        let read = self.read.load(Atomic::Acquire);
-        self.published.load(Atomic::Acquire).saturating_sub(read) as usize
+        let read = self.read.load(Ordering::Acquire);
+        let published = self.published.load(Ordering::Acquire) + self.place.own_events();
+        published.saturating_sub(read) as usize
     }
 
-    /// Returns the position up to which the log has been read.
-    pub(crate) fn position(&self) -> u64 {
-        self.read.load(Atomic::Relaxed)
+    /// Returns the number of events that have been read, for comparison with an earlier one.
+    pub(crate) fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// Returns the next object of the initial list. The iterator is user code, so it runs without the lock.
@@ -266,7 +251,7 @@ impl<T> Unread<T> {
         let mut taken = PutBack { unread: self, state: Some(state) };
         let state = taken.state.as_mut()?;
         let next = state.objects.next();
-        self.initial_objects.store(state.objects.len(), Atomic::Relaxed);
+        self.initial_objects.store(state.objects.len(), Ordering::Relaxed);
         next
     }
 }
@@ -290,7 +275,7 @@ impl<T> Drop for PutBack<'_, T> {
 
 impl<T: Send + Sync> Undelivered for Unread<T> {
     fn depth(&self) -> usize {
-        self.behind() + self.initial_objects.load(Atomic::Relaxed)
+        self.behind() + self.initial_objects.load(Ordering::Relaxed)
     }
 
     fn release(&self) {

@@ -318,8 +318,8 @@ impl<T: Object> SharedProcessor<T> {
     }
 
     /// Publishes a resync to the due handlers only: a [`Change::unchanged`] for each object, at the revision at which
-    /// the objects were read. Each of these handlers receives each object once, at its own pace. Waits as
-    /// [`Self::send`] does.
+    /// the objects were read. Each of these handlers receives each object once, at its own pace. The others hold nothing
+    /// of it. Waits as [`Self::send`] does.
     ///
     /// # Cancel safety
     /// If the future is dropped while it waits, the objects before that point are published. The due handlers receive

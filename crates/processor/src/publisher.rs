@@ -33,7 +33,7 @@ pub(crate) type ReadState<T> = dyn Fn() -> InitialState<T> + Send + Sync;
 /// The state shared by the clones of a processor.
 pub(crate) struct Publisher<T> {
     log: Arc<Log<Batch<T>>>,
-    /// The number of published events. Written under the log's lock.
+    /// The number of events that were published for all handlers. Written under the log's lock.
     published: Arc<AtomicU64>,
     /// Whether the end of the first list has been published. Written under the log's lock.
     first_synced: AtomicBool,
@@ -65,11 +65,11 @@ impl<T: Object> Publisher<T> {
         resync: Duration,
         grace: Duration,
     ) -> Self {
-        let (log, published) = (Log::new(), Arc::<AtomicU64>::default());
-        let listeners = Listeners::new(name, resync, grace, log.bell().clone(), published.clone());
+        let log = Log::new();
+        let listeners = Listeners::new(name, resync, grace, log.bell().clone());
         Self {
             log: Arc::new(log),
-            published,
+            published: Arc::default(),
             first_synced: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             initial_state,
@@ -89,20 +89,20 @@ impl<T: Object> Publisher<T> {
     /// See [`SharedProcessor::publish_synced_if`](crate::SharedProcessor::publish_synced_if).
     pub(crate) fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
         if !self.has_synced() {
-            self.publish_batch(0, None, || is_over().then_some(ListEnd::All), SmallVec::new());
+            self.publish_batch(0, || is_over().then_some(ListEnd::All), SmallVec::new());
         }
     }
 
     /// See [`SharedProcessor::publish_first_synced`](crate::SharedProcessor::publish_first_synced).
     pub(crate) fn publish_first_synced(&self) {
         if !self.first_synced.load(Ordering::Acquire) {
-            self.publish_batch(0, None, || Some(ListEnd::First), SmallVec::new());
+            self.publish_batch(0, || Some(ListEnd::First), SmallVec::new());
         }
     }
 
     /// See [`SharedProcessor::expect_initial_list`](crate::SharedProcessor::expect_initial_list).
     pub(crate) fn expect_initial_list(&self) {
-        let _ = self.log.cursor(|| self.synced.store(false, Ordering::Release));
+        self.log.locked(|| self.synced.store(false, Ordering::Release));
     }
 
     /// Returns the number of events that may be published before a handler makes the publisher wait; `None` if no
@@ -132,8 +132,10 @@ impl<T: Object> Publisher<T> {
                     }
                 }
             }));
-            if !batch.is_empty() {
-                self.publish_batch(revision, due, || None, batch);
+            match due {
+                _ if batch.is_empty() => {}
+                None => self.publish_batch(revision, || None, batch),
+                Some(due) => self.publish_resync(revision, due, batch),
             }
         }
     }
@@ -141,15 +143,13 @@ impl<T: Object> Publisher<T> {
     fn publish_batch(
         &self,
         revision: u64,
-        due: Option<&DueHandlers>,
         synced: impl FnOnce() -> Option<ListEnd>,
         events: SmallVec<[LoggedEvent<T>; 1]>,
     ) {
-        let due = due.map(DueHandlers::share);
         let published = Moment::now(self.listeners.epoch);
         self.log.publish(|| {
-            let first = self.published.load(Ordering::Relaxed);
-            self.published.store(first + events.len() as u64, Ordering::Release);
+            let before = self.published.load(Ordering::Relaxed);
+            self.published.store(before + events.len() as u64, Ordering::Release);
             let synced = synced();
             if synced.is_some() {
                 self.first_synced.store(true, Ordering::Release);
@@ -157,8 +157,14 @@ impl<T: Object> Publisher<T> {
             if synced == Some(ListEnd::All) {
                 self.synced.store(true, Ordering::Release);
             }
-            Batch { first, revision, events, due, synced, published }
+            Batch { revision, events, resync: false, synced, published }
         });
+    }
+
+    fn publish_resync(&self, revision: u64, due: &DueHandlers, events: SmallVec<[LoggedEvent<T>; 1]>) {
+        let published = Moment::now(self.listeners.epoch);
+        let batch = |events| Batch { revision, events, resync: true, synced: None, published };
+        self.log.publish_to(&due.ids, events.len(), batch(events));
     }
 
     /// Publishes changes as [`Self::publish`], but waits for handlers with back-pressure.
@@ -198,14 +204,14 @@ impl<T: Object> Publisher<T> {
         let (cursor, (read, synced)) =
             self.log.cursor(|| (self.published.load(Ordering::Acquire), synced.load(Ordering::Acquire)));
         let initial = self.initial_state.as_ref().map(|read| read());
-        let (id, period) = listeners.enter(resync);
+        let id = cursor.id();
+        let period = listeners.enter(id, resync);
         period.log(&name);
         let stop = CancellationToken::new();
         let Opened { backlog, task: beside } = backlog::open(
             buffer,
             Parts {
                 reader: LogReader::new(Start {
-                    handler: id,
                     cursor,
                     initial,
                     syncs_with,

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,8 +15,7 @@ const MINIMUM: Duration = Duration::from_secs(1);
 /// [`send_resync`](crate::SharedProcessor::send_resync), so that no later check changes the receiving handlers.
 #[must_use = "these handlers wait for a resync"]
 pub struct DueHandlers {
-    /// In ascending order.
-    ids: Arc<[u64]>,
+    pub(crate) ids: Vec<u64>,
 }
 
 pub(crate) struct Schedule {
@@ -49,17 +47,6 @@ pub(crate) enum Period {
     Unchecked {
         requested: Duration,
     },
-}
-
-impl DueHandlers {
-    pub(crate) fn contains(&self, id: u64) -> bool {
-        self.ids.binary_search(&id).is_ok()
-    }
-
-    /// Returns the same handlers, for another batch of the same resync.
-    pub(crate) fn share(&self) -> Self {
-        Self { ids: self.ids.clone() }
-    }
 }
 
 impl fmt::Debug for DueHandlers {

@@ -130,6 +130,48 @@ fn released_place_retains_no_batch() {
     });
 }
 
+/// A batch for one reader comes before the batches that are published after it. The other reader does not receive it.
+// contract: P-04b, P-18b
+#[test]
+fn batch_for_one_reader_keeps_its_place() {
+    loom::model(|| {
+        let log = Arc::new(Log::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let (other, ()) = log.cursor(|| ());
+        let pumping = pump(&log);
+        let (writer, id) = (log.clone(), cursor.id());
+        let writing = thread::spawn(move || {
+            writer.publish_to(&[id], 1, 1);
+            writer.publish(|| 2);
+            writer.publish_to(&[id], 1, 3);
+            writer.bell().close();
+        });
+        assert_eq!(read(cursor), [1, 2, 3]);
+        writing.join().unwrap();
+        pumping.join().unwrap();
+        assert_eq!(read(other), [2]);
+    });
+}
+
+/// A place that is released while a batch for its reader is published retains nothing.
+// contract: P-16a
+#[test]
+fn released_place_retains_no_batch_of_its_own() {
+    loom::model(|| {
+        let log = Arc::new(Log::new());
+        let (cursor, ()) = log.cursor(|| ());
+        let batch = Arc::new(1);
+        let writing = {
+            let (log, batch, id) = (log.clone(), batch.clone(), cursor.id());
+            thread::spawn(move || log.publish_to(&[id], 1, batch))
+        };
+        cursor.place().release();
+        writing.join().unwrap();
+        assert!(cursor.batch().is_none());
+        assert_eq!(Arc::strong_count(&batch), 1);
+    });
+}
+
 /// A reader that joins between the write to the store and the write to the log receives each change once.
 // contract: P-05b
 #[test]

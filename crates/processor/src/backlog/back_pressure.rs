@@ -31,9 +31,9 @@ struct Bounded<T> {
 impl<T: Object> Backlog<T> for BackPressure<T> {
     fn next(&mut self) -> Next<'_, T> {
         let Self { reader, bounded } = self;
-        let before = bounded.unread.position();
+        let before = bounded.unread.read();
         let next = reader.next();
-        if bounded.unread.position() != before {
+        if bounded.unread.read() != before {
             bounded.space.notify_waiters();
         }
         next

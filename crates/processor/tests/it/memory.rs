@@ -161,6 +161,39 @@ async fn removed_handler_releases_initial_list() {
     }
 }
 
+/// A handler removed while its callback is running retains nothing of a resync, and a later one does not reach it.
+// contract: P-16a, P-16d
+#[tokio::test(start_paused = true)]
+async fn removed_handler_releases_resync() {
+    for buffer in BUFFERS {
+        let processor = SharedProcessor::new("test");
+        let stuck = async |_: Event<Arc<Pod>>| std::future::pending().await;
+        let handler = processor.handler().resync(Duration::from_secs(1)).buffer(buffer);
+        let registration = handler.add_async(stuck).unwrap();
+        let running = start(&processor);
+        let mut published = Published::default();
+        published.publish(&processor, 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for remove in [true, false] {
+            assert_eq!(processor.mark_due_handlers(), remove);
+            let Some(due) = processor.take_due_handlers() else { break };
+            let objects: Vec<_> = (0..100).map(|_| Change::unchanged(published.object())).collect();
+            let sender = processor.clone();
+            let sending = tokio::spawn(async move { sender.send_resync(due, objects).await });
+            tokio::task::yield_now().await;
+            assert_eq!(sending.is_finished(), buffer != Buffer::BackPressure(1));
+            assert!(published.alive() > 1, "{buffer:?}");
+            drop(registration.remove());
+            within(sending).await.unwrap();
+            tokio::task::yield_now().await;
+            assert!(published.alive() <= 1, "{buffer:?}: {}", published.alive());
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        running.cancel.cancel();
+        running.task.abort();
+    }
+}
+
 /// A stream that is no longer polled, with undelivered events.
 fn unpolled_stream(
     processor: &SharedProcessor<Pod>,

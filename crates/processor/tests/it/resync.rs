@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, at_revision, pod, start};
+use crate::common::{Pod, Recorder, added, at_revision, pod, start, updated};
 use futures::FutureExt as _;
 use kinformer_core::Change;
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
@@ -135,6 +135,69 @@ async fn resync_targets_handlers_due_at_its_start() {
     assert_eq!(late.received(2).await, ["a1>1", "+end1"]);
     assert_eq!(coalesced.received(1).await, ["+end1"]);
     running.stop().await.unwrap();
+}
+
+/// A stuck handler that is not due holds nothing of a resync, and does not delay it.
+// contract: P-04b, P-10f, P-10g
+#[tokio::test(start_paused = true)]
+async fn resync_is_not_in_the_backlog_of_other_handlers() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(2)] {
+        let processor = SharedProcessor::new("test");
+        let recorder = Recorder::new();
+        add_with_period(&processor, secs(1), &recorder);
+        let stuck = async |_: Event<Arc<Pod>>| std::future::pending().await;
+        let stuck = processor.handler().resync(secs(9)).buffer(buffer).add_async(stuck).unwrap();
+        let running = start(&processor);
+        processor.publish([added("a", 1)]);
+        recorder.received(1).await;
+        for round in 1..=3 {
+            advance(secs(1)).await;
+            assert!(processor.mark_due_handlers());
+            let due = processor.take_due_handlers().unwrap();
+            let objects: Vec<_> = (0..100).map(|i| pod(&format!("o{i}"), 1)).collect();
+            let alive: Vec<_> = objects.iter().map(Arc::downgrade).collect();
+            within(processor.send_resync(due, objects.into_iter().map(Change::unchanged))).await;
+            recorder.received(1 + 100 * round).await;
+            tokio::task::yield_now().await;
+            assert_eq!((stuck.metrics().depth, processor.is_ready()), (0, true), "{buffer:?}");
+            assert!(alive.iter().all(|object| object.strong_count() == 0), "{buffer:?}");
+        }
+        running.cancel.cancel();
+        running.task.abort();
+    }
+}
+
+/// A due handler that has not started yet receives a resync between the changes before and after it.
+// contract: P-04a, P-10g, P-18b
+#[tokio::test(start_paused = true)]
+async fn resync_keeps_its_place_among_changes() {
+    for buffer in [Buffer::EveryEvent, Buffer::BackPressure(100)] {
+        let processor = SharedProcessor::new("test");
+        let recorder = Recorder::new();
+        let handler = processor.handler().resync(secs(1)).buffer(buffer).inline();
+        let registration = handler.add(recorder.handler()).unwrap();
+        let mut expected = Vec::new();
+        for round in 1..=3 {
+            processor.publish([updated("b", round - 1, round)]);
+            advance(secs(1)).await;
+            for name in ["a", "b"] {
+                assert!(processor.mark_due_handlers());
+                let due = processor.take_due_handlers().unwrap();
+                processor.send_resync(due, [Change::unchanged(pod(name, round))]).await;
+                advance(secs(1)).await;
+            }
+            expected.extend([
+                format!("b{}>{round}", round - 1),
+                format!("a{round}>{round}"),
+                format!("b{round}>{round}"),
+            ]);
+        }
+        assert_eq!(registration.metrics().depth, 9);
+        let running = start(&processor);
+        assert_eq!(recorder.received(9).await, expected);
+        assert_eq!(registration.metrics().depth, 0);
+        running.stop().await.unwrap();
+    }
 }
 
 /// A check for due handlers does not affect a resync that is being sent. Two handlers are due at different times, and a
