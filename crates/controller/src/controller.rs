@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer::{Event, Informer, ObjectKey, PackedRef, Registration, SharedInformerFactory};
+use kinformer_core::internal::panic_message;
 use kinformer_workqueue::{RateLimiter, WorkQueue};
 use kube_core::Resource;
 use parking_lot::Mutex;
@@ -20,7 +21,6 @@ use crate::error::Error;
 use crate::health::{ControllerState, Status};
 use crate::metrics::{ControllerMetrics, Counters};
 use crate::owner::OwnerKind;
-use crate::panic;
 use crate::request::Request;
 use crate::trigger::{Attached, InformerTrigger, Source, Trigger};
 use crate::worker::{Ending, Key, Workers};
@@ -290,7 +290,7 @@ impl<K: Key> Controller<K> {
                     };
                     warm.streams.spawn(AssertUnwindSafe(add).catch_unwind().map(move |ended| {
                         if let Err(panic) = ended {
-                            let error = panic::message(panic);
+                            let error = panic_message(panic);
                             tracing::error!(controller = %name, %error, "the stream of a trigger panicked; it ends");
                         }
                     }));

@@ -78,7 +78,6 @@ mod health;
 mod manager;
 mod metrics;
 mod owner;
-mod panic;
 mod predicate;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kinformer::{Event, FieldPath, PackedObject, PackedRef, Updated};
+use kinformer_core::internal::drop_payload;
 
 /// Decides which events of an informer enqueue keys.
 ///
@@ -93,7 +94,7 @@ impl<K: 'static> Predicate<K> {
 
     pub(crate) fn passes(&self, event: &Event<PackedRef<'_, K>>) -> bool {
         catch_unwind(AssertUnwindSafe(|| (self.passes)(event))).unwrap_or_else(|panic| {
-            crate::panic::drop_payload(panic);
+            drop_payload(panic);
             tracing::error!(key = %event.key(), "predicate panicked; the event passes");
             true
         })

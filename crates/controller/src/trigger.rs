@@ -10,12 +10,12 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, unfold};
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kinformer::{Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated};
+use kinformer_core::internal::panic_message;
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::owner::OwnerKind;
-use crate::panic;
 use crate::predicate::Predicate;
 
 /// What enqueues keys: the events of an informer, or a stream.
@@ -206,7 +206,7 @@ impl<K: 'static> InformerTrigger<K> {
                 keys.clear();
                 let mapped = catch_unwind(AssertUnwindSafe(|| map(&event, &mut keys)));
                 if let Err(panic) = mapped {
-                    let error = panic::message(panic);
+                    let error = panic_message(panic);
                     tracing::error!(%controller, key = %event.key(), %error, "trigger panicked; no key is enqueued");
                     return;
                 }

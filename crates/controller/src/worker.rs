@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use kinformer_core::internal::panic_message;
 use kinformer_workqueue::{Item, WorkQueue};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::action::{Action, ReconcileError};
 use crate::health::Status;
 use crate::metrics::{ControllerMetrics, Counters, Outcome};
-use crate::panic;
 use crate::request::Request;
 
 /// A type of keys.
@@ -82,7 +82,7 @@ impl<K: Key> Workers<K> {
             }
             // Panics of a reconciliation are contained in `process`, and here those of the key's own methods.
             if let Err(panic) = AssertUnwindSafe(self.process(worker, item)).catch_unwind().await {
-                let error = panic::message(panic);
+                let error = panic_message(panic);
                 tracing::error!(controller = %self.name, %error, "key panicked; it is retried");
             }
         }
@@ -130,7 +130,7 @@ impl<K: Key> Workers<K> {
             Ok(Ok(Err(error))) if error.is_permanent() => drop(item),
             Ok(_) => item.retry(),
             Err(panic) => {
-                let error = panic::message(panic);
+                let error = panic_message(panic);
                 tracing::error!(controller = %name, ?key, %error, "reconciliation panicked");
                 item.retry();
             }
@@ -141,7 +141,7 @@ impl<K: Key> Workers<K> {
     pub(crate) fn keys_in_flight(&self) -> Vec<String> {
         let keys: Vec<_> = self.in_flight.lock().iter().flatten().cloned().collect();
         let text = |key: &Arc<K>| catch_unwind(AssertUnwindSafe(|| format!("{key:?}")));
-        keys.iter().map(|key| text(key).unwrap_or_else(panic::message)).collect()
+        keys.iter().map(|key| text(key).unwrap_or_else(panic_message)).collect()
     }
 }
 

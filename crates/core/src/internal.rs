@@ -1,7 +1,10 @@
 //! Helpers shared by the kinformer crates. Not part of the public API; may change in any version.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 use crate::{BoxError, KeyRef, ObjectKey};
 
@@ -44,6 +47,28 @@ pub fn contain<R>(user_code: impl FnOnce() -> R) -> Result<R, BoxError> {
     catch_unwind(AssertUnwindSafe(user_code)).map_err(panic_error)
 }
 
+/// Runs asynchronous user code as [`contain`]. Its future is dropped here when it ends, which may panic as well. Allocates
+/// nothing.
+///
+/// # Cancel safety
+/// As the user code: its future is dropped with this one, and a panic of that drop is not contained.
+///
+/// # Errors
+/// The code, or the drop of its future, panicked.
+pub async fn contain_async<R>(user_code: impl Future<Output = R>) -> Result<R, BoxError> {
+    let mut user_code = pin!(Some(user_code));
+    let ended = poll_fn(|context| match user_code.as_mut().as_pin_mut() {
+        Some(future) => match contain(|| future.poll(context)) {
+            Ok(polled) => polled.map(Ok),
+            Err(error) => Poll::Ready(Err(error)),
+        },
+        None => Poll::Pending,
+    });
+    let ended = ended.await;
+    let dropped = contain(|| user_code.set(None));
+    ended.and_then(|ended| dropped.map(|()| ended))
+}
+
 /// Drops a value of a user type, whose `Drop` may panic.
 ///
 /// # Errors
@@ -73,12 +98,26 @@ pub fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
     try_accessors(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }
 
-/// Converts a panic payload into an error with the panic's message. For async code, which cannot use [`contain`].
+/// Converts a panic payload into an error with the panic's message, and [drops](drop_payload) it.
 pub fn panic_error(panic: Box<dyn Any + Send>) -> BoxError {
-    let message = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    format!("panicked: {message}").into()
+    format!("panicked: {}", panic_message(panic)).into()
+}
+
+/// Returns the message of a panic, and [drops](drop_payload) its payload.
+pub fn panic_message(panic: Box<dyn Any + Send>) -> String {
+    let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => (*message).to_owned(),
+        (_, Some(message)) => message.clone(),
+        _ => "no message".to_owned(),
+    };
+    drop_payload(panic);
+    message
+}
+
+/// Drops a panic payload, whose `Drop` is user code and may panic again.
+pub fn drop_payload(panic: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Its drop might panic again, without an end.
+        std::mem::forget(again);
+    }
 }

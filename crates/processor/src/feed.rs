@@ -1,14 +1,12 @@
 //! A pollable feed of events, used by streams and asynchronous handlers.
 
 use std::future::poll_fn;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use futures::FutureExt as _;
-use kinformer_core::internal::panic_error;
+use kinformer_core::internal::contain_async;
 use kinformer_core::{BoxError, Object};
 use tokio::time::Sleep;
 
@@ -43,8 +41,8 @@ pub(crate) async fn deliver_async<T: Object, H: AsyncEventHandler<Arc<T>>>(
     while let Some(event) = poll_fn(|context| feed.poll_next(context)).await {
         let copy = event.clone();
         feed.begin();
-        let outcome = AssertUnwindSafe(async { handler.on_event(event).await }).catch_unwind().await;
-        feed.end(copy, outcome.map_err(panic_error));
+        let outcome = contain_async(async { handler.on_event(event).await }).await;
+        feed.end(copy, outcome);
     }
     drop_handler(&feed.delivery.listener.name, handler);
 }

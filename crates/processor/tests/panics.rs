@@ -20,6 +20,7 @@ use common::{Pod, Recorder, added, at_revision, pod, start};
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{Buffer, Event, InitialState, Registration, SharedProcessor};
 use kinformer_testing::logs;
+use kinformer_testing::panics::panic_twice;
 use kinformer_testing::reentrant::within;
 use kinformer_testing::tasks;
 use parking_lot::Mutex;
@@ -31,9 +32,17 @@ fn log_of(handler: &str) -> Vec<String> {
     logs::lines().into_iter().filter(|line| line.contains(&handler)).collect()
 }
 
-/// Records every event, and panics on `bad`.
+/// Panics for `bad`, and for `worse` with a payload that panics when it is dropped.
+fn check(name: &str) {
+    assert!(name != "bad", "bad object");
+    if name == "worse" {
+        panic_twice();
+    }
+}
+
+/// Records every event, and panics for some objects.
 fn note(recorder: &Recorder, event: &Event<Arc<Pod>>) {
-    assert!(event.key().name() != "bad", "bad object");
+    check(event.key().name());
     recorder.note(event);
 }
 
@@ -62,7 +71,7 @@ const KINDS: [(&str, Add); 5] = [
     }),
     ("filtered", |processor, name, recorder| {
         let handler = processor.handler().name(name).filter(|pod: &Arc<Pod>| {
-            assert!(pod.name != "bad", "bad object");
+            check(&pod.name);
             true
         });
         handler.for_each(move |event| recorder.note(event)).unwrap()
@@ -101,6 +110,26 @@ async fn panic_costs_one_event_and_one_second() {
         assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
     }
     tasks::fall_to(0).await;
+}
+
+/// A panic whose payload panics when it is dropped costs one event as well.
+// contract: P-09a, P-09b, P-09d
+#[tokio::test(start_paused = true)]
+async fn panicking_payload_costs_one_event() {
+    logs::capture();
+    for (kind, add) in KINDS {
+        let processor = SharedProcessor::new("test");
+        let (recorder, name) = (Recorder::new(), format!("{kind}-payload").leak());
+        let registration = add(&processor, name, recorder.clone());
+        let running = start(&processor);
+        processor.publish([added("a", 1), added("worse", 1), added("c", 1)]);
+        assert_eq!(recorder.received(2).await, ["+a1", "+c1"], "{kind}");
+        let [line] = log_of(name).try_into().unwrap();
+        assert!(line.contains("key=\"worse\"") && line.contains("panicked: no message"), "{line}");
+        running.stop().await.unwrap();
+        let stats = registration.metrics();
+        assert_eq!((stats.delivered, stats.panics), (2, 1), "{kind}");
+    }
 }
 
 /// The pause after a panic delays neither a removal nor the stop.

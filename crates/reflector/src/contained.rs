@@ -2,10 +2,8 @@
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 
-use futures::FutureExt;
-use kinformer_core::internal::panic_error;
+use kinformer_core::internal::{contain_async, panic_error};
 
 use crate::SourceError;
 
@@ -14,8 +12,7 @@ pub(crate) async fn contained<R>(
     operation: &'static str,
     request: impl Future<Output = Result<R, SourceError>>,
 ) -> Result<R, SourceError> {
-    // Unwind safe: everything that the request borrows mutably is dropped with it.
-    AssertUnwindSafe(request).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(operation, panic)))
+    contain_async(request).await.unwrap_or_else(|source| Err(SourceError::Panic { operation, source }))
 }
 
 /// Converts the payload of a panic to an error.

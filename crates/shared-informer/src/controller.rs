@@ -2,14 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use kinformer_core::internal::{contain, panic_error};
+use kinformer_core::internal::{contain, contain_async};
 use kinformer_core::{BoxError, Object, PartId};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{Exchange, ListerWatcher, Reflector, ReflectorOptions, SourceError, StopReason};
@@ -178,7 +176,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         let mut reflecting = FuturesUnordered::new();
         for (part, reflector) in reflectors {
             parts.push(part);
-            reflecting.push(AssertUnwindSafe(reflector.run(stop.clone())).catch_unwind());
+            reflecting.push(contain_async(reflector.run(stop.clone())));
         }
 
         let mut processing = pin!(process_all(&name, &*queue, &mut process, &parts));
@@ -204,8 +202,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         let mut next = ended;
         loop {
             match next {
-                Some(Err(panic)) => {
-                    let error = panic_error(panic);
+                Some(Err(error)) => {
                     // The subscriber may have caused the panic, and may panic again.
                     _ = contain(|| tracing::error!(controller = %name, %error, "reflector panicked"));
                     reason = StopReason::Dropped;
@@ -287,8 +284,7 @@ async fn process_all<T: Object, P: Process<T>>(
 }
 
 async fn contained(name: &str, work: impl Future<Output = ()>) -> Result<(), BoxError> {
-    let Err(panic) = AssertUnwindSafe(work).catch_unwind().await else { return Ok(()) };
-    let error = panic_error(panic);
+    let Err(error) = contain_async(work).await else { return Ok(()) };
     // The subscriber may have caused the panic, and may panic again.
     _ = contain(
         || tracing::error!(controller = name, %error, "process function panicked; its batch is lost"),

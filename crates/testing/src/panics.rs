@@ -1,4 +1,4 @@
-//! Expected panics, which need not be in the output of a test.
+//! Expected panics, which need not be in the output of a test, and panics that are hard to contain.
 
 use std::sync::Once;
 
@@ -23,4 +23,17 @@ pub fn hide(message: &'static str) {
             }
         }));
     });
+}
+
+/// Panics with a payload that panics again when it is dropped.
+pub fn panic_twice() -> ! {
+    struct PanicsOnDrop;
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("payload dropped"));
+        }
+    }
+
+    std::panic::resume_unwind(Box::new(PanicsOnDrop))
 }

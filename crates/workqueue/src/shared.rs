@@ -187,7 +187,9 @@ impl<K> Shared<K> {
     /// the key is delayed by a fixed time instead, because a second panic would abort the process.
     pub(crate) fn finish_panicked(&self, taken: &Taken<K>, again: Add) {
         let finish = std::panic::AssertUnwindSafe(|| self.finish(taken, Some(again)));
-        if std::panic::catch_unwind(finish).is_err() {
+        if let Err(panic) = std::panic::catch_unwind(finish) {
+            // Dropping the payload runs user code, which may panic a third time.
+            std::mem::forget(panic);
             let due = Some(now() + FALLBACK_DELAY);
             let state = self.lock();
             let request = (state.phase == Phase::Open).then_some(Request { priority: again.priority, due });

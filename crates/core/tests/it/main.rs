@@ -3,5 +3,6 @@
 
 mod auto_traits;
 mod keys;
+mod panics;
 mod transform;
 mod versions;

@@ -1,16 +1,13 @@
 //! The order of the steps.
 
-use std::panic::AssertUnwindSafe;
-
-use futures::FutureExt;
+use kinformer_core::internal::contain_async;
 use kinformer_core::{Object, Sink};
 use tracing::{Instrument as _, Span};
 
-use crate::contained::panicked;
 use crate::machine::list::ListReason;
 use crate::machine::{Machine, Step};
 use crate::spans::{self, ListKind};
-use crate::{NextRequest, Recovery, StopReason};
+use crate::{NextRequest, Recovery, SourceError, StopReason};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(crate) async fn run(&mut self) -> StopReason {
@@ -26,12 +23,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 biased;
                 error = shared.relist_requested(), if may_relist => Ok(Ok(self.fail(error, Recovery::Relist))),
                 // A panic of user code here affects no state but that of the sink.
-                next = AssertUnwindSafe(self.advance(step)).catch_unwind() => next,
+                next = contain_async(self.advance(step)) => next,
             };
             step = match next {
                 Ok(Ok(step)) => step,
                 Ok(Err(reason)) => return reason,
-                Err(panic) => self.fail(panicked("reflector", panic), Recovery::Relist),
+                Err(source) => {
+                    self.fail(SourceError::Panic { operation: "reflector", source }, Recovery::Relist)
+                }
             };
             self.span = Span::none();
         }

@@ -1,10 +1,8 @@
 //! Waits: delays between requests, and room in the sink.
 
-use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::FutureExt;
-use kinformer_core::internal::contain;
+use kinformer_core::internal::{contain, contain_async};
 use kinformer_core::{Object, Sink};
 use tokio::time::{Instant, sleep_until};
 
@@ -63,7 +61,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(());
         }
         let state = self.shared.set_state(ReflectorState::WaitingForSink);
-        let ready = AssertUnwindSafe(async { self.sink.ready().await }).catch_unwind();
+        let ready = contain_async(async { self.sink.ready().await });
         let _ = self.or_cancel(ready).await?;
         self.shared.set_state(state);
         Ok(())

@@ -13,6 +13,7 @@ use kinformer_reflector::{
 };
 use kinformer_shared_informer::{Controller, Error, Phase, Process, SharedIndexInformer};
 use kinformer_store::{IndexFunction, IndexValues, Indexer};
+use kinformer_testing::panics::panic_twice;
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -175,6 +176,47 @@ async fn panicking_transform_harms_no_other_object() {
     }
 }
 
+/// Panics whose payload panics when it is dropped are contained as all others are: those of transforms, index functions,
+/// error hooks and sources.
+// contract: P-09d, I-11e, I-11f, I-13a
+#[tokio::test(start_paused = true)]
+async fn panicking_payload_harms_no_other_object() {
+    for queue in crate::common::QUEUES {
+        let source = FakeSource::new();
+        ["a", "index", "transform"].iter().for_each(|name| _ = source.apply(Item::of(name, 0, 1)));
+        let bad = |item: &Item, name| {
+            if item.name == name {
+                panic_twice()
+            }
+        };
+        let transform = Transform::in_place(move |item: &mut Item| {
+            bad(item, "transform");
+            Ok(())
+        });
+        let index = IndexFunction::new(move |item: &Arc<Item>, values: &mut IndexValues| {
+            bad(item, "index");
+            values.push(&item.name);
+        });
+        let panicking =
+            PanicsAtFirst { source: source.clone(), calls: AtomicUsize::new(0), panic: panic_twice };
+        let informer = SharedIndexInformer::builder(panicking)
+            .queue(queue)
+            .transform(transform)
+            .index("name", index)
+            .on_error(|_| panic_twice())
+            .build()
+            .unwrap();
+        let running = Running::start_only(informer.clone());
+        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        let last = source.apply(Item::of("b", 0, 1));
+        informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+        let mut stored: Vec<_> = informer.snapshot().keys().iter().map(ToString::to_string).collect();
+        stored.sort();
+        assert_eq!(stored, ["a", "b", "index"], "{queue:?}");
+        running.stop().await.unwrap();
+    }
+}
+
 // contract: I-13b, I-13c, I-13d
 #[tokio::test(start_paused = true)]
 async fn informer_reports_an_ended_reflector() {
@@ -201,6 +243,7 @@ async fn informer_reports_an_ended_reflector() {
 struct PanicsAtFirst {
     source: FakeSource<Item>,
     calls: AtomicUsize,
+    panic: fn() -> !,
 }
 
 #[async_trait]
@@ -214,7 +257,9 @@ impl ListerWatcher<Item> for PanicsAtFirst {
     }
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
-        assert!(self.calls.fetch_add(1, Ordering::Relaxed) > 1, "no support yet");
+        if self.calls.fetch_add(1, Ordering::Relaxed) <= 1 {
+            (self.panic)();
+        }
         self.source.watch_list_support()
     }
 }
@@ -227,7 +272,8 @@ async fn panic_in_the_reflector_fails_its_list() {
         source.apply(Item::of("kettle", 0, 1));
         let errors = Arc::new(Mutex::new(Vec::new()));
         let hook = errors.clone();
-        let panicking = PanicsAtFirst { source: source.clone(), calls: AtomicUsize::new(0) };
+        let panic = || panic!("no support yet");
+        let panicking = PanicsAtFirst { source: source.clone(), calls: AtomicUsize::new(0), panic };
         let informer = SharedIndexInformer::builder(panicking)
             .queue(queue)
             .on_error(move |failure| hook.lock().push(failure.error.to_string()))
