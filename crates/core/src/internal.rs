@@ -77,6 +77,20 @@ pub fn drop_contained<V>(value: V) -> Result<(), BoxError> {
     contain(|| drop(value))
 }
 
+/// Yields to other tasks, in any runtime. Wakes its task at once, so that it gets as many turns as other busy tasks;
+/// tokio's `yield_now` wakes it only after the driver was polled.
+pub async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Calls accessors of an object, and calls them again if they panic, so that a panic that does not repeat has no
 /// effect.
 ///

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kinformer_core::Object;
+use kinformer_core::internal::yield_now;
 use tokio::runtime::Handle;
 
 use crate::contained::drop_handler;
@@ -74,7 +75,7 @@ async fn after_turn<T: Object>(delivery: &mut Delivery<T>, end: End) {
     delivery.drop_previous();
     match end {
         End::Empty => poll_fn(|context| delivery.poll_ready(context)).await,
-        End::Yield => tokio::task::yield_now().await,
+        End::Yield => yield_now().await,
         End::Panicked => {
             // The order does not matter: either arm ends the pause.
             tokio::select! {

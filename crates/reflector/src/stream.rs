@@ -1,14 +1,13 @@
 //! Reads a watch: waits for the next event, the cancellation, an alarm, or a probe.
 
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use futures::stream::CatchUnwind;
 use futures::{FutureExt, StreamExt};
 use kinformer_core::Object;
+use kinformer_core::internal::yield_now;
 use tokio::time::{Instant, Sleep, timeout_at};
 use tokio_util::sync::WaitForCancellationFuture;
 
@@ -139,17 +138,4 @@ async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
     };
     *probe = None;
     event
-}
-
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

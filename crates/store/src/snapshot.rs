@@ -1,12 +1,10 @@
 //! Snapshots: immutable states of a store.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::iter;
 use std::sync::Arc;
-use std::task::Poll;
 
-use kinformer_core::internal::{drop_contained, readable_key};
+use kinformer_core::internal::{drop_contained, readable_key, yield_now};
 use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions};
 
 use crate::Error;
@@ -439,20 +437,6 @@ fn differing_leaves<T>(old: &Roots<T>, new: &Roots<T>) -> impl Iterator<Item = u
         }
         None
     })
-}
-
-/// Yields to other tasks, in any runtime.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The difference of one key between two states. At least one of the fields is `Some`.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 use futures::task::AtomicWaker;
-use kinformer_core::internal::{contain, try_accessors};
+use kinformer_core::internal::{contain, try_accessors, yield_now};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
@@ -193,7 +193,7 @@ impl<T: Object> Newest<T> {
             reader.drop_previous();
             self.wake();
             if more && !stop.is_cancelled() {
-                tokio::task::yield_now().await;
+                yield_now().await;
                 continue;
             }
             if reader.is_closed() || stop.is_cancelled() {

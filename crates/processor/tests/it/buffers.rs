@@ -196,6 +196,32 @@ async fn coalesced_backlog_keeps_newest_per_key() {
     running.stop().await.unwrap();
 }
 
+/// On a thread that is always busy, an inline handler and the coalescing of events keep up with the publisher.
+// contract: P-01c
+#[tokio::test]
+async fn handlers_keep_up_on_a_busy_thread() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {
+        let processor = SharedProcessor::new("test");
+        let handler = processor.handler().buffer(buffer).inline();
+        let registration = handler.for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
+        let running = start(&processor);
+        let publisher = processor.clone();
+        let flood = async move {
+            let mut deepest = 0;
+            for round in 0..1_000 {
+                publisher.publish((0..64).map(|i| updated("a", 64 * round + i, 64 * round + i + 1)));
+                // Unlike tokio's, this leaves the thread no idle time.
+                kinformer_core::internal::yield_now().await;
+                deepest = deepest.max(registration.metrics().depth);
+            }
+            deepest
+        };
+        let deepest = within(tokio::spawn(flood)).await.unwrap();
+        assert!(deepest <= 1_000, "{buffer:?}: {deepest} undelivered events");
+        running.stop().await.unwrap();
+    }
+}
+
 /// Keys that are created and deleted endlessly do not grow a coalesced backlog.
 // contract: P-10c, P-10d
 #[tokio::test]
