@@ -228,7 +228,8 @@ pub struct HandlerMetrics {
     /// The name of the handler.
     pub name: Arc<str>,
     /// The number of undelivered events. With [`Buffer::Coalesced`](crate::Buffer::Coalesced): the number of undelivered
-    /// keys, plus the events that are not coalesced yet. 0 after the removal of the handler, which drops its backlog.
+    /// keys, plus the events that are not coalesced yet; a key of the initial list that has changed before the end of
+    /// that list may count twice. 0 after the removal of the handler, which drops its backlog.
     pub depth: usize,
     /// The time since the publication of the current event, or of the last event before a pause. Zero if the handler is
     /// idle.

@@ -70,11 +70,10 @@ impl<T> Drop for Batch<T> {
 
 /// Reads the log for one handler.
 pub(crate) struct LogReader<T> {
-    /// Whether objects of the initial list may remain.
-    initial: bool,
+    /// The initial list, until all of it has been read.
+    initial: Option<InitialObjects<T>>,
     /// The revision of the initial list, which includes all events up to this revision.
     joined: Option<u64>,
-    joined_at: Moment,
     /// The last object of the initial list.
     last: LastEvent<T>,
     cursor: Cursor<Batch<T>>,
@@ -122,10 +121,11 @@ impl<T: Object> LogReader<T> {
             read: AtomicU64::new(read),
             published,
         });
+        let initial =
+            joined.map(|revision| InitialObjects { unread: unread.clone(), revision, joined_at: now });
         Self {
-            initial: joined.is_some(),
+            initial,
             joined,
-            joined_at: now,
             last: LastEvent::none(),
             cursor,
             batch: None,
@@ -134,6 +134,11 @@ impl<T: Object> LogReader<T> {
             synced: if synced { Synced::Passed } else { Synced::Ahead },
             unread,
         }
+    }
+
+    /// Takes the initial list, so that this reader returns only what follows it.
+    pub(crate) fn take_initial(&mut self) -> Option<InitialObjects<T>> {
+        self.initial.take()
     }
 
     /// Returns the half that any thread may use.
@@ -150,12 +155,11 @@ impl<T: Object> LogReader<T> {
     /// Returns the next event, if there is one.
     pub(crate) fn next(&mut self) -> Next<'_, T> {
         self.last.clear();
-        if self.initial {
-            if let Some(object) = self.unread.next_initial() {
-                let event = LoggedEvent::initial(object, self.joined.unwrap_or_default());
-                return Next::Event(self.last.set(event), self.joined_at);
+        if let Some(initial) = &mut self.initial {
+            if let Some((event, joined_at)) = initial.next() {
+                return Next::Event(self.last.set(event), joined_at);
             }
-            self.initial = false;
+            self.initial = None;
         }
         if self.synced == Synced::Passed {
             self.synced = Synced::Returned;
@@ -200,7 +204,22 @@ impl<T: Object> LogReader<T> {
 
     /// Ready when there may be an event, or the log is closed. A release wakes no reader.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.initial { Poll::Ready(()) } else { self.cursor.poll_wait(context) }
+        if self.initial.is_some() { Poll::Ready(()) } else { self.cursor.poll_wait(context) }
+    }
+}
+
+/// The unread objects of the initial list of one reader, read one at a time.
+pub(crate) struct InitialObjects<T> {
+    unread: Arc<Unread<T>>,
+    revision: u64,
+    joined_at: Moment,
+}
+
+impl<T> InitialObjects<T> {
+    /// Returns the addition of the next object, and the time at which the handler joined.
+    pub(crate) fn next(&mut self) -> Option<(LoggedEvent<T>, Moment)> {
+        let object = self.unread.next_initial()?;
+        Some((LoggedEvent::initial(object, self.revision), self.joined_at))
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kinformer_core::{Change, KeyRef, Object};
-use kinformer_processor::{AsyncEventHandler, Buffer, Error, Event, HandlerBuilder, SharedProcessor};
+use kinformer_processor::{
+    AsyncEventHandler, Buffer, Error, Event, HandlerBuilder, InitialState, SharedProcessor,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -256,6 +258,59 @@ async fn single_events_of_stream() -> usize {
     allocated
 }
 
+struct Named(String);
+
+impl Object for Named {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::named(&self.0)
+    }
+}
+
+/// The bytes that a coalescing handler holds while it receives the initial list, and after it was far behind.
+async fn coalesced() -> [isize; 2] {
+    const OBJECTS: usize = 10_000;
+    let objects: Arc<Vec<_>> = Arc::new((0..OBJECTS).map(|i| Arc::new(Named(format!("o{i}")))).collect());
+    let stored = objects.clone();
+    let initial_state = move || {
+        let stored = stored.clone();
+        InitialState::new(1, (0..OBJECTS).map(move |i| stored.get(i).unwrap().clone()))
+    };
+    let processor = SharedProcessor::<Named>::builder("test").initial_state(initial_state).build();
+    let region = Region::new(ALLOCATOR);
+    let held = || {
+        let change = region.change();
+        change.bytes_allocated as isize - change.bytes_deallocated as isize
+    };
+    let mut stream = processor.handler().buffer(Buffer::Coalesced).stream().unwrap();
+    let cancel = CancellationToken::new();
+    let (run, token) = (processor.clone(), cancel.clone());
+    let running = tokio::spawn(async move { run.run(token).await });
+    let idle = async || {
+        for _ in 0..OBJECTS {
+            tokio::task::yield_now().await;
+        }
+    };
+    // The stream is not polled at first.
+    idle().await;
+    let mut initial = held();
+    for _ in 0..OBJECTS {
+        drop(stream.next().await.unwrap());
+        initial = initial.max(held());
+    }
+    for object in objects.iter() {
+        processor.publish([Change::updated(object.clone(), object.clone()).at_revision(2)]);
+    }
+    // Until all events are coalesced.
+    idle().await;
+    for _ in 0..OBJECTS {
+        drop(stream.next().await.unwrap());
+    }
+    let after = held();
+    cancel.cancel();
+    running.await.unwrap().unwrap();
+    [initial, after]
+}
+
 /// The minimum of some runs: other threads of the test harness allocate occasionally, an event would in each run.
 async fn least<F: Future<Output = usize>>(mut run: impl FnMut() -> F) -> usize {
     let mut least = usize::MAX;
@@ -289,10 +344,12 @@ async fn check() {
     assert_eq!(allocated, publisher, "stream: in {EVENTS} single events");
     let (two, many) = (least(|| removals(2)).await, least(|| removals(1000)).await);
     assert_eq!(many, 500 * two, "bytes of 1000 removals");
+    let held = coalesced().await;
+    assert!(held.iter().all(|held| *held < 64 << 10), "bytes of a coalescing handler: {held:?}");
 }
 
 // The only test of this binary, because allocations are counted for the whole program.
-// contract: P-22a, P-22b, P-10h, P-10i
+// contract: P-22a, P-22b, P-10h, P-10i, P-10j
 #[test]
 fn allocations_are_independent_of_events_and_handlers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

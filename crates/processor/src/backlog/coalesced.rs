@@ -15,13 +15,17 @@ use parking_lot::Mutex;
 use super::policy::{Backlog, Opened, Parts};
 use crate::clock::Moment;
 use crate::event::{Added, Deleted, Event, LastEvent, LoggedEvent, Updated, drop_object};
-use crate::log_reader::Unread;
+use crate::log_reader::{InitialObjects, Unread};
 use crate::undelivered::{Next, Undelivered};
 
 /// The number of events that are read before the task yields.
 const YIELD_AFTER: usize = 128;
 
-pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
+/// The number of keys for which memory is kept while none is undelivered.
+const KEPT: usize = 16;
+
+pub(super) fn open<T: Object>(mut parts: Parts<T>) -> Opened<T> {
+    let initial = parts.reader.take_initial();
     let pending = Pending {
         entries: BTreeMap::new(),
         places: HashMap::default(),
@@ -38,11 +42,13 @@ pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
         unread: parts.reader.unread().clone(),
         name: parts.name.clone(),
     });
-    let backlog = Coalesced { newest: newest.clone(), last: LastEvent::none() };
+    let backlog = Coalesced { initial, newest: newest.clone(), last: LastEvent::none() };
     Opened { backlog: Box::new(backlog), task: Some(Box::pin(async move { newest.read_log(parts).await })) }
 }
 
 struct Coalesced<T> {
+    /// The initial list, until all of it has been delivered. It is not copied: see [`Newest::merge`].
+    initial: Option<InitialObjects<T>>,
     newest: Arc<Newest<T>>,
     last: LastEvent<T>,
 }
@@ -60,7 +66,8 @@ struct Newest<T> {
     name: Arc<str>,
 }
 
-/// At most one entry for each key, in the order of the oldest undelivered event of each key.
+/// At most one entry for each key with an event after the initial list, in the order of the oldest undelivered event of
+/// each key.
 struct Pending<T> {
     /// By place.
     entries: BTreeMap<u64, Entry<T>>,
@@ -68,7 +75,7 @@ struct Pending<T> {
     places: HashMap<ObjectKey, u64, RandomState>,
     /// The place of the next new entry.
     next: u64,
-    /// The place after the last entry of the initial list. Set when the end of the list is read from the log, unset
+    /// The place after the last entry before the end of the initial list. Set when that end is read from the log, unset
     /// when it is delivered.
     initial_end: Option<u64>,
     closed: bool,
@@ -131,6 +138,21 @@ impl<T> Entry<T> {
         }
     }
 
+    /// Returns the addition of the newest state in the initial list; `None` if the object was deleted.
+    fn into_initial(self) -> Option<LoggedEvent<T>> {
+        let Self { delivered, newest, revision, .. } = self;
+        if let Delivered::State(Some(object)) = delivered {
+            drop_object(object);
+        }
+        match newest {
+            State::Present { object, .. } => Some(LoggedEvent::initial(object, revision)),
+            gone @ State::Gone(_) => {
+                gone.drop_contained();
+                None
+            }
+        }
+    }
+
     fn into_event(self) -> LoggedEvent<T> {
         let Self { delivered, newest, revision, .. } = self;
         let (event, before_deletion) = match (delivered, newest) {
@@ -152,6 +174,17 @@ impl<T> Entry<T> {
             }
         };
         LoggedEvent { event, before_deletion }
+    }
+}
+
+impl<T> Pending<T> {
+    fn remove(&mut self, place: u64) -> Option<Entry<T>> {
+        let entry = self.entries.remove(&place)?;
+        self.places.remove(&entry.key);
+        if self.entries.is_empty() {
+            self.places.shrink_to(KEPT);
+        }
+        Some(entry)
     }
 }
 
@@ -244,8 +277,7 @@ impl<T: Object> Newest<T> {
                 entry.revision = revision;
                 let displaced = std::mem::replace(&mut entry.newest, newest);
                 if matches!((&entry.delivered, &entry.newest), (Delivered::Nothing, State::Gone(_))) {
-                    pending.places.remove(&key);
-                    let entry = place.and_then(|place| pending.entries.remove(&place));
+                    let entry = place.and_then(|place| pending.remove(place));
                     (Some(displaced), entry)
                 } else {
                     (Some(displaced), None)
@@ -271,6 +303,26 @@ impl<T: Object> Newest<T> {
         entry.into_iter().for_each(Entry::drop_contained);
     }
 
+    /// Merges an object of the initial list with the later events of its key, and removes their entry. Returns `None` if
+    /// the object was deleted. An event that is folded later follows the object.
+    fn merge(&self, initial: LoggedEvent<T>) -> Option<LoggedEvent<T>> {
+        // The usual case, without the lock.
+        if self.keys.load(Ordering::Relaxed) == 0 {
+            return Some(initial);
+        }
+        let Ok(Ok(key)) = try_accessors(|| ObjectKey::try_from(initial.event.key())) else {
+            return Some(initial);
+        };
+        let mut pending = self.pending.lock();
+        let place = pending.places.get(&key).copied();
+        let entry = place.and_then(|place| pending.remove(place));
+        self.keys.store(pending.entries.len(), Ordering::Relaxed);
+        drop(pending);
+        let Some(entry) = entry else { return Some(initial) };
+        initial.drop_contained();
+        entry.into_initial()
+    }
+
     /// Removes the oldest entry, or the end of the initial list.
     fn pop(&self) -> Option<Popped<T>> {
         let mut pending = self.pending.lock();
@@ -279,8 +331,7 @@ impl<T: Object> Newest<T> {
             pending.initial_end = None;
             return Some(Popped::InitialEnd);
         }
-        let (_, entry) = pending.entries.pop_first()?;
-        pending.places.remove(&entry.key);
+        let entry = pending.remove(first?)?;
         self.keys.store(pending.entries.len(), Ordering::Relaxed);
         Some(Popped::Entry(entry))
     }
@@ -295,6 +346,16 @@ impl<T: Object> Newest<T> {
 impl<T: Object> Backlog<T> for Coalesced<T> {
     fn next(&mut self) -> Next<'_, T> {
         self.last.clear();
+        while let Some(initial) = &mut self.initial {
+            match initial.next() {
+                Some((event, joined_at)) => {
+                    if let Some(event) = self.newest.merge(event) {
+                        return Next::Event(self.last.set(event), joined_at);
+                    }
+                }
+                None => self.initial = None,
+            }
+        }
         match self.newest.pop() {
             None => Next::Empty,
             Some(Popped::InitialEnd) => Next::Synced,
@@ -310,6 +371,9 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
     }
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.initial.is_some() {
+            return Poll::Ready(());
+        }
         // Registered before the check, so that a later change wakes.
         self.newest.waker.register(context.waker());
         if self.newest.changed.swap(false, Ordering::AcqRel) { Poll::Ready(()) } else { Poll::Pending }
@@ -325,7 +389,7 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
 }
 
 impl<T: Send + Sync> Undelivered for Newest<T> {
-    /// Counts the undelivered keys, and the events that have not been coalesced yet.
+    /// Counts the undelivered keys, the events that have not been coalesced yet, and the initial list.
     fn depth(&self) -> usize {
         self.unread.depth() + self.keys.load(Ordering::Relaxed)
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Pod, Recorder, added, deleted, gate, pod, start, updated};
+use crate::common::{Pod, Recorder, added, at_revision, deleted, gate, pod, start, updated};
 use futures::FutureExt as _;
 use kinformer_core::Change;
-use kinformer_processor::{Buffer, Event, SharedProcessor};
+use kinformer_processor::{Buffer, Event, InitialState, SharedProcessor};
 use kinformer_testing::reentrant::within;
 
 /// Lets every task run until it waits.
@@ -193,6 +193,39 @@ async fn coalesced_backlog_keeps_newest_per_key() {
     assert_eq!(recorder.received(5).await, expected);
     processor.publish([deleted("known", 5), added("end", 1)]);
     assert_eq!(recorder.received(7).await[5..], ["-known5", "+end1"]);
+    running.stop().await.unwrap();
+}
+
+/// Undelivered objects of the initial list are coalesced with the events that follow it.
+// contract: P-05a, P-05b, P-10c, P-10d, P-10e
+#[tokio::test]
+async fn initial_list_is_coalesced_with_later_events() {
+    let initial = ["first", "changed", "deleted", "again", "same"].map(|name| pod(name, 1)).to_vec();
+    let initial_state = move || InitialState::new(1, initial.clone().into_iter());
+    let processor = SharedProcessor::builder("test").initial_state(initial_state).build();
+    let (gate, mut wait) = gate();
+    let recorder = Recorder::new();
+    let note = recorder.clone();
+    let handler = move |event: &Event<Arc<Pod>>| {
+        wait();
+        note.note(event);
+    };
+    let registration = processor.handler().buffer(Buffer::Coalesced).for_each(handler).unwrap();
+    let running = start(&processor);
+    gate.reached().await;
+    processor.publish(at_revision(2, [updated("changed", 1, 2), deleted("deleted", 1), deleted("again", 1)]));
+    processor.publish_synced();
+    processor.publish(at_revision(3, [updated("first", 1, 3), added("again", 3), added("cancelled", 3)]));
+    processor.publish(at_revision(4, [updated("changed", 2, 4), deleted("cancelled", 3), added("new", 4)]));
+    let_tasks_run().await;
+    assert!(!registration.has_synced());
+    drop(gate);
+    let expected = ["+first1!", "+changed4!", "+again3!", "+same1!", "first1>3", "+new4"];
+    assert_eq!(recorder.received(6).await, expected);
+    within(registration.synced()).await.unwrap();
+    assert_eq!(registration.metrics().depth, 0);
+    processor.publish(at_revision(5, [updated("same", 1, 5), deleted("changed", 4)]));
+    assert_eq!(recorder.received(8).await[6..], ["same1>5", "-changed4"]);
     running.stop().await.unwrap();
 }
 
