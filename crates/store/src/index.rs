@@ -31,7 +31,7 @@ pub(crate) struct Index {
 pub(crate) struct IndexWriter {
     /// Indexed by slot.
     entries: Tree<Entry, 256>,
-    /// The places of objects with several values.
+    /// The places of objects with several values, each in the order of the buckets.
     several: Vec<SmallVec<[Place; 4]>>,
     free_several: Vec<u32>,
     free_buckets: Vec<u32>,
@@ -102,9 +102,7 @@ impl Index {
             for slot in slots.chunks().flatten() {
                 let slot = new_slot(*slot);
                 let place = index.buckets.get_mut(bucket).slots.push(slot);
-                let mut places = SmallVec::from(writer.places(slot));
-                places.push(Place { bucket, place });
-                writer.remember(slot, places);
+                writer.append(slot, Place { bucket, place });
             }
         }
         (index, writer)
@@ -188,7 +186,6 @@ impl IndexWriter {
         for place in left {
             self.leave(index, hasher, place);
         }
-        places.sort_unstable();
         let kept = places.len();
         for bucket in wanted {
             let (old, _) = places.split_at(kept);
@@ -197,7 +194,22 @@ impl IndexWriter {
                 places.push(Place { bucket, place });
             }
         }
+        places.sort_unstable();
         self.remember(slot, places);
+    }
+
+    /// Adds a place to those of an object, whose other places are in earlier buckets.
+    fn append(&mut self, slot: u32, place: Place) {
+        let Entry(entry) = self.entries.get_mut(slot);
+        match *entry {
+            Place { bucket: NONE, .. } => *entry = place,
+            Place { bucket: SEVERAL, place: number } => {
+                if let Some(places) = self.several.get_mut(number as usize) {
+                    places.push(place);
+                }
+            }
+            only => self.remember(slot, [only, place].into_iter().collect()),
+        }
     }
 
     /// Stores the places of an object, reusing its current storage if possible.
@@ -259,8 +271,9 @@ impl IndexWriter {
             self.free_buckets.push(bucket);
         }
         if let Some(moved) = moved {
-            let mut places = self.places_mut(moved).iter_mut();
-            if let Some(there) = places.find(|there| there.bucket == bucket) {
+            let places = self.places_mut(moved);
+            let found = places.binary_search_by_key(&bucket, |there| there.bucket);
+            if let Some(there) = found.ok().and_then(|number| places.get_mut(number)) {
                 there.place = place;
             }
         }
@@ -278,4 +291,58 @@ fn contains<V: Values>(values: &V, value: &str) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Sorted(Vec<String>);
+
+    impl Values for Sorted {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn get(&self, number: usize) -> &str {
+            self.0.get(number).map_or("", String::as_str)
+        }
+    }
+
+    const SLOTS: u32 = 12;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// The places of an object are in the order of the buckets, so that one of many is found in logarithmic time.
+        #[test]
+        fn places_are_sorted_and_lead_to_their_object(
+            writes in prop::collection::vec((0..SLOTS, prop::collection::btree_set(0u8..40, 0..30), 0u8..16), 1..60),
+        ) {
+            let (hasher, mut index, mut writer) = (Hasher::default(), Index::default(), IndexWriter::default());
+            let mut model = vec![BTreeSet::new(); SLOTS as usize];
+            for (slot, values, compact) in writes {
+                let values: BTreeSet<_> = values.into_iter().map(|value| value.to_string()).collect();
+                writer.set(&mut index, &hasher, slot, &Sorted(values.iter().cloned().collect()));
+                if let Some(stored) = model.get_mut(slot as usize) {
+                    *stored = values;
+                }
+                if compact == 0 {
+                    (index, writer) = index.compacted(&hasher, |slot| slot);
+                }
+                for (slot, values) in (0..).zip(&model) {
+                    let places = writer.places(slot);
+                    prop_assert!(places.is_sorted_by(|one, other| one.bucket < other.bucket));
+                    prop_assert!(writer.has(&index, slot, &Sorted(values.iter().cloned().collect())));
+                    for Place { bucket, place } in places {
+                        prop_assert_eq!(index.buckets.get(*bucket).unwrap().slots.get(*place), Some(slot));
+                    }
+                }
+            }
+        }
+    }
 }
