@@ -123,7 +123,10 @@ pub struct MutationCache<T> {
 struct OwnWrites<T> {
     entries: HashMap<ObjectKey, Entry<T>>,
     /// Ordered by last use.
-    order: BTreeMap<u64, ObjectKey>,
+    by_use: BTreeMap<u64, ObjectKey>,
+    /// Ordered by the time of the write: the first one expires first.
+    by_age: BTreeMap<u64, ObjectKey>,
+    /// The number of uses and writes.
     uses: u64,
 }
 
@@ -131,6 +134,9 @@ struct Entry<T> {
     record: Record<T>,
     /// `None` if the expiry is later than any [`Instant`].
     expires: Option<Instant>,
+    /// The number of its write.
+    written: u64,
+    /// The number of its last use.
     used: u64,
 }
 
@@ -148,44 +154,49 @@ impl<T: Object> OwnWrites<T> {
     fn put(&mut self, key: ObjectKey, record: Record<T>, options: &MutationCacheOptions) -> Vec<Entry<T>> {
         let mut dropped = Vec::from_iter(self.remove(&key));
         while self.entries.len() >= options.max_entries {
-            let Some((_, oldest)) = self.order.pop_first() else { break };
-            dropped.extend(self.entries.remove(&oldest));
+            let Some(oldest) = self.by_use.values().next().cloned() else { break };
+            dropped.extend(self.remove(&oldest));
         }
         self.uses += 1;
-        self.order.insert(self.uses, key.clone());
+        self.by_use.insert(self.uses, key.clone());
+        self.by_age.insert(self.uses, key.clone());
         let expires = Instant::now().checked_add(options.time_to_live);
-        self.entries.insert(key, Entry { record, expires, used: self.uses });
+        self.entries.insert(key, Entry { record, expires, written: self.uses, used: self.uses });
         dropped
     }
 
     fn remove(&mut self, key: &ObjectKey) -> Option<Entry<T>> {
         let entry = self.entries.remove(key)?;
-        self.order.remove(&entry.used);
+        self.by_use.remove(&entry.used);
+        self.by_age.remove(&entry.written);
         Some(entry)
     }
 
     /// Returns the write to this key, and marks it as used.
     fn written(&mut self, key: &ObjectKey) -> Option<Arc<T>> {
         let entry = self.entries.get_mut(key)?;
-        self.order.remove(&entry.used);
+        let key = self.by_use.remove(&entry.used)?;
         self.uses += 1;
         entry.used = self.uses;
-        self.order.insert(entry.used, key.clone());
+        self.by_use.insert(entry.used, key);
         match &entry.record {
             Record::Written(object) => Some(object.clone()),
             Record::Deleted { .. } => None,
         }
     }
 
+    /// Removes the expired entries. Visits one entry more than it removes.
     fn remove_expired(&mut self) -> Vec<Entry<T>> {
-        let now = Instant::now();
-        let expired: Vec<ObjectKey> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.expires.is_some_and(|expires| expires <= now))
-            .map(|(key, _)| key.clone())
-            .collect();
-        expired.iter().filter_map(|key| self.remove(key)).collect()
+        let (now, mut expired) = (Instant::now(), Vec::new());
+        while let Some(oldest) = self.by_age.values().next() {
+            let expires = self.entries.get(oldest).and_then(|entry| entry.expires);
+            if expires.is_none_or(|expires| expires > now) {
+                break;
+            }
+            let oldest = oldest.clone();
+            expired.extend(self.remove(&oldest));
+        }
+        expired
     }
 }
 
@@ -197,7 +208,8 @@ impl<T: Object> MutationCache<T> {
 
     /// Creates a cache over this reader's store.
     pub fn with_options(store: Reader<T>, options: MutationCacheOptions) -> Self {
-        let own = OwnWrites { entries: HashMap::new(), order: BTreeMap::new(), uses: 0 };
+        let (by_use, by_age) = (BTreeMap::new(), BTreeMap::new());
+        let own = OwnWrites { entries: HashMap::new(), by_use, by_age, uses: 0 };
         Self { store, options, own: Mutex::new(own) }
     }
 
@@ -306,7 +318,7 @@ impl<T: Object> MutationCache<T> {
         // Both are read at one moment. With a later snapshot, a write whose deletion is delivered in between would be
         // returned together with its successor.
         let (written, snapshot) = self.with_own(|own, _| {
-            let keys: Vec<ObjectKey> = own.order.values().cloned().collect();
+            let keys: Vec<ObjectKey> = own.by_use.values().cloned().collect();
             let written = keys.into_iter().filter_map(|key| own.written(&key).map(|object| (key, object)));
             (written.collect::<Vec<_>>(), self.store.snapshot())
         });
