@@ -36,6 +36,8 @@ struct List<T> {
     problems: Vec<(usize, Error)>,
     /// Errors of objects that are stored but missing from an index.
     unindexed: Vec<(usize, Error)>,
+    /// Such errors of objects that are not stored, to be dropped without a lock.
+    not_stored: Vec<(usize, Error)>,
 }
 
 /// The number of an object without a slot: one that is new or not stored.
@@ -113,6 +115,7 @@ impl<T: Object> Indexer<T> {
             function_count: 0,
             problems: Vec::new(),
             unindexed: Vec::new(),
+            not_stored: Vec::new(),
         };
         self.transform_list(&mut list);
         let mut functions = self.functions();
@@ -299,8 +302,6 @@ impl<T: Object> List<T> {
         new_hashes.reverse();
         for position in duplicates {
             let object = self.objects.get_mut(position).and_then(Option::take);
-            // An object that is not stored cannot be missing from an index.
-            self.unindexed.retain(|(other, _)| *other != position);
             let key = try_accessors(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
             if let Ok(Some(key)) = key {
                 self.problems.push((position, Error::Duplicate { key }));
@@ -308,17 +309,18 @@ impl<T: Object> List<T> {
             self.left_over.extend(object);
         }
         for position in late {
-            self.unindexed.retain(|(other, _)| *other != position);
             self.left_over.extend(self.objects.get_mut(position).and_then(Option::take));
         }
-        let Self { objects, problems, unindexed, left_over, undelivered, is_complete, .. } = self;
+        let Self { objects, problems, unindexed, not_stored, left_over, undelivered, is_complete, .. } = self;
         for (position, source) in unplaced {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
-            unindexed.retain(|(other, _)| *other != position);
             // Keeps the object alive, to be dropped without the lock.
             left_over.push(object.clone());
             record_left_out(position, panicked(object, source), undelivered, is_complete, problems);
         }
+        // An object that is not stored cannot be missing from an index.
+        let is_stored = |(position, _): &(usize, _)| objects.get(*position).is_some_and(Option::is_some);
+        (*unindexed, *not_stored) = mem::take(unindexed).into_iter().partition(is_stored);
         for key in undelivered.iter() {
             let key = key.as_key();
             if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), key)) {

@@ -2,9 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
 
-use crate::common::{EXPECTED, hide_expected_panics, keys, pod};
+use crate::common::{EXPECTED, Pod, hide_expected_panics, keys, pod};
 use kinformer_core::{Delta, Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
 use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX};
 
@@ -36,6 +38,54 @@ fn invalid_key_is_rejected_without_effect() {
     let after = indexer.snapshot();
     assert_eq!(after.changes_since(&before).count(), 0);
     assert_eq!(after.resource_versions().lowest(), before.resource_versions().lowest());
+}
+
+/// An error of an index function that writes to the store when it is dropped, and notes whether it was blocked.
+#[derive(Debug)]
+struct WritesOnDrop {
+    indexer: Arc<OnceLock<Weak<Indexer<Pod>>>>,
+    blocked: Arc<AtomicBool>,
+}
+
+impl std::fmt::Display for WritesOnDrop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("no node")
+    }
+}
+
+impl std::error::Error for WritesOnDrop {}
+
+impl Drop for WritesOnDrop {
+    fn drop(&mut self) {
+        let Some(indexer) = self.indexer.get().and_then(Weak::upgrade) else { return };
+        let (sender, written) = mpsc::channel();
+        thread::spawn(move || sender.send(indexer.update(pod("a/other").node("n")).is_ok()));
+        if written.recv_timeout(Duration::from_secs(10)) != Ok(true) {
+            self.blocked.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The errors of an index function for repeated objects of a list are dropped without a lock.
+// contract: S-29d
+#[test]
+fn index_error_of_a_repeated_object_may_write_when_dropped() {
+    let (cell, blocked) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+    let (of_error, is_blocked) = (cell.clone(), blocked.clone());
+    let fails = IndexFunction::fallible(move |pod: &Arc<Pod>, values| {
+        pod.nodes.iter().for_each(|node| values.push(node));
+        match pod.nodes.is_empty() {
+            true => Err(WritesOnDrop { indexer: of_error.clone(), blocked: is_blocked.clone() }.into()),
+            false => Ok(()),
+        }
+    });
+    let indexer = Arc::new(Indexer::builder().index("node", fails).build().unwrap());
+    cell.set(Arc::downgrade(&indexer)).unwrap();
+    let list = vec![pod("a/x").arc(), pod("a/x").arc(), pod("a/x").node("n").arc()];
+    let errors = indexer.replace(Replacement::new(list, 1u64)).unwrap();
+    assert_eq!(errors.errors().len(), 2, "repeated");
+    assert!(!blocked.load(Ordering::SeqCst));
+    assert_eq!(indexer.len(), 2);
 }
 
 /// A replace reports invalid and repeated keys by their position in the list.
