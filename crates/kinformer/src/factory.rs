@@ -296,6 +296,9 @@ impl SharedInformerFactory {
     ///
     /// # Cancel safety
     /// As [`Self::wait_for_cache_sync`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_cache_sync_until(&self, deadline: Instant) -> CacheSync {
         self.synced(Some(deadline)).await
     }

@@ -595,6 +595,9 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`InformerError::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
     /// error.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
         self.wait(self.engine().wait_for_sync(Some(deadline))).await
     }
@@ -642,6 +645,9 @@ impl<K> Informer<K> {
     ///
     /// # Errors
     /// As [`Self::wait_for`], and [`InformerError::VersionNotReached`] at the deadline.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,

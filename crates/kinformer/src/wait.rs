@@ -64,6 +64,9 @@ impl<K: 'static> Informer<K> {
     /// # Errors
     /// As [`Self::wait_for_condition`], and [`Error::ConditionNotMet`] at the deadline, or
     /// [`InformerError::NotSynced`](crate::InformerError::NotSynced) if the informer has not synced by then.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_condition_until<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,

@@ -83,6 +83,9 @@ impl Registration {
     ///
     /// # Cancel safety
     /// As for [`Self::synced`]: nothing is lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn synced_until(&self, deadline: Instant) -> Result<(), Error> {
         tokio::time::timeout_at(deadline, self.synced()).await.unwrap_or_else(|_| {
             let metrics = self.listener.metrics();

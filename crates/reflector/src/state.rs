@@ -461,6 +461,9 @@ impl ReflectorHandle {
     ///
     /// # Cancel safety
     /// As for [`Self::wait_for_sync`]: nothing is lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), SourceError> {
         let wait = tokio::time::timeout_at(deadline, self.wait_for_sync());
         wait.await.unwrap_or_else(|_| Err(self.not_synced()))
@@ -479,6 +482,9 @@ impl ReflectorHandle {
     ///
     /// # Cancel safety
     /// As for [`Self::stopped`]: nothing is lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn stopped_until(&self, deadline: Instant) -> Option<StopReason> {
         tokio::time::timeout_at(deadline, self.stopped()).await.ok()
     }

@@ -474,6 +474,9 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// # Cancel safety
     /// As for [`Self::wait_for_sync`]: nothing is lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
         self.reaches_until(self.inner.synced.cancelled(), Some(deadline)).await
     }
@@ -572,6 +575,9 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// # Cancel safety
     /// As for [`Self::wait_for`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,

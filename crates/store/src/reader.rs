@@ -257,7 +257,7 @@ impl<T: Object> Reader<T> {
         known.ok_or_else(|| Error::NoPart { place: place.to_string(), parts: parts.count() })
     }
 
-    /// Like [`Self::wait_for`], with a deadline. Needs a tokio timer.
+    /// Like [`Self::wait_for`], with a deadline.
     ///
     /// # Cancel safety
     /// As for [`Self::wait_for`].
@@ -265,6 +265,9 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// As [`Self::wait_for`], or [`Error::DeadlineExceeded`].
     #[cfg(not(loom))]
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_until<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
