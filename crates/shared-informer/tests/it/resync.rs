@@ -119,7 +119,8 @@ async fn handler_due_several_times_gets_one_resync() {
         let source = source(1);
         let informer = informer(&source, queue);
         let (seen, _) = every(&informer, secs(1));
-        slow(&informer, Duration::ZERO, secs(3));
+        // Due as well, so that a resync fills its buffer.
+        slow(&informer, secs(1), secs(3));
         let running = Running::start(informer).await;
         let began = Instant::now();
         sleep_until(began + Duration::from_millis(500)).await;
