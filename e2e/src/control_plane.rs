@@ -197,8 +197,8 @@ impl ControlPlane {
     /// # Errors
     /// A component has ended. The error has the end of its log.
     pub fn check(&mut self) -> Result<(), Error> {
-        let components = self.managers.iter_mut().chain([&mut self.apiserver, &mut self.etcd]);
-        components.map(Process::check).collect()
+        let mut components = self.managers.iter_mut().chain([&mut self.apiserver, &mut self.etcd]);
+        components.try_for_each(Process::check)
     }
 
     /// Returns the port of kube-apiserver on loopback.
