@@ -58,7 +58,34 @@ struct State<T> {
     watches: u64,
     probes: u64,
     epoch: u32,
+    versions: Versions,
+    /// The version at which the process of the server started.
+    started_at: u64,
 }
+
+/// The versions that a server shows: those of kube-apiserver, or those of another healthy server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// One counter for lists, objects and bookmarks, as of kube-apiserver.
+    #[default]
+    Server,
+    /// Neither lists nor objects have versions. A watch ignores its version: it starts with all objects and a bookmark with
+    /// a counter of the [process](FakeSource::restart).
+    None,
+    /// Objects count for themselves, from 1. Lists and bookmarks have the counter of the server, which is far above.
+    PerObject,
+    /// A list has the highest version of its items. An empty list has none.
+    HighestItem,
+    /// As [`Self::Server`], but each watch starts with all objects and a bookmark.
+    Replayed,
+    /// As [`Self::Server`], but a deletion has the version of the last update.
+    LastUpdate,
+    /// Everything is at version 1. A watch ignores its version and starts with all objects.
+    Constant,
+}
+
+/// Added to the counter of a server with [`Versions::PerObject`].
+const FAR_ABOVE: u64 = 1_000_000;
 
 /// Permanent deviations of the server.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,6 +145,8 @@ impl<T: Versioned> FakeSource<T> {
             watches: 0,
             probes: 0,
             epoch: 0,
+            versions: Versions::Server,
+            started_at: 0,
         };
         Self {
             server: Arc::new(Server {
@@ -161,11 +190,18 @@ impl<T: Versioned> FakeSource<T> {
         self
     }
 
-    /// Adds or replaces an object, and returns its new version.
+    /// Sets the versions that the server shows.
+    #[must_use]
+    pub fn versions(self, versions: Versions) -> Self {
+        self.server.state.lock().versions = versions;
+        self
+    }
+
+    /// Adds or replaces an object, and returns the version of the server.
     pub fn apply(&self, mut object: T) -> u64 {
         self.change(|state| {
             state.version += 1;
-            object.set_version(state.version);
+            state.set_version(&mut object);
             let Ok(key) = ObjectKey::try_from(object.key()) else { return };
             let object = Arc::new(object);
             state.undecodable.remove(&key);
@@ -198,7 +234,9 @@ impl<T: Versioned> FakeSource<T> {
             };
             state.version += 1;
             let mut object = (*object).clone();
-            object.set_version(state.version);
+            if matches!(state.versions, Versions::Server | Versions::Replayed) {
+                object.set_version(state.version);
+            }
             let undecodable = state.undecodable.remove(&key);
             state.record(EventType::Deleted, Arc::new(object), undecodable);
         })
@@ -232,6 +270,16 @@ impl<T: Versioned> FakeSource<T> {
             state.compacted = version;
             state.history.clear();
             state.pages.clear();
+            state.generation += 1;
+            state.close_error = Some(|| SourceError::Transport { source: "the server was restarted".into() });
+        });
+    }
+
+    /// Restarts the process of the server: its objects stay, all watches break, and the counter of
+    /// [`Versions::None`] starts over.
+    pub fn restart(&self) {
+        self.change(|state| {
+            state.started_at = state.version;
             state.generation += 1;
             state.close_error = Some(|| SourceError::Transport { source: "the server was restarted".into() });
         });
@@ -327,6 +375,56 @@ impl<T: Versioned> FakeSource<T> {
 }
 
 impl<T: Versioned> State<T> {
+    /// Sets the version of an object that was written at the present version.
+    fn set_version(&self, object: &mut T) {
+        let known = ObjectKey::try_from(object.key()).ok().and_then(|key| self.objects.get(&key));
+        object.set_version(match self.versions {
+            Versions::None => 0,
+            Versions::Constant => 1,
+            Versions::PerObject => {
+                known.and_then(|known| known.resource_version().to_string().parse::<u64>().ok()).unwrap_or(0)
+                    + 1
+            }
+            _ => self.version,
+        });
+    }
+
+    /// Returns the version that a list of these objects or a bookmark shows.
+    fn shown<'a>(
+        &self,
+        version: u64,
+        listed: Option<impl IntoIterator<Item = &'a Arc<T>>>,
+    ) -> ResourceVersion {
+        match (self.versions, listed) {
+            (Versions::None, Some(_)) => ResourceVersion::UNSET,
+            (Versions::None, None) => (version - self.started_at).into(),
+            (Versions::Constant, _) => 1.into(),
+            (Versions::PerObject, _) => (FAR_ABOVE + version).into(),
+            (Versions::HighestItem, Some(listed)) => {
+                let highest = |highest: ResourceVersion, object: &Arc<T>| {
+                    let version = object.resource_version();
+                    if highest.reaches(&version) { highest } else { version }
+                };
+                listed.into_iter().fold(ResourceVersion::UNSET, highest)
+            }
+            _ => version.into(),
+        }
+    }
+
+    fn bookmark(&self, version: u64) -> WatchEvent<T> {
+        WatchEvent::bookmark(self.shown(version, None::<[&Arc<T>; 0]>))
+    }
+
+    /// Returns the version of the server that a request names; `None` if the server ignores it.
+    fn requested(&self, version: &ResourceVersion) -> Result<Option<u64>, SourceError> {
+        let number = number(version)?;
+        Ok(match self.versions {
+            Versions::None | Versions::Constant => None,
+            Versions::PerObject => number.checked_sub(FAR_ABOVE).or((number == 0).then_some(0)),
+            _ => Some(number),
+        })
+    }
+
     fn record(&mut self, event_type: EventType, mut object: Arc<T>, undecodable: bool) {
         let version = self.version;
         if let Some(wrong) = self.wrong_version.take() {
@@ -351,11 +449,11 @@ impl<T: Versioned> State<T> {
         if let Some(error) = self.list_errors.pop_front() {
             return Err(error);
         }
-        let wanted = number(&options.resource_version)?;
-        if wanted > self.version {
+        let wanted = self.requested(&options.resource_version)?;
+        if wanted.is_some_and(|wanted| wanted > self.version) {
             return Err(Self::too_large());
         }
-        if options.version_match == Some(VersionMatch::Exact) && wanted != self.version {
+        if options.version_match == Some(VersionMatch::Exact) && wanted != Some(self.version) {
             return Err(Self::expired());
         }
         let (version, mut objects) = match &options.continue_token {
@@ -371,8 +469,9 @@ impl<T: Versioned> State<T> {
         } else {
             Vec::new()
         };
+        let shown = self.shown(version, Some(&objects));
         let bad = self.split_undecodable(&mut objects);
-        let mut list = List::new(objects, version).undecodable(bad);
+        let mut list = List::new(objects, shown).undecodable(bad);
         if !rest.is_empty() {
             self.next_page += 1;
             let token = format!("page-{}", self.next_page);
@@ -495,7 +594,7 @@ impl<T: Versioned> Cursor<T> {
             let hidden = state.faults.accepts_future_versions && state.version <= self.version;
             if !state.faults.no_bookmarks && !hidden {
                 self.version = state.version;
-                return Some(Ok(WatchEvent::bookmark(state.version)));
+                return Some(Ok(state.bookmark(state.version)));
             }
         }
         None
@@ -517,12 +616,14 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         if options.send_initial_events && state.faults.no_watch_list {
             return Err(ApiStatus::new(422, "Invalid", "sendInitialEvents is forbidden").into());
         }
-        let from = number(&options.resource_version)?;
+        let requested = state.requested(&options.resource_version)?;
+        let from = requested.unwrap_or(0);
         if from > state.version && (options.send_initial_events || !state.faults.accepts_future_versions) {
             return Err(State::<T>::too_large());
         }
         let mut initial = VecDeque::new();
-        if from == 0 || options.send_initial_events {
+        let is_replayed = requested.is_none() || state.versions == Versions::Replayed;
+        if from == 0 || options.send_initial_events || is_replayed {
             for (key, object) in &state.objects {
                 initial.push_back(if state.undecodable.contains(key) {
                     let error = bad_object(key.clone(), object.resource_version());
@@ -531,13 +632,19 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
                     WatchEvent::Added(object.clone())
                 });
             }
-            if options.send_initial_events && !state.faults.no_bookmarks {
-                initial.push_back(WatchEvent::initial_events_end(state.version));
-            }
-        } else if from < state.compacted {
+        }
+        let is_current = from == 0 || options.send_initial_events;
+        if !is_current && from < state.compacted {
             return Err(State::<T>::expired());
         }
-        let version = if initial.is_empty() && from != 0 { from } else { state.version };
+        let version = if is_current { state.version } else { from };
+        if !state.faults.no_bookmarks {
+            if options.send_initial_events {
+                initial.push_back(WatchEvent::initial_events_end(state.version));
+            } else if is_replayed {
+                initial.push_back(state.bookmark(version));
+            }
+        }
         let cursor = Cursor {
             changed: self.server.changed.subscribe(),
             initial,
@@ -565,7 +672,9 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         let mut state = self.server.state.lock();
         state.probes += 1;
-        Ok(Some(state.version.into()))
+        // As a list of one object.
+        let newest = state.shown(state.version, Some(state.objects.values().take(1)));
+        Ok((!newest.is_unset()).then_some(newest))
     }
 
     fn probe_budget(&self) -> Option<&ProbeBudget> {

@@ -12,6 +12,6 @@ mod recording;
 mod scripted;
 
 pub use item::{Item, Versioned};
-pub use live::{Backup, FakeSource};
+pub use live::{Backup, FakeSource, Versions};
 pub use recording::{RecordingSink, delta_text};
 pub use scripted::{Call, ScriptedSource, WatchScript};

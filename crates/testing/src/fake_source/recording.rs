@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kinformer_core::{
-    Delta, Deltas, Error, Object, ObjectKey, PartialErrors, ReadyFuture, ResourceVersion, Sink, Tombstone,
+    Delta, Deltas, Error, KeyRef, KnownObjects, Object, ObjectKey, PartialErrors, ReadyFuture,
+    ResourceVersion, Sink, Tombstone,
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -232,5 +233,15 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
             let mut changed = self.changed.subscribe();
             while !self.is_ready() && changed.changed().await.is_ok() {}
         })
+    }
+}
+
+impl<T: Object> KnownObjects<T> for RecordingSink<T> {
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.inner.lock().objects.keys().cloned().collect()
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Option<Arc<T>> {
+        self.inner.lock().objects.get(&ObjectKey::try_from(key).ok()?).cloned()
     }
 }
