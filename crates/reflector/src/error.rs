@@ -100,7 +100,8 @@ pub enum SourceError {
         /// The kind named by the answer or by its items.
         received: String,
     },
-    /// A list or watch-list has no version, although an earlier one had. It was not applied.
+    /// A list or watch-list has no version, although the one before had. It was not applied. The next one, which is
+    /// requested at once and without a version, is applied if it has no version either: the source has none.
     #[error("the list has no resource version; the last version was {last}")]
     MissingVersion {
         /// The last version.
@@ -416,11 +417,11 @@ impl SourceError {
     }
 
     /// Returns whether the next list must be requested without a version: the requested version has expired, is not
-    /// reached yet, or the versions of the source have started over.
+    /// reached yet, or the versions of the source have started over, or the list had no version.
     pub(crate) fn is_version_unavailable(&self) -> bool {
         self.is_expired()
             || self.is_too_large_resource_version()
-            || matches!(self, Self::VersionsWentBack { .. })
+            || matches!(self, Self::VersionsWentBack { .. } | Self::MissingVersion { .. })
     }
 
     /// Returns whether the resource is not found (404).

@@ -124,6 +124,7 @@ mod reflector;
 mod request_limit;
 mod retry_watcher;
 mod short_watches;
+mod source_versions;
 mod spans;
 mod state;
 mod stream;

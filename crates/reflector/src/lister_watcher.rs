@@ -44,8 +44,9 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     /// Returns the changes after `options.resource_version`, in order.
     ///
     /// The stream may end at any time; the reflector then watches again from its last version. An event whose version
-    /// [compares](ResourceVersion::compare) below `options.resource_version`, other than an initial event, proves that
-    /// the versions have started over, and the reflector lists the newest state. A source that cannot continue from a
+    /// [compares](ResourceVersion::compare) below `options.resource_version`, other than an initial event or an event
+    /// about the [known](crate::Reflector::known_objects) state of its object, is a sign that the versions have started
+    /// over, and the reflector lists the newest state. A source that cannot continue from a
     /// version (it has no history, or a shorter one) returns [`SourceError::expired`], at once or in the stream; the
     /// reflector then relists. Nothing after an error in the stream is read.
     ///

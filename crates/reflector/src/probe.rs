@@ -130,9 +130,3 @@ impl Probing {
 fn silence() -> Duration {
     SILENCE.mul_f64(1.0 + fastrand::f64() / 3.0)
 }
-
-/// Returns an error if `found` is below `requested`, although only versions from `requested` on were expected.
-pub(crate) fn went_back(requested: &ResourceVersion, found: &ResourceVersion) -> Option<SourceError> {
-    let back = found.compare(requested).is_some_and(std::cmp::Ordering::is_lt);
-    back.then(|| SourceError::VersionsWentBack { requested: requested.clone(), found: found.clone() })
-}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{Object, Sink};
+use kinformer_core::{KnownObjects, Object, Sink};
 use tokio_util::sync::CancellationToken;
 
 use crate::machine::Machine;
@@ -26,6 +26,7 @@ pub struct Reflector<T: Object, S: Sink<T>> {
     source: Arc<dyn ListerWatcher<T>>,
     sink: S,
     exchange: Exchange<T>,
+    known: Option<Arc<dyn KnownObjects<T>>>,
     options: ReflectorOptions,
     stop_on_drop: StopOnDrop,
 }
@@ -54,13 +55,23 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     ) -> Self {
         let shared = Arc::new(Shared::new(name.into()));
         let exchange = Exchange::none();
-        Self { source: Arc::new(source), sink, exchange, options, stop_on_drop: StopOnDrop(shared) }
+        let stop_on_drop = StopOnDrop(shared);
+        Self { source: Arc::new(source), sink, exchange, known: None, options, stop_on_drop }
     }
 
     /// Exchanges the objects of lists and watch-lists for identical ones that the sink already holds: see [`Exchange`].
     #[must_use]
     pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
         self.exchange = exchange;
+        self
+    }
+
+    /// Sets the objects that the consumer of the sink knows, in which the reflector looks up the object of an event below
+    /// the version at which its watch started. An event about the known version of the object is then no sign that the
+    /// source's versions have gone back: some servers repeat objects, or delete them at the version of their last update.
+    #[must_use]
+    pub fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
+        self.known = Some(known);
         self
     }
 
@@ -111,9 +122,10 @@ impl<T: Object, S: Sink<T>> Reflector<T, S> {
     /// sink or for the consistency check. An event of a watch is given to the sink as it is received, without an await in
     /// between; only an event that the sink has refused for lack of room is lost.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
-        let Self { source, sink, exchange, options, stop_on_drop } = self;
+        let Self { source, sink, exchange, known, options, stop_on_drop } = self;
         let shared = stop_on_drop.0.clone();
-        let reason = Machine::new(source, sink, exchange, options, shared.clone(), cancel).run().await;
+        let mut machine = Machine::new(source, sink, exchange, known, options, shared.clone(), cancel);
+        let reason = machine.run().await;
         shared.stop(reason);
         tracing::debug!(reflector = %shared.name, ?reason, "reflector stopped");
         reason

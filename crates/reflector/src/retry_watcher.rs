@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::{FOREVER, RunningBackoff, WARN_FROM, after};
 use crate::options::{MIN_WATCH_TIMEOUT, STALL_MARGIN};
-use crate::probe::went_back;
 use crate::request_limit::RequestWindow;
 use crate::short_watches::ShortWatches;
+use crate::source_versions::went_back;
 use crate::stream::{OpenWatch, watch_timeout};
 use crate::unidentified::{unidentified_event, version_of};
 use crate::{Backoff, ListerWatcher, RequestLimit, SourceError, WatchEvent, WatchOptions, WatchStream};

@@ -147,6 +147,8 @@ pub struct ReflectorMetrics {
     pub version_probe_errors: u64,
     /// Times that the source's versions were found to have gone back.
     pub versions_went_back: u64,
+    /// Signs of versions that have gone back that are ignored: see [`ReflectorHandle::ignores_versions`]. A gauge.
+    pub ignored_version_signs: u64,
     /// Delays of lists and watches by the [`RequestLimit`](crate::RequestLimit).
     pub requests_throttled: u64,
     /// Resyncs.
@@ -198,6 +200,7 @@ counters!(
     version_probes,
     version_probe_errors,
     versions_went_back,
+    ignored_version_signs,
     requests_throttled,
     resyncs,
     sink_errors,
@@ -410,6 +413,13 @@ impl ReflectorHandle {
         if self.not_served().is_some() {
             self.shared.retry_requested.notify_one();
         }
+    }
+
+    /// Returns whether the versions of events, or the answers to the question for the newest version, are ignored as signs
+    /// that the source's versions have gone back: each has been wrong twice about this source. They count again after an
+    /// hour without such a sign, or when a list is below the last version.
+    pub fn ignores_versions(&self) -> bool {
+        self.shared.counters.ignored_version_signs.load(Ordering::Relaxed) > 0
     }
 
     /// Returns whether the sink has been given its first list.

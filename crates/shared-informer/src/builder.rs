@@ -389,8 +389,9 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         };
         let due = resyncs::take_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
         let options = options.take_due_resyncs(due);
-        let controller =
-            Controller::of(name.clone(), sources, queue.clone(), apply, options).exchange(exchange);
+        let controller = Controller::of(name.clone(), sources, queue.clone(), apply, options)
+            .exchange(exchange)
+            .known_objects(indexer.clone());
         let inner = Inner {
             name,
             resource,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kinformer_core::internal::{contain, contain_async};
-use kinformer_core::{BoxError, Object, PartId};
+use kinformer_core::{BoxError, KnownObjects, Object, PartId};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{Exchange, ListerWatcher, Reflector, ReflectorOptions, SourceError, StopReason};
 use tokio_util::sync::CancellationToken;
@@ -135,6 +135,11 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     #[must_use]
     pub fn exchange(self, exchange: Exchange<T>) -> Self {
         self.each(|reflector| reflector.exchange(exchange.clone()))
+    }
+
+    /// Sets the known objects of all reflectors: see [`Reflector::known_objects`].
+    pub(crate) fn known_objects(self, known: Arc<dyn KnownObjects<T>>) -> Self {
+        self.each(|reflector| reflector.known_objects(known.clone()))
     }
 
     /// Sets the interval at which the reflectors check for due resyncs.

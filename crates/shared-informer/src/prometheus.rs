@@ -145,7 +145,7 @@ pub fn escaped(value: &str) -> String {
 /// A metric: its name, its help text, and its value in the metrics of an informer.
 type Metric = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
 
-const GAUGES: [Metric; 4] = [
+const GAUGES: [Metric; 5] = [
     ("informer_queued_items", "Queued changes between the reflector and the store", |metrics| {
         Some(metrics.queue.depth as u64)
     }),
@@ -154,6 +154,11 @@ const GAUGES: [Metric; 4] = [
         "informer_unidentified_objects",
         "Objects of the last list whose keys are unknown; if not 0, the list deleted nothing and is repeated",
         |metrics| Some(metrics.reflector.unidentified_objects),
+    ),
+    (
+        "informer_ignored_version_signs",
+        "Signs that the server's versions went back, which were wrong twice and are ignored",
+        |metrics| Some(metrics.reflector.ignored_version_signs),
     ),
     (
         "informer_store_resource_version",

@@ -221,7 +221,7 @@ async fn another_list<K, T: Object>(
     assert_eq!(events.iter().filter(|event| event.starts_with("delete")).count(), 1, "{events:?}");
 }
 
-// contract: L-15h, R-16
+// contract: L-15h, R-16a
 #[tokio::test(flavor = "multi_thread")]
 async fn list_of_another_kind_changes_nothing() {
     let others = [("v1", "ServiceList", "20"), ("", "", ""), ("", "", "20"), ("v1", "PodList", "")];

@@ -1,13 +1,14 @@
 //! Applies one event of a watch.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::{try_accessors, yield_now};
 use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
 
 use crate::machine::Machine;
 use crate::machine::sink::SinkOutcome;
-use crate::probe::went_back;
+use crate::source_versions::{Sign, went_back};
 use crate::state::count;
 use crate::unidentified::{unidentified_event, version_of};
 use crate::{DecodeError, EventType, SourceError, StopReason, WatchEvent};
@@ -27,7 +28,7 @@ pub(super) struct Progress {
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Delivers one event to the sink. The last version moves only after the sink has taken it.
-    pub(super) fn apply(
+    pub(super) async fn apply(
         &mut self,
         event: WatchEvent<T>,
         progress: &mut Progress,
@@ -44,9 +45,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         };
         // A watch with initial events was requested at no version or at 0, and no version is below these.
+        let mut is_known = false;
         if let Some(error) = went_back(&progress.requested, &version) {
-            return Ok(SinkOutcome::Refused(error));
+            is_known = !self.source_versions.is_ignored(Sign::Event) && self.is_known_state(&event).await;
+            let is_bookmark = matches!(event, WatchEvent::Bookmark { .. });
+            if is_bookmark || !is_known && self.source_versions.alarm(Sign::Event) {
+                return Ok(SinkOutcome::Refused(error));
+            }
         }
+        let moves_version = object_of(&event).is_some() && !is_known;
         let mut outcome = match event {
             WatchEvent::Added(object) => self.deliver("add", Delta::Added(object))?,
             WatchEvent::Modified(object) => self.deliver("update", Delta::Updated(object))?,
@@ -69,9 +76,32 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             outcome = self.deliver_bookmark(version.clone())?;
         }
         if matches!(outcome, SinkOutcome::Applied | SinkOutcome::LeftOut) && progress.past_initial {
-            progress.moved |= self.advance_version(version);
+            let moved = self.advance_version(version);
+            progress.moved |= moved;
+            if moves_version && matches!(outcome, SinkOutcome::Applied) {
+                self.source_versions.applied(moved);
+            }
         }
         Ok(outcome)
+    }
+
+    /// Returns whether an event is about the state of its object that the consumer of the sink knows, or deletes an object
+    /// that it does not know.
+    async fn is_known_state(&self, event: &WatchEvent<T>) -> bool {
+        let (Some(known), Some(object)) = (&self.known, object_of(event)) else { return false };
+        let is_deletion = matches!(event, WatchEvent::Deleted(_));
+        let is_known = || match known.get_by_key(object.key()) {
+            Some(known) => {
+                known.resource_version() == object.resource_version() && known.uid() == object.uid()
+            }
+            None => is_deletion,
+        };
+        if try_accessors(is_known).unwrap_or_default() {
+            return true;
+        }
+        // The sink may be a queue, from which the consumer has not taken the list yet.
+        yield_now().await;
+        try_accessors(is_known).unwrap_or_default()
     }
 
     /// Reports an event with an object that could not be decoded. Only a deletion is delivered: it needs no state.
@@ -106,6 +136,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.version = version.clone();
         self.shared.set_version(version);
         true
+    }
+}
+
+/// Returns the object of an event that adds, changes or deletes one.
+fn object_of<T>(event: &WatchEvent<T>) -> Option<&Arc<T>> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            Some(object)
+        }
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::backoff::retry_after;
 use crate::machine::{Machine, Step};
 use crate::pager::{FullList, PAGE_SIZE, Pager};
-use crate::probe::went_back;
+use crate::source_versions::went_back;
 use crate::state::count;
 use crate::unidentified::take_unidentified;
 use crate::{List, ListOptions, Recovery, ReflectorState, SourceError, StopReason};
@@ -89,7 +89,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Requests a list, page by page, and checks its version.
     async fn request_list(
-        &self,
+        &mut self,
         version: ResourceVersion,
     ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
         let any_state = version == ResourceVersion::number(0);
@@ -102,10 +102,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let requested = version.clone();
         let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }).await?;
         Ok(list.and_then(|list| {
-            if let Some(error) = went_back(&requested, &list.resource_version) {
-                return Err(error);
-            }
-            self.has_version(&list.resource_version).map(|()| list)
+            self.source_versions.check_list(&requested, &self.version, &list.resource_version)?;
+            Ok(list)
         }))
     }
 
@@ -130,14 +128,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             prefetch: 0,
         };
         self.or_cancel(pager.list_with(received)).await
-    }
-
-    /// Checks that a list has a version if an earlier one had.
-    pub(super) fn has_version(&self, version: &ResourceVersion) -> Result<(), SourceError> {
-        match version.is_unset() && !self.version.is_unset() {
-            true => Err(SourceError::MissingVersion { last: self.version.clone() }),
-            false => Ok(()),
-        }
     }
 
     fn list_failed(&mut self, error: SourceError) -> Step<T> {

@@ -23,7 +23,7 @@ mod watch_list;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::{Object, ResourceVersion, Sink};
+use kinformer_core::{KnownObjects, Object, ResourceVersion, Sink};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
@@ -33,6 +33,7 @@ use crate::not_served::NotServed;
 use crate::probe::Probing;
 use crate::request_limit::RequestWindow;
 use crate::short_watches::ShortWatches;
+use crate::source_versions::SourceVersions;
 use crate::state::Shared;
 use crate::stream::OpenWatch;
 use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
@@ -46,6 +47,7 @@ pub(crate) struct Machine<T: Object, S> {
     sink: S,
     /// Replaces objects of lists and watch-lists by the equal ones that the sink has already, which saves their memory.
     exchange: Exchange<T>,
+    known: Option<Arc<dyn KnownObjects<T>>>,
     options: ReflectorOptions,
     shared: Arc<Shared>,
     cancel: CancellationToken,
@@ -57,6 +59,7 @@ pub(crate) struct Machine<T: Object, S> {
     version: ResourceVersion,
     /// Whether the server no longer has `version`: the next list requests the newest.
     version_unavailable: bool,
+    source_versions: SourceVersions,
     /// The version that the last watch requested when it ended as expired.
     expired_at: Option<ResourceVersion>,
     /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
@@ -112,6 +115,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         source: Arc<dyn ListerWatcher<T>>,
         sink: S,
         exchange: Exchange<T>,
+        known: Option<Arc<dyn KnownObjects<T>>>,
         options: ReflectorOptions,
         shared: Arc<Shared>,
         cancel: CancellationToken,
@@ -121,6 +125,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             source,
             sink,
             exchange,
+            known,
             requests: RequestWindow::new(options.request_limit),
             probing: Probing::new(budget),
             short_watches: ShortWatches::default(),
@@ -131,6 +136,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             cancel,
             version: ResourceVersion::UNSET,
             version_unavailable: false,
+            source_versions: SourceVersions::new(),
             expired_at: None,
             paged: false,
             tries_without_progress: 0,

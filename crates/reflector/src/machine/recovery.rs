@@ -94,6 +94,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.version_unavailable = true;
             return Recovery::Relist;
         }
+        if error.is_connection_refused() || error.is_too_many_requests() {
+            return Recovery::Rewatch;
+        }
+        if !self.source_versions.is_continuous() {
+            return Recovery::Relist;
+        }
         match error {
             SourceError::UnidentifiedEvent { .. } => return self.after_unidentified_event(),
             // The answer does not come from the API: another watch would fail as well.
@@ -102,9 +108,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         if error.is_store_read_error() || error.is_not_found() {
             return Recovery::Relist;
-        }
-        if error.is_connection_refused() || error.is_too_many_requests() {
-            return Recovery::Rewatch;
         }
         if error.is_internal() {
             return self.after_internal_error();
@@ -141,7 +144,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Watches again, because the version may still be valid, and relists after several tries without progress.
     fn rewatch_or_relist(&mut self) -> Recovery {
         self.tries_without_progress = self.tries_without_progress.saturating_add(1);
-        if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS {
+        if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS && self.source_versions.is_continuous() {
             return Recovery::Rewatch;
         }
         self.tries_without_progress = 0;

@@ -77,6 +77,18 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.deliver_error(error, Recovery::Skip, Duration::ZERO);
     }
 
+    /// Publishes how many signs of versions that have gone back are ignored.
+    pub(super) fn report_ignored_signs(&self) {
+        let ignored = self.source_versions.ignored();
+        if self.shared.counters.ignored_version_signs.swap(ignored, Ordering::Relaxed) < ignored {
+            let reflector = &*self.shared.name;
+            tracing::warn!(
+                reflector,
+                "the source's versions seemed to go back, but did not; ignoring that sign"
+            );
+        }
+    }
+
     pub(super) fn unexpected(&self, what: String) {
         count(&self.shared.counters.unexpected_events);
         self.report_skipped(SourceError::Unexpected { what });

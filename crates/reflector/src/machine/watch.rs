@@ -10,7 +10,8 @@ use crate::machine::apply::Progress;
 use crate::machine::recovery::WatchEnd;
 use crate::machine::sink::SinkOutcome;
 use crate::machine::{FOREVER, Machine, Step};
-use crate::probe::{Probe, ProbeEvent, Probing, went_back};
+use crate::probe::{Probe, ProbeEvent, Probing};
+use crate::source_versions::{Sign, went_back};
 use crate::spans;
 use crate::state::count;
 use crate::stream::{Next, OpenWatch, Waker};
@@ -18,6 +19,7 @@ use crate::{ReflectorState, SourceError, StopReason, WatchOptions};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) async fn watch(&mut self, open: Option<OpenWatch<T>>) -> Result<Step<T>, StopReason> {
+        self.report_ignored_signs();
         let from = self.version.clone();
         let timeout = open.as_ref().map_or_else(|| self.watch_timeout(), |open| open.timeout);
         let mut progress =
@@ -82,7 +84,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     match item {
                         None => return Ok(WatchEnd::Closed),
                         Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
-                        Some(Ok(event)) => match self.apply(event, progress)? {
+                        Some(Ok(event)) => match self.apply(event, progress).await? {
                             SinkOutcome::Applied | SinkOutcome::LeftOut => {}
                             SinkOutcome::NoRoom(full) => return Ok(WatchEnd::NoRoom(full)),
                             SinkOutcome::Refused(error) => return Ok(WatchEnd::Failed(error)),
@@ -156,7 +158,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             ProbeEvent::Answered { known, newest } => {
                 self.probing.completed(&newest);
                 match newest {
-                    Ok(newest) => newest.and_then(|newest| went_back(&known, &newest)),
+                    Ok(newest) => newest
+                        .and_then(|newest| went_back(&known, &newest))
+                        .filter(|_| self.source_versions.alarm(Sign::Newest)),
                     Err(error) => {
                         count(&self.shared.counters.version_probe_errors);
                         self.report_skipped(error);

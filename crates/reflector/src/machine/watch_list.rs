@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::initial_list::InitialList;
 use crate::machine::{FOREVER, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
-use crate::probe::went_back;
 use crate::state::count;
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unidentified::unidentified_event;
@@ -41,19 +40,18 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let options = WatchOptions::from(version.clone(), self.watch_timeout()).with_initial_events();
         let error = match self.open(options, deadline).await? {
             Ok(open) => match self.receive_initial_list(open, deadline).await? {
-                Ok((list, open)) => match self
-                    .has_version(&list.resource_version)
-                    .and_then(|()| went_back(&version, &list.resource_version).map_or(Ok(()), Err))
-                {
-                    Ok(()) => {
-                        self.tries_without_progress = 0;
-                        if !list.is_complete() {
-                            self.list_is_incomplete(list.unidentified, Vec::new());
+                Ok((list, open)) => {
+                    match self.source_versions.check_list(&version, &self.version, &list.resource_version) {
+                        Ok(()) => {
+                            self.tries_without_progress = 0;
+                            if !list.is_complete() {
+                                self.list_is_incomplete(list.unidentified, Vec::new());
+                            }
+                            return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
                         }
-                        return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
+                        Err(error) => error,
                     }
-                    Err(error) => error,
-                },
+                }
                 Err(error) => error,
             },
             Err(SourceError::WatchStalled { silent }) => {

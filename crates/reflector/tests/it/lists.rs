@@ -176,7 +176,8 @@ async fn list_takes_at_most_an_hour() {
     task.abort();
 }
 
-// contract: R-16
+/// A list that lost its version is requested once more, at once, and a second one without a version is applied.
+// contract: R-16a, R-16b, R-16c
 #[tokio::test(start_paused = true)]
 async fn list_that_lost_its_version_is_rejected() {
     let without = || unversioned(&[("x", 1)]);
@@ -186,12 +187,23 @@ async fn list_that_lost_its_version_is_rejected() {
             .watch_error(expired())
             .list(without())
             .list(list(9, &[("a", 1), ("b", 8)]))
+            .watch_error(expired())
+            .list(without())
+            .list(without())
+            .watch(WatchScript::new().error(broken()))
+            .list(without())
             .watch(hang()),
         steady(),
     );
     run.finished().await;
-    assert_eq!(run.sink.texts(), ["replace a@1 @7", "replace a@1 b@8 @9"]);
+    assert_eq!(run.sink.texts()[1..], ["replace a@1 b@8 @9", "replace x@1 @", "replace x@1 @"]);
     assert_eq!(run.errors()[1], "the list has no resource version; the last version was 7");
+    let (lists, watches) = (["list 7", "list - limit 500"], ["watch 9", "watch -"]);
+    assert_eq!(run.source.texts()[2..4], lists);
+    assert_eq!(run.source.texts()[4..8], [watches[0], "list 9", lists[1], watches[1]]);
+    assert!(run.handle.last_version().is_unset());
+    // One delay for each failed watch: a list without a version adds none.
+    assert_eq!(run.delays().iter().sum::<std::time::Duration>(), 3 * SECOND);
     run.stop().await;
 
     // A source that never had versions is accepted.

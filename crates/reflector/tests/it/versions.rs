@@ -60,6 +60,68 @@ async fn outdated_event_leads_to_a_list_of_the_newest() {
     }
 }
 
+/// A list that is not below the last version disproves an alarm. After two such lists the versions of events are ignored,
+/// until a list is below the last version.
+// contract: R-17c, R-17h, R-17i, R-17k
+#[tokio::test(start_paused = true)]
+async fn events_are_ignored_as_a_sign_after_two_false_alarms() {
+    let event = |version| WatchScript::new().added(Item::new("b", version));
+    let run = start(
+        listed()
+            .watch(event(3).hang())
+            .list(list(7, &[("a", 1), ("b", 3)]))
+            .watch(event(4).hang())
+            .list(list(8, &[("a", 1), ("b", 4)]))
+            .watch(event(5).after(SECOND).added(Item::new("c", 9)).bookmark(20).bookmark(5))
+            // Confirmed by a list.
+            .list(list(6, &[]))
+            .watch(event(5).hang())
+            .list(list(6, &[]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(
+        run.sink.texts()[1..],
+        [
+            "replace a@1 b@3 @7",
+            "replace a@1 b@4 @8",
+            "add b@5",
+            "add c@9",
+            "bookmark @20",
+            "replace @6",
+            "replace @6"
+        ]
+    );
+    assert_eq!(run.handle.metrics().versions_went_back, 4);
+    assert!(!run.handle.ignores_versions());
+    run.stop().await;
+}
+
+/// An event about the known version of its object is applied.
+// contract: R-17g
+#[tokio::test(start_paused = true)]
+async fn event_of_the_known_state_is_no_sign() {
+    let source = Arc::new(
+        listed().watch(
+            WatchScript::new()
+                .added(Item::new("a", 1))
+                .deleted(Item::new("unknown", 2))
+                .deleted(Item::new("a", 1))
+                .hang(),
+        ),
+    );
+    let sink = Arc::new(RecordingSink::new());
+    let reflector = Reflector::new("test", source.clone(), sink.clone()).known_objects(sink.clone());
+    let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+    let task = tokio::spawn(reflector.run(cancel.clone()));
+    source.finished().await;
+    settle().await;
+    assert_eq!(sink.texts(), ["replace a@1 @7", "add a@1", "delete unknown@2", "delete a@1"]);
+    assert_eq!((handle.metrics().versions_went_back, handle.last_version()), (0, 7.into()));
+    cancel.cancel();
+    assert_eq!(task.await.unwrap(), StopReason::Cancelled);
+}
+
 /// A reflector on a server in memory.
 struct Follower {
     sink: Arc<RecordingSink<Item>>,
@@ -506,7 +568,7 @@ async fn source_without_newest_version_is_not_probed() {
         let first = List::new([Item::new("a", 0)], version.clone());
         let mut source = script().list(first).newest_version(newest(1));
         for _ in 0..2 {
-            source = source.watch(watch());
+            source = source.watch(WatchScript::new().after(30 * SECOND));
         }
         let run = start(source.watch(hang()));
         run.finished().await;

@@ -355,7 +355,8 @@ async fn unidentified_event_fails_the_watch_list() {
     }
 }
 
-// contract: R-16
+/// A watch-list without a version is requested once more.
+// contract: R-16a, R-16b
 #[tokio::test(start_paused = true)]
 async fn watch_list_that_lost_its_version_is_rejected() {
     let without = || WatchEvent::Bookmark { version: "".into(), initial_events_end: true };
@@ -363,12 +364,14 @@ async fn watch_list_that_lost_its_version_is_rejected() {
         able()
             .watch(WatchScript::new().added(Item::new("a", 1)).initial_events_end(8).error(expired()))
             .watch(WatchScript::new().event(without()))
-            .list(list(9, &[("a", 1)]))
-            .watch(hang()),
+            .watch(WatchScript::new().added(Item::new("a", 1)).initial_events_end(9).error(expired()))
+            .watch(WatchScript::new().event(without()))
+            .watch(WatchScript::new().event(without()).hang()),
         steady(),
     );
     run.finished().await;
-    assert_eq!(run.sink.texts(), ["replace a@1 @8", "replace a@1 @9"]);
+    assert_eq!(run.sink.texts(), ["replace a@1 @8", "replace a@1 @9", "replace @"]);
+    assert_eq!(run.source.texts()[1..], ["watch-list 8", "watch-list -", "watch-list 9", "watch-list -"]);
     assert_eq!(run.errors()[1], "the list has no resource version; the last version was 8");
     run.stop().await;
 }

@@ -15,6 +15,7 @@ mod auto_traits;
 mod common;
 mod content;
 mod controller;
+mod healthy;
 mod histories;
 mod informer;
 mod keys;
