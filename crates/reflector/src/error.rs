@@ -59,6 +59,13 @@ pub enum SourceError {
         /// The error of the source.
         source: BoxError,
     },
+    /// The source answered a watch with a list, so it cannot be watched: see
+    /// [`not_watchable`](crate::ReflectorHandle::not_watchable).
+    #[error("the answer to a watch is a list: {kind}")]
+    ListInsteadOfWatch {
+        /// The kind of the list.
+        kind: String,
+    },
     /// One object with a known key could not be decoded. It was left out, and the list or watch continued.
     #[error(transparent)]
     Undecodable(DecodeError),
@@ -366,6 +373,7 @@ impl SourceError {
             Self::Timeout { .. } => "timeout",
             Self::Decode { .. } => "decode",
             Self::Other { .. } => "other",
+            Self::ListInsteadOfWatch { .. } => "list_instead_of_watch",
             Self::Undecodable(_) => "undecodable",
             Self::Unexpected { .. } => "unexpected",
             Self::UnidentifiedEvent { .. } => "unidentified_event",
@@ -460,6 +468,19 @@ impl SourceError {
                     "BadRequest" | "Invalid" | "MethodNotAllowed" | "NotAcceptable" | "UnsupportedMediaType"
                 )
         })
+    }
+
+    /// Returns whether a watch was refused for a reason that another watch does not change: missing credentials or rights,
+    /// or a resource that can only be listed.
+    pub(crate) fn is_watch_refused(&self) -> bool {
+        self.is_denied()
+            || self.is_watch_list_unsupported()
+            || matches!(self, Self::ListInsteadOfWatch { .. })
+    }
+
+    /// Returns whether the credentials or rights are not enough (401, 403).
+    pub(crate) fn is_denied(&self) -> bool {
+        self.has(401, &["Unauthorized"]) || self.has(403, &["Forbidden"])
     }
 
     /// Returns whether the same request may succeed a little later: connection refused, a broken connection, a timeout,

@@ -24,10 +24,10 @@
 //!
 //! # Trade-offs and differences from client-go 0.37
 //!
-//! * The reflector relists only after failures that a watch cannot repair: an expired version (410), a version that the
-//!   server never had, a corrupt object in the server's storage, a resource that is not found. After any other failure
-//!   of a watch, including a failure to open it, it watches again from the last version after a delay; after the fifth
-//!   watch in a row without progress it relists. client-go relists after all errors but three.
+//! * The reflector relists only after failures that a watch cannot repair: an expired version (410) or one that the server
+//!   never had, a corrupt object in its storage, a resource that is not found or [not
+//!   watchable](ReflectorHandle::not_watchable), any failure if the last event did not move the last version, and the fifth
+//!   watch in a row without progress. Otherwise it watches again after a delay. client-go relists after all errors but three.
 //! * Delays cost freshness. The first is 0.8 to 1.6 seconds. It also applies to an expired version, because a thousand
 //!   clients find the version expired at the same moment. For a source that is not a shared server, set a shorter
 //!   [`Backoff`].
@@ -36,10 +36,9 @@
 //! * One bad object is reported and left out; the list or watch continues. An event that may concern any object ends
 //!   the watch, and the next watch starts before that event. A list with an object whose key cannot be read is
 //!   incomplete: it deletes nothing and is repeated ([`ReflectorHandle::incomplete_list`]); client-go fails the list.
-//! * The last version never moves back, except by a list requested without a version. A version below the requested one
-//!   proves that the source's versions have started over, and triggers such a list. A kube-apiserver hides that proof,
-//!   so the reflector requests the newest version, if the source can report it, after a watch that ended early and
-//!   after 90 seconds of silence. client-go 0.37 moves back with each event and does not detect a restored server.
+//! * Only a list requested without a version moves the last version back. A lower version triggers such a list; a sign that
+//!   was wrong twice is [ignored](ReflectorHandle::ignores_versions). The newest version is requested, if the source can
+//!   report it, after a watch that ended early and after 90 s of silence. client-go 0.37 detects no restored server.
 //! * At most 10 lists and watches start in any 10 seconds and 30 in any minute, however they end: see [`RequestLimit`].
 //!
 //! # Example

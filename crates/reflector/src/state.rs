@@ -35,7 +35,7 @@ use crate::SourceError;
 /// | `WatchListing`, `Listing` | the list is older than the requested version | the same, at no version, at once |
 /// | `Watching` | the source ends the watch without an error | `BackingOff` for half a second at most, then `Connecting` at the last version |
 /// | `Connecting`, `Watching` | connection refused, 429, 500, a transport error, stalled, very short | `BackingOff`, then `Connecting` at the last version |
-/// | `Connecting`, `Watching` | 410, a corrupt object, 404, or the fifth watch in a row without progress | `BackingOff`, then a list |
+/// | `Connecting`, `Watching` | 410, a corrupt object, 404, a refused watch, or the fifth watch in a row without progress | `BackingOff`, then a list |
 /// | `Connecting`, `Watching` | an unidentified event | `BackingOff`, then `Connecting` at the version before it; the second time at one version, a list |
 /// | `Watching` | the last list was incomplete, and the next one is due | `Listing` |
 /// | `Watching` | an event, or the newest version of the source, is below the version from which the watch was requested | `BackingOff`, then a list at no version |
@@ -149,6 +149,8 @@ pub struct ReflectorMetrics {
     pub versions_went_back: u64,
     /// Signs of versions that have gone back that are ignored: see [`ReflectorHandle::ignores_versions`]. A gauge.
     pub ignored_version_signs: u64,
+    /// 1 while the resource is [not watchable](ReflectorHandle::not_watchable). A gauge.
+    pub not_watchable: u64,
     /// Delays of lists and watches by the [`RequestLimit`](crate::RequestLimit).
     pub requests_throttled: u64,
     /// Resyncs.
@@ -201,6 +203,7 @@ counters!(
     version_probe_errors,
     versions_went_back,
     ignored_version_signs,
+    not_watchable,
     requests_throttled,
     resyncs,
     sink_errors,
@@ -222,6 +225,7 @@ pub(crate) struct Shared {
     last_error: Mutex<Option<Arc<SourceError>>>,
     incomplete_list: Mutex<Option<Arc<SourceError>>>,
     not_served: Mutex<Option<Arc<SourceError>>>,
+    not_watchable: Mutex<Option<Arc<SourceError>>>,
     progress: watch::Sender<Progress>,
     /// The error that requested a relist.
     relist: Mutex<Option<SourceError>>,
@@ -255,6 +259,7 @@ impl Shared {
             last_error: Mutex::default(),
             incomplete_list: Mutex::default(),
             not_served: Mutex::default(),
+            not_watchable: Mutex::default(),
             progress: watch::Sender::new(Progress { state: ReflectorState::Idle, synced: false }),
             relist: Mutex::default(),
             relist_requested: Notify::new(),
@@ -295,6 +300,17 @@ impl Shared {
     /// Sets or clears the error of a resource that is not served.
     pub(crate) fn set_not_served(&self, error: Option<Arc<SourceError>>) {
         let _old = std::mem::replace(&mut *self.not_served.lock(), error);
+    }
+
+    /// Sets the last error as the error of a resource that cannot be watched, or clears it.
+    pub(crate) fn set_not_watchable(&self, not_watchable: bool) {
+        let error = if not_watchable { self.last_error.lock().clone() } else { None };
+        self.counters.not_watchable.store(not_watchable.into(), Ordering::Relaxed);
+        let _old = std::mem::replace(&mut *self.not_watchable.lock(), error);
+    }
+
+    pub(crate) fn is_not_watchable(&self) -> bool {
+        self.counters.not_watchable.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn set_state(&self, state: ReflectorState) -> ReflectorState {
@@ -413,6 +429,16 @@ impl ReflectorHandle {
         if self.not_served().is_some() {
             self.shared.retry_requested.notify_one();
         }
+    }
+
+    /// Returns the error with which the source refuses to be watched, while it does: the sink is then only as fresh as the
+    /// last list. Returns `None` after a watch has been opened.
+    ///
+    /// Such errors are a refusal that another watch does not change: 400, 401, 403, 405, 406, 415, 422 and 501, and a watch
+    /// that is answered by a list. The reflector lists after each of them, with the delays of its
+    /// [`Backoff`](crate::Backoff), and watches again after each list.
+    pub fn not_watchable(&self) -> Option<Arc<SourceError>> {
+        self.shared.not_watchable.lock().clone()
     }
 
     /// Returns whether the versions of events, or the answers to the question for the newest version, are ignored as signs

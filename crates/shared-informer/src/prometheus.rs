@@ -145,7 +145,7 @@ pub fn escaped(value: &str) -> String {
 /// A metric: its name, its help text, and its value in the metrics of an informer.
 type Metric = (&'static str, &'static str, fn(&InformerMetrics) -> Option<u64>);
 
-const GAUGES: [Metric; 5] = [
+const GAUGES: [Metric; 6] = [
     ("informer_queued_items", "Queued changes between the reflector and the store", |metrics| {
         Some(metrics.queue.depth as u64)
     }),
@@ -159,6 +159,11 @@ const GAUGES: [Metric; 5] = [
         "informer_ignored_version_signs",
         "Signs that the server's versions went back, which were wrong twice and are ignored",
         |metrics| Some(metrics.reflector.ignored_version_signs),
+    ),
+    (
+        "informer_not_watchable",
+        "Parts that the server refuses to watch: their objects are as fresh as the last list",
+        |metrics| Some(metrics.reflector.not_watchable),
     ),
     (
         "informer_store_resource_version",

@@ -75,8 +75,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 if matches!(error, SourceError::WatchStalled { .. }) {
                     count(&self.shared.counters.stalled_watches);
                 }
-                let recovery = self.recovery(&error);
-                self.fail(error, recovery)
+                let (recovery, is_refused) = (self.recovery(&error), error.is_watch_refused());
+                let step = self.fail(error, recovery);
+                if is_refused {
+                    self.shared.set_not_watchable(true);
+                }
+                step
             }
         })
     }
@@ -97,7 +101,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if error.is_connection_refused() || error.is_too_many_requests() {
             return Recovery::Rewatch;
         }
-        if !self.source_versions.is_continuous() {
+        if error.is_watch_refused() || !self.source_versions.is_continuous() {
             return Recovery::Relist;
         }
         match error {

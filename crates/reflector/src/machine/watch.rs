@@ -40,6 +40,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         let end = match open {
             Ok(open) => {
+                self.shared.set_not_watchable(false);
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
                 let end = self.forward(open, &mut progress).await;
                 spans::watched(&self.span, progress.events);

@@ -23,7 +23,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
             // A list is due because of an unidentified object. A watch-list that ends at that object again would delay it.
-            WatchListMode::Auto if self.repeat_at.is_some() => false,
+            WatchListMode::Auto if self.repeat_at.is_some() || self.shared.is_not_watchable() => false,
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
     }
@@ -161,6 +161,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 return self.fail(error, Recovery::Relist);
             }
             self.report(error, Recovery::FallBackToList, Duration::ZERO);
+            return Step::List;
+        }
+        // This says nothing about watch-lists of other resources.
+        if error.is_denied() || matches!(error, SourceError::ListInsteadOfWatch { .. }) {
+            self.report(error, Recovery::FallBackToList, Duration::ZERO);
+            self.shared.set_not_watchable(true);
             return Step::List;
         }
         let ended_early = matches!(error, SourceError::WatchListIncomplete { .. });

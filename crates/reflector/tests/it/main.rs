@@ -12,6 +12,7 @@ mod auto_traits;
 mod common;
 mod lists;
 mod not_served;
+mod not_watchable;
 mod pager;
 mod random;
 mod requests;

@@ -110,9 +110,9 @@ async fn failed_watch_list_falls_back_to_a_list() {
     let support = WatchListSupport::new();
     let source = script()
         .with_watch_list(support.clone())
-        .watch_error(status(403, "Forbidden"))
-        .list_error(status(403, "Forbidden"))
-        .watch_error(status(403, "Forbidden"))
+        .watch_error(status(409, "Conflict"))
+        .list_error(status(409, "Conflict"))
+        .watch_error(status(409, "Conflict"))
         .list(list(7, &[]))
         .watch_error(expired())
         .list(list(8, &[]))

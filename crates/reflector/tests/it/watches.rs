@@ -376,9 +376,7 @@ async fn half_open_watch_is_abandoned() {
 #[tokio::test(start_paused = true)]
 async fn status_in_the_stream_is_a_typed_error() {
     let run = start(
-        listed()
-            .watch(WatchScript::new().error(status(403, "Forbidden")).added(Item::new("b", 9)))
-            .watch(hang()),
+        listed().watch(WatchScript::new().error(status(403, "Forbidden")).added(Item::new("b", 9))).hang(),
     );
     run.finished().await;
     let error = run.handle.last_error().unwrap();
@@ -399,7 +397,7 @@ async fn fifth_failed_watch_leads_to_a_list() {
             .panic()
             .watch(WatchScript::new().panic())
             .watch(WatchScript::new().error(status(503, "ServiceUnavailable")))
-            .watch_error(status(403, "Forbidden"))
+            .watch_error(status(409, "Conflict"))
             .list(list(8, &[]))
             .watch_error(broken())
             // An event in between restarts the count.

@@ -135,6 +135,7 @@ async fn page_has_an_informer_until_it_stops() {
         format!("informer_objects{labels} 2"),
         format!("informer_unidentified_objects{labels} 0"),
         format!("informer_ignored_version_signs{labels} 0"),
+        format!("informer_not_watchable{labels} 0"),
         format!("informer_store_resource_version{labels} {}", source.version()),
         format!("informer_relists_total{labels} 1"),
         format!("informer_handler_queued_events{} 0", of("printer")),

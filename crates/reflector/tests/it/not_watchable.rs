@@ -1,0 +1,76 @@
+//! Resources that can be listed, but not watched.
+
+use crate::common::*;
+use kinformer_reflector::{Recovery, SourceError, WatchListSupport};
+use kinformer_testing::fake_source::WatchScript;
+
+fn refusals() -> [SourceError; 6] {
+    [
+        status(403, "Forbidden"),
+        status(401, "Unauthorized"),
+        status(405, "MethodNotAllowed"),
+        status(400, "BadRequest"),
+        status(501, "NotImplemented"),
+        SourceError::ListInsteadOfWatch { kind: "ItemList".to_owned() },
+    ]
+}
+
+/// A refused watch leads to a list each time, and the handle and a gauge report it until a watch is open.
+// contract: R-26a, R-26b
+#[tokio::test(start_paused = true)]
+async fn refused_watch_leads_to_a_list() {
+    for (refusal, again) in refusals().into_iter().zip(refusals()) {
+        let text = refusal.to_string();
+        let run = start(
+            listed()
+                .watch_error(refusal)
+                .list(list(8, &[("a", 8)]))
+                .watch(WatchScript::new().error(again))
+                .list(list(9, &[("a", 9)]))
+                .watch_error(status(503, "ServiceUnavailable"))
+                .watch(hang()),
+        );
+        run.sink.wait_for_record("replace a@9 @9").await;
+        assert_eq!(run.handle.not_watchable().unwrap().to_string(), text);
+        assert_eq!(run.handle.metrics().not_watchable, 1);
+        run.finished().await;
+        assert_eq!(run.source.texts()[2..], ["list 7", "watch 8", "list 8", "watch 9", "watch 9"], "{text}");
+        assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Relist, Recovery::Rewatch]);
+        assert!(run.delays()[0] >= SECOND * 4 / 5 && run.delays()[1] > run.delays()[0] / 2);
+        assert!(run.handle.not_watchable().is_none());
+        assert_eq!(run.handle.metrics().not_watchable, 0);
+        run.stop().await;
+    }
+}
+
+/// A watch-list for which the rights are missing, or that is answered by a list, leads to a list at once, and watch-lists of
+/// other resources are not affected.
+// contract: R-26d, L-05e
+#[tokio::test(start_paused = true)]
+async fn refused_watch_list_leads_to_a_list_at_once() {
+    for [first, second] in [
+        [status(403, "Forbidden"), status(403, "Forbidden")],
+        [
+            SourceError::ListInsteadOfWatch { kind: "ItemList".to_owned() },
+            SourceError::ListInsteadOfWatch { kind: "ItemList".to_owned() },
+        ],
+    ] {
+        let support = WatchListSupport::new();
+        let run = start(
+            script()
+                .with_watch_list(support.clone())
+                .watch(WatchScript::new().error(first))
+                .list(list(7, &[("a", 1)]))
+                .watch_error(second)
+                .list(list(8, &[("a", 1)]))
+                .watch(WatchScript::new().error(expired()))
+                .watch(WatchScript::new().initial_events_end(9).hang()),
+        );
+        run.finished().await;
+        let expected = ["watch-list -", "list 0 limit 500", "watch 7", "list 7", "watch 8", "watch-list 8"];
+        assert_eq!(run.source.texts(), expected);
+        assert_eq!(run.delays()[0], std::time::Duration::ZERO);
+        assert!(!support.is_refused() && run.handle.not_watchable().is_none());
+        run.stop().await;
+    }
+}
