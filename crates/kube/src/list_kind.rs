@@ -1,7 +1,11 @@
 //! Checks that a response is the requested list.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use kinformer_reflector::SourceError;
 use kinformer_wire::ListEnvelope;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::decode::Named;
 
@@ -26,6 +30,43 @@ pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> R
         _ => !named.is_built_in && !api_version.is_empty() && !group_differs,
     };
     if fits { Ok(()) } else { Err(wrong(resource, named, &received(api_version, kind))) }
+}
+
+/// Returns the kind of a list with which a watch was answered, by the beginning of the body: a list has a kind that ends in
+/// `List`, or items, and an event has a type and an object.
+pub(crate) fn instead_of_watch(start: &[u8]) -> Option<String> {
+    struct Fields<'a>(&'a mut Option<String>);
+
+    impl<'de> Visitor<'de> for Fields<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+            while let Some(field) = fields.next_key::<Cow<'_, str>>()? {
+                match &*field {
+                    "type" | "object" => break,
+                    "kind" => {
+                        *self.0 = Some(fields.next_value()?).filter(|kind: &String| kind.ends_with("List"));
+                        break;
+                    }
+                    "items" => {
+                        *self.0 = Some("a list without a kind".to_owned());
+                        break;
+                    }
+                    _ => _ = fields.next_value::<IgnoredAny>()?,
+                }
+            }
+            Ok(())
+        }
+    }
+
+    let mut kind = None;
+    // The beginning of a body may end anywhere, which is an error after the fields that are known.
+    _ = serde_json::Deserializer::from_slice(start).deserialize_map(Fields(&mut kind));
+    kind
 }
 
 /// Returns the error for a list of another kind.

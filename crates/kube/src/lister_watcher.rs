@@ -541,6 +541,7 @@ impl<K> KubeListerWatcher<K> {
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
+            is_start: encoding == Encoding::Json,
         };
         Ok(events.into_stream().boxed())
     }
@@ -656,6 +657,8 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
+    /// Whether the body is JSON, and nothing of it has arrived.
+    is_start: bool,
 }
 
 impl<K: Object + FromWire> Events<K> {
@@ -674,7 +677,7 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, .. } = self;
+        let Self { decoder, objects, ready, is_start, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
@@ -687,6 +690,13 @@ impl<K: Object + FromWire> Events<K> {
         match chunk {
             Some(Ok(chunk)) => {
                 let Some(open) = decoder else { return };
+                if std::mem::take(is_start)
+                    && let Some(kind) = list_kind::instead_of_watch(&chunk)
+                {
+                    ready.push_back(Err(SourceError::ListInsteadOfWatch { kind }));
+                    *decoder = None;
+                    return;
+                }
                 let fed = open.feed(&chunk, &mut on_event);
                 if fed.is_err() || ended {
                     *decoder = None;

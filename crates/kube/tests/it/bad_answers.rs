@@ -168,3 +168,33 @@ async fn ended_watch_stays_ended() {
         assert!(watch.next().await.is_none());
     }
 }
+
+/// A watch that is answered by a list, in any order of fields, is one typed error. An object with such a kind or field is not.
+// contract: R-26a
+#[tokio::test]
+async fn watch_that_is_answered_by_a_list() {
+    let watched = async |body: &str| {
+        let source = answering(http("200 OK", body), true).await;
+        let events: Vec<_> =
+            source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap().collect().await;
+        events
+    };
+    for (list, kind) in [
+        (r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#, "PodList"),
+        (r#"{"apiVersion":"v1","items":[{"kind":"Pod"}],"kind":"PodList"}"#, "a list without a kind"),
+        ("{\n  \"apiVersion\": \"v1\",\n  \"metadata\": {},\n  \"kind\": \"PodList\",\n  \"it", "PodList"),
+    ] {
+        let events = watched(list).await;
+        let [Err(SourceError::ListInsteadOfWatch { kind: found })] = &*events else { panic!("{events:?}") };
+        assert_eq!(found, kind);
+    }
+    for event in [
+        r#"{"object":{"kind":"PodList","apiVersion":"v1","items":[],"metadata":{"name":"a"}},"type":"ADDED"}"#,
+        r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}"#,
+        r#"{"kind":"Status","apiVersion":"v1","items":[]}"#,
+        "",
+    ] {
+        let events = watched(event).await;
+        assert!(!format!("{events:?}").contains("answer to a watch"), "{events:?}");
+    }
+}
