@@ -673,6 +673,13 @@ impl<K> Informer<K> {
         self.parts().iter().find_map(|part| part.reflector().not_served())
     }
 
+    /// Returns the error with which the server refuses to watch the resource, while it does: the store is then only as fresh
+    /// as the last list. Returns `None` otherwise. See
+    /// [`ReflectorHandle::not_watchable`](kinformer_reflector::ReflectorHandle::not_watchable).
+    pub fn not_watchable(&self) -> Option<Arc<SourceError>> {
+        self.parts().iter().find_map(|part| part.reflector().not_watchable())
+    }
+
     /// Makes an informer whose resource is [not served](Self::not_served) request it now, at most once a second. Has no effect
     /// on other informers. See
     /// [`ReflectorHandle::retry_if_not_served`](kinformer_reflector::ReflectorHandle::retry_if_not_served).

@@ -209,7 +209,7 @@ fn schemas() -> Value {
         ]),
         "Source": object(&[
             ("name", "string"), ("state", "string"), ("detail", "string"), ("synced", "boolean"),
-            ("lastError", "string?"), ("lastErrorAt", "string?"), ("notServed", "string?"),
+            ("lastError", "string?"), ("lastErrorAt", "string?"), ("notServed", "string?"), ("notWatchable", "string?"),
         ]),
         "Handler": object(&[
             ("name", "string"), ("depth", "integer"), ("lag", "number"), ("delivered", "integer"),

@@ -144,6 +144,15 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
                     watched.text_of(&not_served)
                 ),
             ));
+        } else if let Some(not_watchable) = reflector.not_watchable() {
+            problems.push(error(
+                "NotWatchable",
+                format!(
+                    "{place}the server refuses to watch {}, so it is as fresh as the last list: {}",
+                    watched.name,
+                    watched.text_of(&not_watchable)
+                ),
+            ));
         } else if let ReflectorState::BackingOff { delay, failures, .. } = state {
             problems.push(error(
                 "BackingOff",

@@ -131,6 +131,9 @@ async fn readyz(State(app): Shared, uri: Uri) -> Response {
                 .map(|(name, value)| format!(" {name}={value}"))
                 .collect();
             let (sign, state) = match (is_ready(watched), informer.is_stopped()) {
+                (true, _) if informer.not_watchable().is_some() => {
+                    ("+", "ok (not watchable: as fresh as the last list)")
+                }
                 (true, _) => ("+", "ok"),
                 (false, true) => ("-", "failed: stopped"),
                 (false, false) => ("-", "failed: not synced"),

@@ -64,6 +64,7 @@ pub(crate) struct Source {
     /// Unknown without a log of failures.
     last_error_at: Option<String>,
     not_served: Option<String>,
+    not_watchable: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -150,6 +151,7 @@ impl Source {
             last_error: reflector.last_error().map(|error| watched.text_of(&error)),
             last_error_at: failures.and_then(|log| log.last_at(reflector.name())).map(rfc3339),
             not_served: reflector.not_served().map(|error| watched.text_of(&error)),
+            not_watchable: reflector.not_watchable().map(|error| watched.text_of(&error)),
         }
     }
 }

@@ -188,6 +188,7 @@ fn may_quote(error: &SourceError) -> bool {
             | SourceError::Transport { .. }
             | SourceError::Timeout { .. }
             | SourceError::WrongList { .. }
+            | SourceError::ListInsteadOfWatch { .. }
             | SourceError::MissingVersion { .. }
             | SourceError::PagesDiffer { .. }
     )

@@ -85,8 +85,8 @@ export function mountHealth(content, info) {
     });
     rows(sources, info.sources, (source) => [
       ["Source", source.name || info.name],
-      ["State", source.notServed ? "Not served" : source.state, source.synced ? "ok" : "warning"],
-      ["Detail", source.notServed ?? source.detail ?? ""],
+      ["State", source.notServed ? "Not served" : source.notWatchable ? "Not watchable" : source.state, source.synced ? "ok" : "warning"],
+      ["Detail", source.notServed ?? source.notWatchable ?? source.detail ?? ""],
       ["Last error", source.lastError ? `${source.lastError}${source.lastErrorAt ? ` (${since(source.lastErrorAt)} ago)` : ""}` : "none", source.lastError && !source.synced ? "error" : ""],
     ]);
     for (const [name, value] of values) {

@@ -44,6 +44,32 @@ async fn ready_means_synced() {
     cluster.shutdown().await;
 }
 
+/// A resource that can only be listed is ready, and the answers say how fresh it is.
+// contract: R-26b, R-26c
+#[tokio::test]
+async fn resource_that_is_not_watchable() {
+    let cluster = cluster(1).await;
+    let factory = SharedInformerFactory::new(client_of(&cluster));
+    let pods = factory.core().v1().pods();
+    cluster.faults().inject(Fault::forbidden().on(Verb::Watch).resource("pods").always());
+    let builder = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = builder.informer(&pods).bind().await.unwrap().spawn();
+    let client = Client { address: server.local_addr() };
+    factory.start().unwrap();
+    kinformer_testing::wait::within("pods", pods.wait_for_sync()).await.unwrap();
+    let reply = client.get("/readyz?verbose").await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let expected = "[+]informer/pods ok (not watchable: as fresh as the last list)\nreadyz check passed\n";
+    assert_eq!(reply.text(), expected);
+    let state = client.ok(PODS).await;
+    assert_eq!(state["problems"][0]["reason"], "NotWatchable", "{state}");
+    assert!(state["sources"][0]["notWatchable"].as_str().unwrap().contains("403"), "{state}");
+    assert_eq!(pods.not_watchable().unwrap().status().unwrap().code, 403);
+    server.shutdown().await;
+    factory.shutdown().await.unwrap();
+    cluster.shutdown().await;
+}
+
 // contract: H-22
 #[tokio::test]
 async fn metrics_of_informers_and_of_the_server() {
