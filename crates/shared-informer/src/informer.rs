@@ -588,6 +588,15 @@ impl<T: Object> SharedIndexInformer<T> {
         waited.map_err(|source| self.not_reached(source))
     }
 
+    /// Waits until the store has a state after this [revision](Snapshot::revision). Returns `false` if the informer stops
+    /// first.
+    ///
+    /// # Cancel safety
+    /// As [`Reader::changed`].
+    pub async fn changed(&self, revision: u64) -> bool {
+        self.inner.indexer.changed(revision).await
+    }
+
     /// Returns the parts by number, one for each source. Each part has its own reflector.
     pub fn parts(&self) -> &[Part] {
         &self.inner.parts

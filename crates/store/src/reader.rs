@@ -284,6 +284,16 @@ impl<T: Object> Reader<T> {
         }
     }
 
+    /// Waits until the store has a state after this [revision](crate::Snapshot::revision): until a write of objects has been
+    /// published. Returns `false` if the store was [stopped](crate::Indexer::stop) before. Each publication wakes all these
+    /// waits.
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes its waiter. A later call returns at once if there is a later state.
+    pub async fn changed(&self, revision: u64) -> bool {
+        self.shared.waiters.changed(|| self.shared.roots.read().revision > revision).await
+    }
+
     /// Returns whether writing has ended: the indexer was [stopped](crate::Indexer::stop) or dropped.
     pub fn is_stopped(&self) -> bool {
         self.shared.waiters.is_stopped()

@@ -1,4 +1,4 @@
-//! Waiting until the store has reached a version.
+//! Waiting until the store has reached a version, or has changed.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -11,8 +11,8 @@ use kinformer_core::{PartId, ResourceVersion, Versions};
 use crate::Error;
 use crate::sync::{AtomicUsize, Mutex, atomic};
 
-/// The waits for versions. Without waits, a write costs one atomic load; with waits, O(log waits) for each wait that it
-/// ends, plus one comparison per part.
+/// The waits for versions and for changes. Without waits, a write costs one atomic load; with waits, O(log waits) for each
+/// wait that it ends, plus one comparison per part.
 pub(crate) struct Waiters {
     /// Number of waits, so that a writer without waits returns early.
     count: AtomicUsize,
@@ -25,6 +25,8 @@ struct List {
     next: u64,
     /// By part, then by wanted version, lowest first.
     waiting: BTreeMap<PartId, BTreeMap<Place, Waker>>,
+    /// By number: waits for any later state.
+    changes: HashMap<u64, Waker>,
     /// By wait number: waits that have ended and whose future has not been polled since.
     ended: HashMap<u64, WaitOutcome>,
 }
@@ -93,7 +95,7 @@ impl Waiters {
         (self.count.load(atomic::Ordering::Relaxed) > 0).then(|| versions.clone())
     }
 
-    /// Ends the waits that were for these versions. No lock is held.
+    /// Ends the waits that were for these versions, and wakes those for a later state. No lock is held.
     pub(crate) fn published(&self, reached: Option<Versions>) {
         if let Some(versions) = reached {
             self.end(|part, wanted| WaitOutcome::of(versions.of(part), wanted));
@@ -115,9 +117,9 @@ impl Waiters {
 
     /// Ends the waits of each part in version order, up to the first one without an outcome.
     fn end(&self, outcome_of: impl Fn(PartId, &ResourceVersion) -> Option<WaitOutcome>) {
-        let mut wakers = Vec::new();
         let mut guard = self.list.lock();
         let list = &mut *guard;
+        let mut wakers: Vec<Waker> = list.changes.drain().map(|(_, waker)| waker).collect();
         for (part, waiting) in &mut list.waiting {
             while let Some(first) = waiting.first_entry()
                 && let Some(outcome) = outcome_of(*part, &first.key().wanted)
@@ -133,8 +135,8 @@ impl Waiters {
     }
 
     fn update_count(&self, list: &List) {
-        let waits = list.waiting.values().map(BTreeMap::len).sum();
-        self.count.store(waits, atomic::Ordering::Relaxed);
+        let waits: usize = list.waiting.values().map(BTreeMap::len).sum();
+        self.count.store(waits + list.changes.len(), atomic::Ordering::Relaxed);
     }
 
     /// Waits for a version; `current` returns the published one.
@@ -145,6 +147,53 @@ impl Waiters {
         current: F,
     ) -> Wait<'_, F> {
         Wait { waiters: self, part, wanted, current, place: None }
+    }
+
+    /// Waits until `has_changed`, which is called after each publication. Returns `false` if the waits are stopped.
+    pub(crate) fn changed<F: Fn() -> bool>(&self, has_changed: F) -> Changed<'_, F> {
+        Changed { waiters: self, has_changed, number: None }
+    }
+}
+
+/// A wait for a later state. Dropping it at any time removes its registration.
+pub(crate) struct Changed<'a, F> {
+    waiters: &'a Waiters,
+    has_changed: F,
+    /// Set once the wait is registered.
+    number: Option<u64>,
+}
+
+impl<F: Fn() -> bool + Unpin> Future for Changed<'_, F> {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        // As for a version, the wait is registered before the state is read.
+        let waker = context.waker().clone();
+        let mut list = self.waiters.list.lock();
+        let stopped = list.stopped;
+        let number = *self.number.get_or_insert_with(|| {
+            list.next += 1;
+            list.next - 1
+        });
+        let old = list.changes.insert(number, waker);
+        self.waiters.update_count(&list);
+        drop(list);
+        drop(old);
+        match (self.has_changed)() {
+            false if !stopped => Poll::Pending,
+            has_changed => Poll::Ready(has_changed),
+        }
+    }
+}
+
+impl<F> Drop for Changed<'_, F> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut list = self.waiters.list.lock();
+        let waker = list.changes.remove(&number);
+        self.waiters.update_count(&list);
+        drop(list);
+        drop(waker);
     }
 }
 

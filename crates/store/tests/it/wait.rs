@@ -244,3 +244,28 @@ fn reader_outlives_its_indexer() {
     ));
     assert!(reader.is_stopped() && reader.contains(KeyRef::named("x")));
 }
+
+// contract: S-12f
+#[tokio::test]
+async fn later_state_ends_the_wait_for_a_change() {
+    let (wakes, waker) = Wakes::new();
+    let pods = Indexer::new();
+    assert!(pods.add(pod("a/x")).unwrap().is_empty());
+    let revision = pods.snapshot().revision();
+    assert!(pods.changed(revision - 1).await, "there is one already");
+    let mut changed = pin!(pods.changed(revision));
+    let mut poll = || changed.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    pods.bookmark(7u64);
+    assert!(poll().is_pending(), "the objects are the same");
+    let before = wakes.count();
+    assert!(pods.add(pod("a/x")).unwrap().is_empty());
+    assert!(wakes.count() > before);
+    assert_eq!(poll(), Poll::Ready(true));
+
+    let mut changed = pin!(pods.changed(u64::MAX));
+    assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    pods.stop();
+    assert_eq!(changed.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(false));
+    assert!(!pods.changed(u64::MAX).await);
+}
