@@ -86,7 +86,8 @@ impl<K: 'static> Informer<K> {
     ) -> Result<Option<Packed<K>>, Error> {
         let of_key = key.clone();
         let is_of_key = move |object: PackedRef<'_, K>| object.key() == KeyRef::from(&of_key);
-        let mut events = self.handler().name(format!("wait for {key}")).filter(is_of_key).stream()?;
+        // The name is in metrics, which must not have keys.
+        let mut events = self.handler().name("wait").filter(is_of_key).stream()?;
         // Events of states that are not newer than this one are skipped.
         let snapshot = self.snapshot()?;
         let stored = snapshot.get(key).map(|object| object.into_owned());

@@ -60,7 +60,7 @@ async fn wait_sees_the_stored_state_and_each_later_one() {
     server.shutdown().await;
 }
 
-// contract: F-25d
+// contract: F-25d, F-25f
 #[tokio::test]
 async fn wait_ends_with_the_deadline_the_informer_or_its_future() {
     let server = server().await;
@@ -78,6 +78,7 @@ async fn wait_ends_with_the_deadline_the_informer_or_its_future() {
     let mut dropped = Box::pin(maps.wait_for_condition("default/map", |map| map.is_some()));
     assert!(futures::poll!(&mut dropped).is_pending());
     begun(&maps).await;
+    assert_eq!(&*maps.metrics().handlers[0].name, "wait");
     drop(dropped);
     until(|| maps.metrics().handlers.is_empty()).await.unwrap();
 
