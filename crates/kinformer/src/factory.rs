@@ -452,7 +452,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
         };
         // The only error: it has an index of this name.
         _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
-        return KubeEngine::shared(informer, arrival, parts, None);
+        return KubeEngine::shared(informer, arrival, (parts, true), None);
     }
     let (sources, switch) = match options.projection(resource, target.projection) {
         Projection::Full => (selection::sources(&parts, full), None),
@@ -464,7 +464,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
             (sources, Some(switch))
         }
     };
-    KubeEngine::shared(built(sources), arrival, parts, switch)
+    KubeEngine::shared(built(sources), arrival, (parts, options.has_transform(resource)), switch)
 }
 
 /// A weak handle to a factory.

@@ -206,6 +206,12 @@ impl<K> Informer<K> {
         self.engine().selects(object.object())
     }
 
+    /// Whether objects may have other labels and fields here than on the server: they are changed by a transform or by the
+    /// user's [own informer](crate::ResourceOptions::informer), or their labels are dropped.
+    pub fn has_transform(&self) -> bool {
+        self.engine().has_transform()
+    }
+
     /// The label selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by labels.
     pub fn label_selector(&self, namespace: &str) -> Option<Arc<str>> {
@@ -655,6 +661,28 @@ impl<K> Informer<K> {
         deadline: Instant,
     ) -> Result<(), Error> {
         self.wait(self.engine().wait_for(place.into(), version, Some(deadline))).await
+    }
+
+    /// Waits until the store has a state after this [revision](Snapshot::revision). Returns `false` if the informer stops
+    /// first. States in between may be missed: [`Self::wait_for_condition`] is called for each.
+    ///
+    /// ```
+    /// # use kinformer::Informer;
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # async fn example(pods: Informer<Pod>) -> Result<(), kinformer::Error> {
+    /// let pods_before = pods.snapshot()?;
+    /// if pods.changed(pods_before.revision()).await {
+    ///     let pods_now = pods.snapshot()?;
+    ///     println!("{} pods differ", pods_now.changes_since(&pods_before).count());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future removes its wait. A later call returns at once if there is a later state.
+    pub async fn changed(&self, revision: u64) -> bool {
+        self.engine().changed(revision).await
     }
 
     /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each

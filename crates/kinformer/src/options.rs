@@ -404,6 +404,20 @@ impl Options {
         self.of_resource(resource).filter(|own| own.has_transform()).unwrap_or(&self.defaults)
     }
 
+    /// The fields that are dropped from the objects of a resource.
+    fn dropped(&self, resource: &ApiResource) -> impl Iterator<Item = &FieldPath> {
+        let own = self.of_resource(resource).and_then(|own| own.dropped.as_ref());
+        own.or(self.defaults.dropped.as_ref()).into_iter().flatten()
+    }
+
+    /// Whether the objects of a resource may have other labels and fields than on the server; a field that is dropped has no
+    /// value to select by.
+    pub(crate) fn has_transform(&self, resource: &ApiResource) -> bool {
+        let has_labels =
+            |field: &FieldPath| field.names().zip(["metadata", "labels"]).all(|(name, of)| name == of);
+        self.transformed_by(resource).has_transform() || self.dropped(resource).any(has_labels)
+    }
+
     /// The user's own informer of a resource.
     pub(crate) fn own_informer(&self, resource: &ApiResource) -> Option<&Arc<MakeInformer>> {
         self.of_resource(resource)?.informer.as_ref()
@@ -517,10 +531,8 @@ impl Options {
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
-        let own = self.of_resource(resource);
-        let dropped = own.and_then(|own| own.dropped.as_ref()).or(self.defaults.dropped.as_ref());
-        source = source.drop_fields(dropped.into_iter().flatten().cloned());
-        if let Some(objects) = own.and_then(|own| own.keep) {
+        source = source.drop_fields(self.dropped(resource).cloned());
+        if let Some(objects) = self.of_resource(resource).and_then(|own| own.keep) {
             source = source.decoded_cache_size(objects);
         }
         if let Some(tweak) = self.tweak.clone() {

@@ -29,6 +29,7 @@ pub(crate) struct KubeEngine {
     arrival: Arc<Arrival>,
     /// The objects of each part.
     parts: Vec<Selected>,
+    has_transform: bool,
     /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
     started: Arc<Started>,
@@ -50,12 +51,20 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
-        parts: Vec<Selected>,
+        (parts, has_transform): (Vec<Selected>, bool),
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
         let resource = informer.resource().into();
-        Arc::new(Self { informer, resource, arrival, parts, switched, started: Arc::default() })
+        Arc::new(Self {
+            informer,
+            resource,
+            arrival,
+            parts,
+            has_transform,
+            switched,
+            started: Arc::default(),
+        })
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
@@ -96,6 +105,10 @@ impl Engine for KubeEngine {
 
     fn selects(&self, object: &Object) -> bool {
         selection::selects(&self.parts, object)
+    }
+
+    fn has_transform(&self) -> bool {
+        self.has_transform
     }
 
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {
@@ -173,6 +186,10 @@ impl Engine for KubeEngine {
                 None => self.informer.wait_for(place, version).await,
             }
         })
+    }
+
+    fn changed(&self, revision: u64) -> BoxFuture<'_, bool> {
+        Box::pin(self.informer.changed(revision))
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {

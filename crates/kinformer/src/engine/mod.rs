@@ -54,6 +54,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn has_namespace(&self, namespace: &str) -> bool;
     /// Whether the informer holds an object in this state.
     fn selects(&self, object: &Object) -> bool;
+    /// Whether objects may have other labels and fields here than on the server.
+    fn has_transform(&self) -> bool;
     /// The label selector and the field selector of the requests for the objects of a namespace.
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2];
     /// The resource name, for errors.
@@ -77,6 +79,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
         version: &'a ResourceVersion,
         deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>>;
+    /// Waits until the store has a state after this revision; `false` if the informer stops first.
+    fn changed(&self, revision: u64) -> BoxFuture<'_, bool>;
     /// Waits until the informer has ended.
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn parts(&self) -> &[Part];

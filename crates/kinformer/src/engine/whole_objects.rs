@@ -80,6 +80,10 @@ impl Engine for WholeObjects {
         self.engine.selects(object)
     }
 
+    fn has_transform(&self) -> bool {
+        self.engine.has_transform()
+    }
+
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {
         self.engine.selectors(namespace)
     }
@@ -143,6 +147,10 @@ impl Engine for WholeObjects {
             self.engine.wait_for_list(&self.list, place, deadline).await?;
             self.engine.wait_for(place, version, deadline).await
         })
+    }
+
+    fn changed(&self, revision: u64) -> BoxFuture<'_, bool> {
+        self.engine.changed(revision)
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {

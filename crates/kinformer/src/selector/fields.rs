@@ -26,6 +26,7 @@ pub struct FieldSelector(Vec<Requirement>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     field: String,
+    path: FieldPath,
     is_equal: bool,
     value: String,
 }
@@ -61,12 +62,19 @@ impl FromStr for FieldSelector {
 impl FieldSelector {
     /// Selects the objects in which a field has a value.
     pub fn exact(field: impl Into<String>, value: impl Into<String>) -> Self {
-        Self(vec![Requirement { field: field.into(), is_equal: true, value: value.into() }])
+        let field = field.into();
+        Self(vec![Requirement { path: path_of(&field), field, is_equal: true, value: value.into() }])
+    }
+
+    /// Selects the objects in which the field at a path has a value: for names that have dots, such as those of labels.
+    pub fn exact_at(path: FieldPath, value: impl Into<String>) -> Self {
+        let field = path.names().collect::<Vec<_>>().join(".");
+        Self(vec![Requirement { field, path, is_equal: true, value: value.into() }])
     }
 
     /// The requirements: a field, whether it must have the value or another one, and the value.
     pub fn requirements(&self) -> impl ExactSizeIterator<Item = (&str, bool, &str)> {
-        self.0.iter().map(|Requirement { field, is_equal, value }| (&**field, *is_equal, &**value))
+        self.0.iter().map(|Requirement { field, is_equal, value, .. }| (&**field, *is_equal, &**value))
     }
 
     /// Whether the object has the requested values. A field that is missing has the values empty, `false` and `0`.
@@ -82,7 +90,7 @@ impl Requirement {
         let (field, is_equal) = before.strip_suffix('!').map_or((before, true), |field| (field, false));
         let value = after.strip_prefix("==").filter(|_| is_equal).or_else(|| after.strip_prefix('='));
         let value = unescape(value.ok_or(Invalid)?)?;
-        Ok(Self { field: field.to_owned(), is_equal, value })
+        Ok(Self { field: field.to_owned(), path: path_of(field), is_equal, value })
     }
 
     fn is_met(&self, object: &PackedObject) -> bool {
@@ -96,12 +104,15 @@ impl Requirement {
             "metadata.namespace" => return object.namespace().unwrap_or_default() == self.value,
             _ => {}
         }
-        let names: Vec<&str> = self.field.split('.').collect();
-        match borrowed_field(object, &FieldPath::new(&names)) {
+        match borrowed_field(object, &self.path) {
             Ok(Some(Value(value))) => value == self.value,
             Ok(None) | Err(_) => matches!(&*self.value, "" | "false" | "0"),
         }
     }
+}
+
+fn path_of(field: &str) -> FieldPath {
+    FieldPath::new(&field.split('.').collect::<Vec<_>>())
 }
 
 /// Splits at the commas that are not escaped.

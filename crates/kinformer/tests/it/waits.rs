@@ -88,6 +88,7 @@ async fn wait_ends_with_the_deadline_the_informer_or_its_future() {
     };
     let (stopped, ()) = tokio::join!(maps.wait_for_condition("default/map", |map| map.is_some()), stop);
     assert!(matches!(stopped, Err(Error::ConditionNotMet { is_stopped: true, .. })), "{stopped:?}");
+    assert!(!maps.changed(u64::MAX).await);
     server.shutdown().await;
 }
 
