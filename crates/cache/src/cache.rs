@@ -87,7 +87,8 @@ impl CacheBuilder {
         self
     }
 
-    /// Sets how long a read waits for a write of the cache's [client](Cache::client). The default is 30 s.
+    /// Sets how long a read waits for a write of the cache's [client](Cache::client). The default is 30 s. A wait for a version
+    /// that only a bookmark may bring is 90 s at least.
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.settings.write_timeout = timeout;
         self
@@ -230,9 +231,9 @@ impl Cache {
     ///
     /// What a read waits for depends on the response of the write: the version of the returned object; after a deletion,
     /// until the object with its UID is gone, or is being deleted if it has finalizers; otherwise, as after an eviction, the
-    /// read asks the server once. A get waits for its key. A list waits for the writes to its namespaces whose objects,
-    /// written or cached, have its labels. Neither waits for a write outside the namespaces and selectors of the informer,
-    /// for a dry run, or for a write that returned an error.
+    /// read asks the server once, by a list of the object. A get waits for its key. A list waits for the writes to its
+    /// namespaces whose objects, written or cached, have its labels. Neither waits for a write outside the namespaces and
+    /// selectors of the informer, for a dry run, or for a write that returned an error.
     ///
     /// An update of a cached object without the fields that the cache has dropped is refused with [`IncompleteUpdate`].
     ///
@@ -244,7 +245,7 @@ impl Cache {
     }
 
     /// The number of writes of the [client](Self::client) for which a read would look at the cache's state: those that no
-    /// read has seen yet, and deletions.
+    /// read has seen yet.
     pub fn pending_writes(&self) -> usize {
         self.shared.writes.len()
     }

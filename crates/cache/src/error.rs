@@ -65,7 +65,7 @@ pub enum Error {
         /// The timeout.
         timeout: Duration,
     },
-    /// The server was asked for the version of a write, and did not answer or refused.
+    /// The server was asked for the version of a write, and did not answer, or with an error other than 401 and 403.
     #[error("the version of a write to {resource} is not known: {}", with_causes(&**source))]
     Request {
         /// The resource.

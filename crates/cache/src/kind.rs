@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kinformer::{
-    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, SharedInformerFactory,
+    BoxError, FieldPath, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef,
+    SharedInformerFactory,
 };
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
@@ -237,9 +238,7 @@ impl<K> Kind<K> {
     /// An error that names the index if the field has one already.
     pub fn index_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
         self.informer()?.index_by_field(field_index(field), path)?;
-        if path.join(".") == field {
-            self.shared.note_plain_field(self.name(), field);
-        }
+        self.shared.note_field(self.name(), field, Some(FieldPath::new(path)));
         Ok(())
     }
 
@@ -271,7 +270,9 @@ impl<K> Kind<K> {
     where
         K: 'static,
     {
-        Ok(self.informer()?.index(field_index(field), function)?)
+        self.informer()?.index(field_index(field), function)?;
+        self.shared.note_field(self.name(), field, None);
+        Ok(())
     }
 
     /// Stops the informer of the resource and removes it, for all its users. Waits for it end with an error. The next

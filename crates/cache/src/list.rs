@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kinformer::{
-    FieldSelector, FieldSelectorError, Informer, LabelSelector, NAMESPACE_INDEX, Packed, PackedObject,
-    PackedRef, Snapshot,
+    FieldPath, FieldSelector, FieldSelectorError, Informer, LabelSelector, NAMESPACE_INDEX, Packed,
+    PackedObject, PackedRef, Snapshot,
 };
 
 use crate::error::Error;
@@ -70,11 +70,14 @@ impl ListOptions {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
     }
 
-    /// Whether an object has the labels, and the values of those fields whose index has the values at their own path.
-    pub(crate) fn matches(&self, object: &PackedObject, is_plain: impl Fn(&str) -> bool) -> bool {
+    /// Whether an object has the labels, and the values of those fields whose index is by path.
+    pub(crate) fn matches(&self, object: &PackedObject, path_of: impl Fn(&str) -> Option<FieldPath>) -> bool {
         let has_labels = self.labels.is_everything() || self.labels.matches_object(object);
-        let mut fields = self.fields.iter().filter(|(field, _)| is_plain(field));
-        has_labels && fields.all(|(field, value)| FieldSelector::exact(&**field, &**value).matches(object))
+        let mut fields = self.fields.iter();
+        has_labels
+            && fields.all(|(field, value)| {
+                path_of(field).is_none_or(|path| FieldSelector::exact_at(path, &**value).matches(object))
+            })
     }
 
     /// Selects the objects that an exact field selector matches, as [`Self::field`] for each requirement:

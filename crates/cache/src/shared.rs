@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::{Informer, Part, SharedInformerFactory};
+use kinformer::{FieldPath, Informer, Part, SharedInformerFactory};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
@@ -44,8 +44,10 @@ pub(crate) struct Shared {
     questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     /// The informers that reads have used, by the name of their resource.
     informers: Mutex<HashMap<Arc<str>, Numbered>>,
-    /// The fields, with the names of their resources, whose index has the values at the path that the field names.
-    plain_fields: Mutex<HashSet<(Arc<str>, String)>>,
+    /// The paths of the fields, by the names of their resources and of the fields, whose index is by path.
+    field_paths: Mutex<HashMap<(Arc<str>, Arc<str>), FieldPath>>,
+    /// The resources of which the server has refused a question.
+    refused: Mutex<HashSet<Arc<str>>>,
     is_started: AtomicBool,
 }
 
@@ -59,7 +61,8 @@ impl Shared {
             writes: Writes::new(kept),
             questions: Mutex::default(),
             informers: Mutex::default(),
-            plain_fields: Mutex::default(),
+            field_paths: Mutex::default(),
+            refused: Mutex::default(),
             is_started: AtomicBool::new(false),
         }
     }
@@ -122,13 +125,22 @@ impl Shared {
         Some(Noted { informer: number, version, went_back })
     }
 
-    /// Notes that the index of a field has the values at the path that the field names.
-    pub(crate) fn note_plain_field(&self, resource: Arc<str>, field: &str) {
-        self.plain_fields.lock().insert((resource, field.to_owned()));
+    /// Notes the path of a field, or that its index is not by path.
+    pub(crate) fn note_field(&self, resource: Arc<str>, field: &str, path: Option<FieldPath>) {
+        let (key, mut paths) = ((resource, field.into()), self.field_paths.lock());
+        match path {
+            Some(path) => _ = paths.insert(key, path),
+            None => _ = paths.remove(&key),
+        }
     }
 
-    pub(crate) fn is_plain_field(&self, resource: &Arc<str>, field: &str) -> bool {
-        self.plain_fields.lock().contains(&(resource.clone(), field.to_owned()))
+    pub(crate) fn field_path(&self, resource: &Arc<str>, field: &str) -> Option<FieldPath> {
+        self.field_paths.lock().get(&(resource.clone(), field.into())).cloned()
+    }
+
+    /// Notes that the server has refused a question about a resource. Returns whether it is the first one.
+    pub(crate) fn is_first_refusal(&self, resource: &Arc<str>) -> bool {
+        self.refused.lock().insert(resource.clone())
     }
 
     /// Returns the informer of a resource, if a read has used it and it was not removed.

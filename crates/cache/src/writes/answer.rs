@@ -1,7 +1,5 @@
 //! What the response of a write says.
 
-use std::sync::Arc;
-
 use http::Method;
 use kinformer::generic::FromWire as _;
 use kinformer::{ObjectDecoder, ObjectKey, Packed, ResourceVersion};
@@ -55,6 +53,11 @@ impl Metadata {
             && self.finalizers.as_ref().is_none_or(Vec::is_empty)
             && self.deletion_grace_period_seconds.unwrap_or_default() == 0
     }
+
+    fn deleted(&self, uid: &str, is_gone: bool) -> Write {
+        let existed = self.resource_version.as_deref().map(ResourceVersion::from);
+        Write::Deleted { uid: uid.into(), is_gone, existed }
+    }
 }
 
 /// The details of a status.
@@ -75,6 +78,11 @@ impl Target {
         key(self.namespace.as_deref(), self.name.as_deref()?)
     }
 
+    /// Whether the object is a Namespace, whatever its response is.
+    fn is_namespace(&self) -> bool {
+        self.group.is_empty() && self.plural == "namespaces"
+    }
+
     /// Returns what was written; a key of `None` if the response does not say which objects were. `body` is `None` if the
     /// response was not received to its end.
     pub(crate) fn writes(&self, method: &Method, body: Option<&[u8]>) -> Vec<(Option<ObjectKey>, Write)> {
@@ -89,7 +97,7 @@ impl Target {
         let write = match &envelope.kind[..] {
             "Status" => match envelope.details.and_then(|details| details.uid) {
                 Some(uid) if *method == Method::DELETE => {
-                    Write::Deleted { uid: uid.into(), is_gone: true, was_cached: false }
+                    Write::Deleted { uid: uid.into(), is_gone: true, existed: None }
                 }
                 _ => Write::Unversioned,
             },
@@ -98,12 +106,12 @@ impl Target {
                 Metadata { uid: None, .. } | Metadata { resource_version: None, .. } => return Vec::new(),
                 // It is gone: no finalizer and no grace period keep it.
                 Metadata { uid: Some(uid), deletion_timestamp: None, .. } if *method == Method::DELETE => {
-                    Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
+                    envelope.metadata.deleted(uid, true)
                 }
                 // A namespace has other finalizers as well.
-                metadata if metadata.may_be_gone() && kind == "Namespace" => Write::Unversioned,
+                metadata if metadata.may_be_gone() && self.is_namespace() => Write::Unversioned,
                 metadata @ Metadata { uid: Some(uid), .. } if metadata.may_be_gone() => {
-                    Write::Deleted { uid: uid.as_str().into(), is_gone: true, was_cached: false }
+                    metadata.deleted(uid, true)
                 }
                 // It has the version of its object, and no labels or no other fields.
                 Metadata { resource_version: Some(version), .. }
@@ -124,10 +132,7 @@ impl Target {
     fn collection(&self, envelope: &Envelope) -> Vec<(Option<ObjectKey>, Write)> {
         let Some(items) = &envelope.items else { return vec![(None, Write::Unversioned)] };
         let deleted = items.iter().map(|Item { metadata }| match (metadata.key(), &metadata.uid) {
-            (Some(key), Some(uid)) => (
-                Some(key),
-                Write::Deleted { uid: Arc::from(uid.as_str()), is_gone: false, was_cached: false },
-            ),
+            (Some(key), Some(uid)) => (Some(key), metadata.deleted(uid, false)),
             (key, _) => (key, Write::Unversioned),
         });
         deleted.collect()
@@ -148,7 +153,9 @@ mod tests {
                 Write::State(object) => {
                     format!("{key}: state {} {}", object.key(), object.resource_version())
                 }
-                Write::Version(version) | Write::Absent(version) => format!("{key}: version {version}"),
+                Write::Version(version) | Write::Absent(version) | Write::Reached(version) => {
+                    format!("{key}: version {version}")
+                }
                 Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
                 Write::Unversioned => format!("{key}: unversioned"),
             }
@@ -175,8 +182,16 @@ mod tests {
         // Without its last finalizer it is gone, and the response has the version before.
         for method in [Method::PUT, Method::PATCH, Method::DELETE] {
             assert_eq!(writes(method.clone(), POD, Some(&ending)), ["a/web: deleted u true"]);
-            let namespace = ending.replace(r#""kind": "Pod""#, r#""kind": "Namespace""#);
-            assert_eq!(writes(method, POD, Some(&namespace)), ["a/web: unversioned"]);
+            // A namespace has finalizers in its specification, also if the response has only its metadata.
+            for kind in ["Namespace", "PartialObjectMetadata"] {
+                let namespace = ending.replace(r#""kind": "Pod""#, &format!(r#""kind": "{kind}""#));
+                let namespace = namespace.replace(r#""namespace": "a", "#, "");
+                assert_eq!(
+                    writes(method.clone(), "/api/v1/namespaces/web", Some(&namespace)),
+                    ["web: unversioned"],
+                    "{kind}"
+                );
+            }
         }
         // The other fields are not known, so lists by fields wait for the version.
         let metadata = pod.replace(r#""kind": "Pod""#, r#""kind": "PartialObjectMetadata""#);

@@ -36,9 +36,11 @@ pub(crate) enum Write {
     Version(ResourceVersion),
     /// There is no object with this key at this version.
     Absent(ResourceVersion),
-    /// The object with this UID is gone, or its deletion has begun. `was_cached` is whether the informer has had it: only then
-    /// an object with another UID is a later one for certain.
-    Deleted { uid: Arc<str>, is_gone: bool, was_cached: bool },
+    /// The object with this UID is gone, or its deletion has begun. `existed` is a version at which it existed, if one is
+    /// known: without it, an object with another UID may be an earlier one.
+    Deleted { uid: Arc<str>, is_gone: bool, existed: Option<ResourceVersion> },
+    /// It can be read at this version, whatever has become of the object. Events of other objects, or a bookmark, have it.
+    Reached(ResourceVersion),
     /// Nothing.
     Unversioned,
 }
@@ -48,8 +50,33 @@ impl Write {
     pub(crate) fn version(&self) -> Option<ResourceVersion> {
         match self {
             Self::State(object) => Some(object.resource_version()),
-            Self::Version(version) | Self::Absent(version) => Some(version.clone()),
+            Self::Version(version) | Self::Absent(version) | Self::Reached(version) => Some(version.clone()),
             Self::Deleted { .. } | Self::Unversioned => None,
+        }
+    }
+
+    /// Returns the write with the version instead of the state, for a resource without an informer.
+    pub(crate) fn without_state(self) -> Self {
+        match self {
+            Self::State(object) => Self::Version(object.resource_version()),
+            other => other,
+        }
+    }
+
+    /// Returns the write with a version at which its object existed, unless it has a later one.
+    pub(crate) fn existing(mut self, at: &ResourceVersion) -> Self {
+        if let Self::Deleted { existed, .. } = &mut self {
+            existed.get_or_insert_with(|| at.clone()).advance(at);
+        }
+        self
+    }
+
+    /// Returns the version at which the object with this UID existed, if this write says so.
+    fn existed(&self, of: &str) -> Option<ResourceVersion> {
+        match self {
+            Self::State(object) if object.uid() == Some(of) => Some(object.resource_version()),
+            Self::Deleted { uid, existed, .. } if **uid == *of => existed.clone(),
+            _ => None,
         }
     }
 
@@ -63,12 +90,14 @@ impl Write {
     fn is_covered_by(&self, other: &Self) -> bool {
         match (self, other) {
             (
-                Self::Deleted { uid, is_gone, .. },
-                Self::Deleted { uid: other, is_gone: other_is_gone, .. },
-            ) => uid == other && is_gone <= other_is_gone,
+                Self::Deleted { uid, is_gone, existed },
+                Self::Deleted { uid: other, is_gone: other_is_gone, existed: other_existed },
+            ) => {
+                let knows =
+                    |at| other_existed.as_ref().is_some_and(|other: &ResourceVersion| other.reaches(at));
+                uid == other && is_gone <= other_is_gone && existed.as_ref().is_none_or(knows)
+            }
             (Self::Unversioned, Self::Unversioned) => true,
-            // The server was asked for the version after the object: a write between the two may have it.
-            (Self::State(_) | Self::Version(_), Self::Absent(_)) => false,
             _ => match (self.version(), other.version()) {
                 (Some(own), Some(other)) => other.reaches(&own),
                 _ => false,
@@ -115,6 +144,10 @@ struct OfResource {
     order: VecDeque<(Instant, ObjectKey, u64)>,
     /// What all reads wait for: writes that are too old or too many to be kept by key.
     any: Option<(u64, Write)>,
+    /// Whether writes without a version have become old.
+    is_question_due: bool,
+    /// The writes up to this number can be read at this version: the server has answered with it after them.
+    bound: Option<(u64, ResourceVersion)>,
     /// The number of the resource's informer.
     informer: u64,
     /// The version of that informer when it was last looked at, and how often its versions had gone back.
@@ -160,7 +193,7 @@ impl Writes {
         if of_resource.informer < number {
             (of_resource.informer, of_resource.seen) = (number, Some((ResourceVersion::UNSET, 0)));
             if let Some(newest) = of_resource.newest_seen.take() {
-                of_resource.record_any(Write::Version(newest));
+                of_resource.record_any(Write::Reached(newest));
             }
         }
         self.count(&resources);
@@ -192,15 +225,38 @@ impl Writes {
         pending
     }
 
-    /// Removes a write that an informer has, unless it is no longer that of the resource: the other one may not have it.
-    pub(crate) fn remove(&self, resource: &str, seen: &Pending, informer: u64) {
+    /// Removes a write that an informer has at this version, unless it is no longer that of the resource: the other one may
+    /// not have it.
+    pub(crate) fn remove(&self, resource: &str, seen: &Pending, version: &ResourceVersion, informer: u64) {
         let mut resources = self.resources.lock();
         if let Some(of_resource) = resources.get_mut(resource)
             && of_resource.informer == informer
         {
-            of_resource.remove(seen);
+            of_resource.remove(seen, version);
         }
         self.count(&resources);
+    }
+
+    /// The number of the last write of a resource.
+    pub(crate) fn last_id(&self, resource: &str) -> u64 {
+        self.resources.lock().get(resource).map_or(0, |of_resource| of_resource.last_id)
+    }
+
+    /// Whether the server should be asked for a version, because writes without one have become old. `true` for one of the
+    /// callers, and again after some time if they are still there.
+    pub(crate) fn is_question_due(&self, resource: &str) -> bool {
+        let mut resources = self.resources.lock();
+        resources
+            .get_mut(resource)
+            .is_some_and(|of_resource| std::mem::take(&mut of_resource.is_question_due))
+    }
+
+    /// Notes a version that the server has returned after the writes up to this number.
+    pub(crate) fn note_bound(&self, resource: &str, last_id: u64, version: ResourceVersion) {
+        if let Some(of_resource) = self.resources.lock().get_mut(resource) {
+            // An earlier one is reached first.
+            of_resource.bound.get_or_insert((last_id, version));
+        }
     }
 
     /// Whether a write is still waited for.
@@ -246,7 +302,18 @@ impl OfResource {
         if has_gone_back {
             *self = Self { last_id: self.last_id, informer, ..Self::default() };
         }
+        if let Some((last_id, bound)) = self.bound.take_if(|(_, bound)| version.reaches(bound)) {
+            self.keys.retain(|_, writes| {
+                writes.retain(|(id, write)| *id > last_id || write.version().is_some());
+                !writes.is_empty()
+            });
+            self.note_seen(&bound);
+        }
         self.seen = Some((version, went_back));
+    }
+
+    fn note_seen(&mut self, version: &ResourceVersion) {
+        self.newest_seen.get_or_insert_with(|| version.clone()).advance(version);
     }
 
     fn id(&mut self) -> u64 {
@@ -254,9 +321,13 @@ impl OfResource {
         self.last_id
     }
 
-    fn record(&mut self, key: ObjectKey, write: Write, now: Instant, kept: Kept) {
+    fn record(&mut self, key: ObjectKey, mut write: Write, now: Instant, kept: Kept) {
         let id = self.id();
         let writes = self.keys.entry(key.clone()).or_default();
+        if let Write::Deleted { uid, .. } = &write {
+            let known: Vec<_> = writes.iter().filter_map(|(_, known)| known.existed(uid)).collect();
+            write = known.iter().fold(write, Write::existing);
+        }
         if writes.iter().any(|(_, known)| write.is_covered_by(known)) {
             return;
         }
@@ -273,27 +344,38 @@ impl OfResource {
     }
 
     fn record_any(&mut self, write: Write) {
-        let write = match (self.any.take(), write) {
-            (Some((_, Write::Version(mut known))), Write::Version(version)) => {
+        let write = match (self.any.take(), write.version().map(Write::Reached)) {
+            (Some((_, Write::Reached(mut known))), Some(Write::Reached(version))) => {
                 known.advance(&version);
-                Write::Version(known)
+                Write::Reached(known)
             }
-            (None, Write::Version(version)) => Write::Version(version),
+            (None, Some(write)) => write,
             _ => Write::Unversioned,
         };
         self.any = Some((self.id(), write));
     }
 
-    /// Makes all reads wait for the writes that are too old or too many.
+    /// Makes all reads wait for the writes that are too old or too many. Old ones without a version are small and concern no
+    /// other keys: they stay until a question to the server bounds them.
     fn expire(&mut self, now: Instant, kept: Kept) {
-        while let Some((at, ..)) = self.order.front()
-            && (self.order.len() > kept.writes
-                || self.bytes > kept.bytes
-                || now.saturating_duration_since(*at) >= kept.time)
-            && let Some((_, key, id)) = self.order.pop_front()
-        {
-            let Some(write) = self.take(&key, id) else { continue };
-            self.record_any(write.version().map_or(Write::Unversioned, Write::Version));
+        for _ in 0..self.order.len() {
+            let is_too_much = self.order.len() > kept.writes || self.bytes > kept.bytes;
+            let is_old = |at: Instant| now.saturating_duration_since(at) >= kept.time;
+            let Some((_, key, id)) = self.order.pop_front_if(|(at, ..)| is_too_much || is_old(*at)) else {
+                return;
+            };
+            let of_key = self.keys.get(&key).into_iter().flatten();
+            let Some((_, write)) = of_key.into_iter().find(|(of, _)| *of == id) else { continue };
+            match write.version() {
+                None if !is_too_much => {
+                    self.is_question_due = true;
+                    self.order.push_back((now, key, id));
+                }
+                version => {
+                    self.take(&key, id);
+                    self.record_any(version.map_or(Write::Unversioned, Write::Reached));
+                }
+            }
         }
     }
 
@@ -325,10 +407,8 @@ impl OfResource {
         pending
     }
 
-    fn remove(&mut self, seen: &Pending) {
-        if let Some(version) = seen.write.version() {
-            self.newest_seen.get_or_insert_with(|| version.clone()).advance(&version);
-        }
+    fn remove(&mut self, seen: &Pending, version: &ResourceVersion) {
+        self.note_seen(version);
         match &seen.key {
             Some(key) => _ = self.take(key, seen.id),
             None => _ = self.any.take_if(|(id, _)| *id == seen.id),
@@ -369,7 +449,7 @@ mod tests {
     }
 
     fn deleted(uid: &str) -> Write {
-        Write::Deleted { uid: uid.into(), is_gone: true, was_cached: true }
+        Write::Deleted { uid: uid.into(), is_gone: true, existed: None }
     }
 
     fn version(version: u64) -> ResourceVersion {
@@ -390,6 +470,7 @@ mod tests {
                 }
                 Write::Version(version) => format!("version {version}"),
                 Write::Absent(version) => format!("absent {version}"),
+                Write::Reached(version) => format!("reached {version}"),
                 Write::Deleted { uid, .. } => format!("deleted {uid}"),
                 Write::Unversioned => "unversioned".to_owned(),
             };
@@ -413,11 +494,8 @@ mod tests {
             (vec![deleted("1"), deleted("2")], &["deleted 1", "deleted 2"]),
             (vec![Write::Unversioned, state("1", 5), Write::Unversioned], &["unversioned", "state 1 5"]),
             (vec![Write::Version(version(8)), state("1", 5)], &["version 8"]),
-            (
-                vec![state("1", 8), Write::Absent(version(9)), deleted("1")],
-                &["state 1 8", "absent 9", "deleted 1"],
-            ),
-            (vec![Write::Absent(version(8)), state("2", 8)], &["state 2 8"]),
+            (vec![state("1", 8), Write::Absent(version(9)), deleted("1")], &["absent 9", "deleted 1"]),
+            (vec![Write::Absent(version(8)), state("2", 8)], &["absent 8"]),
             (vec![Write::Absent(version(8)), state("2", 9)], &["state 2 9"]),
         ] {
             let writes = Writes::default();
@@ -429,25 +507,70 @@ mod tests {
         }
     }
 
-    // contract: C-08g
+    // contract: C-08g, C-08o
     #[tokio::test(start_paused = true)]
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
         tokio::time::advance(Kept::default().time).await;
         writes.record(&resource, Some(key("y")), state("2", 9), || None);
-        assert_eq!(pending(&writes, "z", 1), ["any: version 5"]);
-        assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: version 5"]);
+        assert_eq!(pending(&writes, "z", 1), ["any: reached 5"]);
+        assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: reached 5"]);
         writes.record(&resource, Some(key("y")), deleted("2"), || None);
         tokio::time::advance(Kept::default().time).await;
         writes.record(&resource, Some(key("v")), state("3", 11), || None);
-        assert_eq!(pending(&writes, "z", 1), ["any: unversioned"], "a deletion has no version");
-        let any = writes.pending("pods", Some(&key("z")), || None).remove(0);
-        writes.replace("pods", &any, Write::Version(version(12)));
-        assert_eq!(pending(&writes, "z", 1), ["any: version 12"]);
-        writes.remove("pods", &writes.pending("pods", Some(&key("z")), || None).remove(0), 0);
+        assert_eq!(pending(&writes, "z", 1), ["any: reached 9"], "a deletion concerns no other key");
+        assert_eq!(pending(&writes, "y", 1), ["deleted 2", "any: reached 9"]);
+        writes.remove("pods", &writes.pending("pods", Some(&key("z")), || None).remove(0), &version(9), 0);
         assert_eq!(pending(&writes, "v", 1), ["state 3 11"]);
-        assert_eq!(writes.len(), 1);
+        assert_eq!(writes.len(), 2);
+    }
+
+    /// Old writes without a version leave when the informer has a version that the server has returned after them.
+    // contract: C-08p
+    #[tokio::test(start_paused = true)]
+    async fn old_writes_without_a_version_are_bounded_by_a_question() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), deleted("1"), || None);
+        writes.record(&resource, Some(key("y")), Write::Unversioned, || None);
+        assert!(!writes.is_question_due("pods"));
+        for seen in [10, 11] {
+            tokio::time::advance(Kept::default().time).await;
+            writes.record(&resource, Some(key("v")), state("3", seen), || None);
+            assert!(writes.is_question_due("pods"));
+            assert!(!writes.is_question_due("pods"), "one read asks");
+        }
+        let last_id = writes.last_id("pods");
+        writes.record(&resource, Some(key("z")), deleted("4"), || None);
+        writes.note_bound("pods", last_id, version(12));
+        assert_eq!(pending(&writes, "x", 11), ["deleted 1"]);
+        assert!(pending(&writes, "x", 12).is_empty());
+        assert!(pending(&writes, "y", 12).is_empty());
+        assert_eq!(pending(&writes, "z", 12), ["deleted 4"], "after the question");
+        assert_eq!(pending(&writes, "v", 12), ["state 3 11"]);
+        // The next informer may begin below it.
+        writes.informer_changed(&resource, 1);
+        assert_eq!(pending(&writes, "x", 12), ["any: reached 12"]);
+    }
+
+    /// An object that existed at a version, and is not there later, is deleted.
+    // contract: C-08c
+    #[test]
+    fn deletion_has_the_last_known_version_of_its_object() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        for write in [state("1", 5), state("2", 7), deleted("2"), deleted("2").existing(&version(6))] {
+            writes.record(&resource, Some(key("x")), write, || None);
+        }
+        let pending = writes.pending("pods", Some(&key("x")), || None);
+        let last = pending.last().unwrap().write.clone();
+        assert!(matches!(last, Write::Deleted { existed: Some(at), .. } if at == version(7)));
+    }
+
+    // contract: C-08g
+    #[test]
+    fn writes_of_a_resource_without_an_informer_have_no_state() {
+        let write = state("1", 5).without_state();
+        assert_eq!((write.version(), write.bytes()), (Some(version(5)), 0));
     }
 
     // contract: C-08g
@@ -462,7 +585,7 @@ mod tests {
                 || None,
             );
         }
-        assert_eq!(pending(&writes, "x-0", 1), ["any: version 10"]);
+        assert_eq!(pending(&writes, "x-0", 1), ["any: reached 10"]);
         assert!(writes.len() <= limit + 1);
         for uid in 0..=DELETIONS {
             writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), || None);
@@ -485,11 +608,11 @@ mod tests {
         for number in 1..=9 {
             writes.record(&resource, Some(key(&format!("y-{number}"))), state("2", number), || None);
         }
-        assert_eq!(pending(&writes, "x-8", 1), ["any: version 8"]);
-        assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: version 8"]);
+        assert_eq!(pending(&writes, "x-8", 1), ["any: reached 8"]);
+        assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: reached 8"]);
         assert_eq!(writes.len(), 11);
         for write in writes.pending("pods", None, || None) {
-            writes.remove("pods", &write, 0);
+            writes.remove("pods", &write, &version(9), 0);
         }
         for number in 1..=10 {
             writes.record(&resource, Some(key(&format!("z-{number}"))), state("3", number), || None);
@@ -528,15 +651,15 @@ mod tests {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
         let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
-        writes.remove("pods", &read, 0);
+        writes.remove("pods", &read, &version(5), 0);
         assert!(writes.is_empty());
         writes.informer_changed(&resource, 1);
-        assert_eq!(pending(&writes, "x", 1), ["any: version 5"]);
+        assert_eq!(pending(&writes, "x", 1), ["any: reached 5"]);
         // A read that goes on with the earlier informer.
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
         let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
-        writes.remove("pods", &read, 0);
-        assert_eq!(pending(&writes, "x", 1), ["state 1 7", "any: version 5"]);
+        writes.remove("pods", &read, &version(5), 0);
+        assert_eq!(pending(&writes, "x", 1), ["state 1 7", "any: reached 5"]);
     }
 
     // contract: C-08e
@@ -555,7 +678,7 @@ mod tests {
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
         let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
-        writes.remove("pods", &read, 0);
+        writes.remove("pods", &read, &version(5), 0);
         assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
     }
 }

@@ -1,18 +1,30 @@
 //! Reads that wait until their informer reflects the writes of the cache's client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinformer::generic::FromWire as _;
-use kinformer::{Informer, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot};
+use kinformer::{
+    FieldSelector, Informer, KeyRef, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot,
+};
+use kube_core::DynamicObject;
+use kube_core::Resource as _;
 use kube_core::discovery::ApiResource;
-use kube_core::{DynamicObject, Resource as _};
+use kube_core::params::ListParams;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::ledger::{Pending, Write};
 use crate::error::Error;
 use crate::list::ListOptions;
 use crate::shared::{Shared, resource_name};
+
+/// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
+/// one of its objects only then.
+const BOOKMARKS: Duration = Duration::from_secs(90);
+
+/// How long a read is delayed at most by a question that it does not depend on.
+const DELAY: Duration = Duration::from_secs(2);
 
 /// What is read.
 #[derive(Clone, Copy)]
@@ -27,7 +39,7 @@ struct Wait<'a> {
     resource: &'a ApiResource,
     name: &'a Arc<str>,
     informer: &'a Informer<()>,
-    deadline: Instant,
+    begun: Instant,
 }
 
 /// Returns a snapshot that reflects all writes that the read can see. Not generic, so that it is compiled in this crate.
@@ -41,12 +53,12 @@ pub(crate) async fn caught_up(
         return Ok(informer.snapshot()?);
     }
     let name = &resource_name(&resource.group, &resource.plural);
-    let deadline = Instant::now() + shared.settings.write_timeout;
-    let wait = Wait { shared, resource, name, informer, deadline };
+    let wait = Wait { shared, resource, name, informer, begun: Instant::now() };
     let key = match read {
         Read::Get(key) => Some(key),
         Read::List(_) => None,
     };
+    wait.bound_old_writes().await;
     // The writes that this informer has, and that stay recorded because it is no longer that of the resource.
     let mut passed = Vec::new();
     loop {
@@ -57,7 +69,7 @@ pub(crate) async fn caught_up(
         let mut unseen = None;
         for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
             match wait.state(&snapshot, &reached, &pending, read) {
-                Seen::Always => wait.seen(&pending),
+                Seen::Always => wait.seen(&pending, &highest(&snapshot)),
                 Seen::InThisState => {}
                 Seen::No => {
                     unseen = Some(pending);
@@ -66,13 +78,12 @@ pub(crate) async fn caught_up(
             }
         }
         let Some(unseen) = unseen else { return Ok(snapshot) };
-        let waited = wait.until_seen(&unseen).await;
+        let waited = wait.until_seen(&unseen, snapshot).await;
         if let Err(Error::WriteNotSeen { .. }) = &waited {
             // A server that was restored from a backup may not have the write any more: the next read asks it.
             shared.writes.replace(name, &unseen, Write::Unversioned);
         }
-        waited?;
-        if shared.number_of(name, informer).is_none() {
+        if waited? && shared.number_of(name, informer).is_none() {
             passed.push(unseen.id);
         }
     }
@@ -95,19 +106,21 @@ impl Wait<'_> {
         pending: &Pending,
         read: Read<'_>,
     ) -> Seen {
+        let version = pending.write.version();
         // Also if the list does not concern it, so that no later read looks at it.
-        if pending.write.version().is_some_and(|version| reached.reaches(&version)) {
+        if version.as_ref().is_some_and(|version| reached.reaches(version)) {
             return Seen::Always;
         }
         let Some(key) = &pending.key else { return Seen::No };
-        if self.informer.is_namespaced() && !self.informer.has_namespace(key.namespace().unwrap_or_default())
-        {
+        if self.informer.is_namespaced() && !self.informer.has_namespace(namespace(key)) {
             return Seen::Always; // as each informer of this cache: the options do not change
         }
         let stored = snapshot.get(key);
-        if let (Write::State(written), Some(stored)) = (&pending.write, &stored)
-            && stored.resource_version().reaches(&written.resource_version())
-        {
+        let has = |version: &Option<ResourceVersion>| {
+            let stored = stored.as_ref().map(|stored| stored.resource_version());
+            stored.zip(version.as_ref()).is_some_and(|(stored, version)| stored.reaches(version))
+        };
+        if has(&version) {
             return Seen::Always;
         }
         if let Read::List(options) = read
@@ -115,26 +128,27 @@ impl Wait<'_> {
         {
             return Seen::InThisState;
         }
-        match (&pending.write, stored) {
-            (Write::Absent(version), stored) => match stored {
-                Some(stored) if stored.resource_version().reaches(version) => Seen::Always,
-                Some(_) => Seen::No,
-                // An earlier state may still arrive.
-                None => Seen::InThisState,
-            },
+        match (&pending.write, &stored) {
             // It has left the scope of the informer, or was never in it.
             (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
-            // Another object, which may be an earlier one.
-            (Write::Deleted { uid, was_cached: false, .. }, Some(stored)) if stored.uid() != Some(uid) => {
-                Seen::No
+            // An earlier state may still arrive.
+            (Write::Absent(_), None) => Seen::InThisState,
+            (Write::Deleted { existed, .. }, None) => {
+                let has_existed = existed.as_ref().is_some_and(|existed| reached.reaches(existed));
+                match has_existed && self.is_selection_fixed(key) {
+                    true => Seen::Always,
+                    // The same, or it has only left the selectors.
+                    false => Seen::InThisState,
+                }
             }
-            (Write::Deleted { uid, is_gone, .. }, stored) => {
-                match is_deleted(stored.as_deref(), uid, *is_gone) {
-                    // An earlier state may still arrive.
-                    true => Seen::InThisState,
+            (Write::Deleted { uid, is_gone, .. }, Some(stored)) if stored.uid() == Some(uid) => {
+                match !is_gone && is_ending(stored) {
+                    true => Seen::Always,
                     false => Seen::No,
                 }
             }
+            // Another object, which is a later one.
+            (Write::Deleted { existed, .. }, Some(_)) if has(existed) => Seen::Always,
             _ => Seen::No,
         }
     }
@@ -147,119 +161,167 @@ impl Wait<'_> {
         write: &Write,
         stored: Option<&PackedRef<'_, ()>>,
     ) -> bool {
-        if self.informer.is_namespaced() {
-            let namespace = key.namespace().unwrap_or_default();
-            if !options.has_namespace(namespace) {
-                return false;
-            }
+        if self.informer.is_namespaced() && !options.has_namespace(namespace(key)) {
+            return false;
         }
-        let is_plain = |field: &str| self.shared.is_plain_field(self.name, field);
+        let path_of = |field: &str| self.shared.field_path(self.name, field);
         let written = match write {
-            Write::State(object) => options.matches(object, is_plain),
-            Write::Version(_) | Write::Unversioned => true,
+            Write::State(object) => self.informer.has_transform() || options.matches(object, path_of),
+            Write::Version(_) | Write::Reached(_) | Write::Unversioned => true,
             Write::Deleted { .. } | Write::Absent(_) => false,
         };
-        written || stored.is_some_and(|stored| options.matches(stored, is_plain))
+        written || stored.is_some_and(|stored| options.matches(stored, path_of))
     }
 
-    async fn until_seen(&self, pending: &Pending) -> Result<(), Error> {
+    /// Whether an object cannot enter or leave the selectors of the informer.
+    fn is_selection_fixed(&self, key: &ObjectKey) -> bool {
+        let fields = self.informer.field_selector(namespace(key));
+        self.informer.label_selector(namespace(key)).is_none()
+            && fields.is_none_or(|fields| {
+                let is_fixed =
+                    |(field, ..): (&str, bool, &str)| matches!(field, "metadata.name" | "metadata.namespace");
+                fields.parse::<FieldSelector>().is_ok_and(|fields| fields.requirements().all(is_fixed))
+            })
+    }
+
+    /// Waits until the write may be seen. Returns whether it is by its version, whatever the object is then.
+    async fn until_seen(&self, pending: &Pending, snapshot: Snapshot<()>) -> Result<bool, Error> {
         let Pending { key, write, .. } = pending;
-        match (key, write) {
-            (_, Write::Unversioned) => return self.find_out_until(pending).await,
-            (Some(key), Write::Deleted { uid, is_gone, was_cached }) => {
-                if !was_cached && !self.has(key, uid) {
-                    return self.find_out_until(pending).await;
+        let stored = key.as_ref().and_then(|key| identity(&snapshot, key));
+        let (revision, highest) = (snapshot.revision(), highest(&snapshot));
+        drop(snapshot); // its objects may be released during the wait
+        let is_unknown = match (write, &stored, key) {
+            (Write::Unversioned, ..) => true,
+            // It may be outside the selectors.
+            (Write::Version(_), None, Some(key)) => !self.is_selection_fixed(key),
+            (Write::Deleted { uid, existed: None, .. }, Some((stored, version)), _) => {
+                if stored.as_ref() == Some(uid) {
+                    let known = write.clone().existing(version);
+                    self.shared.writes.replace(self.name, pending, known);
+                    return Ok(false);
                 }
-                let is_deleted =
-                    |object: Option<&Packed<()>>| is_deleted(object.map(|object| &**object), uid, *is_gone);
-                let waited = self.informer.wait_for_condition_until(key, is_deleted, self.deadline).await;
-                waited.map_err(|error| self.unreached(pending, error))?;
-                if !was_cached {
-                    let write = Write::Deleted { uid: uid.clone(), is_gone: *is_gone, was_cached: true };
-                    self.shared.writes.replace(self.name, pending, write);
-                }
-                return Ok(());
+                // Another object, which may be an earlier one.
+                true
             }
-            (Some(key), Write::Absent(version)) => {
-                let is_seen = |object: Option<&Packed<()>>| {
-                    object.is_none_or(|object| object.resource_version().reaches(version))
-                };
-                let reached = self.reached_or(key, version, is_seen).await;
-                if !reached.map_err(|error| self.unreached(pending, error))? {
-                    return Ok(());
-                }
-            }
-            (Some(key), _) => {
-                let Some(version) = write.version() else { return Ok(()) };
-                let is_stored = |object: Option<&Packed<()>>| {
-                    object.is_some_and(|object| object.resource_version().reaches(&version))
-                };
-                let reached = self.reached_or(key, &version, is_stored).await;
-                reached.map_err(|error| self.unreached(pending, error))?;
-            }
-            (None, _) => {
-                let Some(version) = write.version() else { return Ok(()) };
-                for part in self.informer.parts() {
-                    let waited = self.informer.wait_for_until(part.id(), &version, self.deadline).await;
-                    waited.map_err(|error| self.unreached(pending, error))?;
-                }
-            }
+            _ => false,
+        };
+        let (_, deadline) = self.deadline(write);
+        if is_unknown {
+            let found_out = timeout_at(deadline, self.find_out(pending, &highest)).await;
+            return found_out.map_err(|_| self.not_seen(pending))?.map(|()| false);
         }
-        self.seen(pending);
-        Ok(())
+        let version = write.version();
+        let reached = async {
+            match (key, &version) {
+                (Some(key), Some(version)) => self.informer.wait_for(key, version).await,
+                (None, Some(version)) => {
+                    for part in self.informer.parts() {
+                        self.informer.wait_for(part.id(), version).await?;
+                    }
+                    Ok(())
+                }
+                (_, None) => std::future::pending().await,
+            }
+        };
+        let changed = async {
+            match key {
+                Some(key) => self.changed(key, stored.clone(), revision).await,
+                None => std::future::pending().await,
+            }
+        };
+        let waited = timeout_at(deadline, async {
+            tokio::select! {
+                biased;
+                reached = reached => reached.map(|()| true),
+                changed = changed => changed.map(|()| false),
+            }
+        });
+        let is_reached = waited.await.map_err(|_| self.not_seen(pending))??;
+        if is_reached {
+            self.seen(pending, &highest);
+        }
+        Ok(is_reached)
     }
 
-    /// Waits until the informer has reached a version, or the object meets this condition. Returns whether it was the
-    /// version, which takes up to a minute for an idle resource, and until the next complete list after an incomplete one.
-    async fn reached_or(
+    /// Waits until the informer has another state of an object than before.
+    async fn changed(
         &self,
         key: &ObjectKey,
-        version: &ResourceVersion,
-        condition: impl Fn(Option<&Packed<()>>) -> bool,
-    ) -> Result<bool, kinformer::Error> {
-        tokio::select! {
-            biased;
-            waited = self.informer.wait_for_until(key, version, self.deadline) => waited.map(|()| true),
-            waited = self.informer.wait_for_condition_until(key, condition, self.deadline) => waited.map(|_| false),
+        before: Option<Identity>,
+        mut revision: u64,
+    ) -> Result<(), kinformer::Error> {
+        while self.informer.changed(revision).await {
+            let snapshot = self.informer.snapshot()?;
+            if identity(&snapshot, key) != before {
+                return Ok(());
+            }
+            revision = snapshot.revision();
         }
+        let (resource, key) = (self.name.clone(), key.to_string());
+        Err(kinformer::Error::ConditionNotMet { resource, key, is_stopped: true })
     }
 
-    /// Removes a write that all later reads of this informer see.
-    fn seen(&self, pending: &Pending) {
+    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts.
+    fn seen(&self, pending: &Pending, highest: &ResourceVersion) {
         if let Some(number) = self.shared.number_of(self.name, self.informer) {
-            self.shared.writes.remove(self.name, pending, number);
+            let version = pending.write.version().unwrap_or_else(|| highest.clone());
+            self.shared.writes.remove(self.name, pending, &version, number);
         }
     }
 
-    /// Whether the cache has the object with this UID.
-    fn has(&self, key: &ObjectKey, uid: &str) -> bool {
-        let snapshot = self.informer.snapshot();
-        snapshot.is_ok_and(|snapshot| snapshot.get(key).is_some_and(|stored| stored.uid() == Some(uid)))
-    }
-
-    async fn find_out_until(&self, pending: &Pending) -> Result<(), Error> {
-        let found_out = timeout_at(self.deadline, self.find_out(pending)).await;
-        found_out.map_err(|_| self.not_seen(pending))?
-    }
-
-    /// Asks the server for the version of a write, unless another read has done so.
-    async fn find_out(&self, pending: &Pending) -> Result<(), Error> {
+    /// Asks the server for the state or the version of a write, unless another read has done so.
+    async fn find_out(&self, pending: &Pending, highest: &ResourceVersion) -> Result<(), Error> {
         // Never closed.
         let question = self.shared.question(self.name);
         let _permit = question.acquire().await;
-        if self.shared.writes.has(self.name, pending) {
-            let known = self.ask(pending.key.as_ref()).await?;
-            self.shared.writes.replace(self.name, pending, known);
+        if !self.shared.writes.has(self.name, pending) {
+            return Ok(());
         }
+        let last_id = self.shared.writes.last_id(self.name);
+        let known = match self.ask(pending.key.as_ref()).await {
+            Ok((known, version)) => {
+                self.shared.writes.note_bound(self.name, last_id, version);
+                known
+            }
+            // What arrives from now on is taken for later than the write.
+            Err(error) if self.is_refused(&error) => Write::Reached(next(highest)),
+            Err(source) => {
+                return Err(Error::Request { resource: self.name.clone(), source: Arc::new(source) });
+            }
+        };
+        self.shared.writes.replace(self.name, pending, known);
         Ok(())
     }
 
-    /// The informer stopped, or the deadline passed.
-    fn unreached(&self, pending: &Pending, error: kinformer::Error) -> Error {
-        match Instant::now() < self.deadline {
-            true => error.into(),
-            false => self.not_seen(pending),
+    /// Asks the server for a version after old writes that have none, so that they do not stay for ever. No read waits for
+    /// it.
+    async fn bound_old_writes(&self) {
+        if !self.shared.writes.is_question_due(self.name) {
+            return;
         }
+        let last_id = self.shared.writes.last_id(self.name);
+        match timeout(DELAY, self.ask(None)).await {
+            Ok(Ok((_, version))) => self.shared.writes.note_bound(self.name, last_id, version),
+            Ok(Err(error)) => _ = self.is_refused(&error),
+            Err(_) => {}
+        }
+    }
+
+    /// Whether the server does not allow the question. Logs it, once for each resource.
+    fn is_refused(&self, error: &kube_client::Error) -> bool {
+        let is_refused = matches!(error, kube_client::Error::Api(status) if matches!(status.code, 401 | 403));
+        if is_refused && self.shared.is_first_refusal(self.name) {
+            let resource = &**self.name;
+            tracing::warn!(resource, %error, "the version of a write is not known; waiting for the informer");
+        }
+        is_refused
+    }
+
+    /// How long a read waits for a write, and until when.
+    fn deadline(&self, write: &Write) -> (Duration, Instant) {
+        let timeout = self.shared.settings.write_timeout;
+        let timeout = if let Write::Reached(_) = write { timeout.max(BOOKMARKS) } else { timeout };
+        (timeout, self.begun + timeout)
     }
 
     fn not_seen(&self, Pending { key, write, .. }: &Pending) -> Error {
@@ -269,58 +331,77 @@ impl Wait<'_> {
             key: key.as_ref().map(ToString::to_string),
             written: write.version(),
             read: read.unwrap_or_else(|_| ResourceVersion::from("")),
-            timeout: self.shared.settings.write_timeout,
+            timeout: self.deadline(write).0,
         }
     }
 
-    /// Asks the server for the state of an object, or only for its current version.
-    async fn ask(&self, key: Option<&ObjectKey>) -> Result<Write, Error> {
-        let namespace = key.and_then(|key| key.namespace());
-        let request = kube_core::Request::new(DynamicObject::url_path(self.resource, namespace));
-        let mut is_absent = false;
-        if let Some(key) = key {
-            match self.text(request.get(key.name(), &kube_core::params::GetParams::default())).await {
-                // An object that cannot be read has a version as well: that of a list.
-                Ok(text) => {
-                    if let Ok(object) = Packed::<()>::from_wire(text.as_bytes(), &ObjectDecoder::json()) {
-                        return Ok(Write::State(object));
-                    }
-                }
-                Err(kube_client::Error::Api(status)) if status.code == 404 => is_absent = true,
-                Err(error) => return Err(self.unanswered(error)),
-            }
-        }
+    /// Asks the server for the state of an object, or only for its current version, by a list that the informer may send as
+    /// well: of the namespace of the key, or of one of the informer's namespaces.
+    async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
         #[derive(Deserialize)]
         struct List {
             metadata: Metadata,
+            #[serde(default)]
+            items: Vec<serde_json::Value>,
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata {
             resource_version: String,
         }
-        let one = kube_core::params::ListParams::default().limit(1);
-        let text = self.text(request.list(&one)).await.map_err(|error| self.unanswered(error))?;
-        let list: List = serde_json::from_str(&text)
-            .map_err(|error| self.unanswered(kube_client::Error::SerdeError(error)))?;
+        let mut params = ListParams::default().limit(1);
+        if let Some(key) = key {
+            params = params.fields(&format!("metadata.name={}", key.name()));
+        }
+        // All other namespaces have a name with a space.
+        let first = self.informer.scope().split(',').next().filter(|name| !name.contains(' '));
+        let namespace = key.map_or(first, |key| key.namespace()).filter(|name| !name.is_empty());
+        let request =
+            kube_core::Request::new(DynamicObject::url_path(self.resource, namespace)).list(&params);
+        let request = request.map_err(kube_client::Error::BuildRequest)?;
+        let text = self.shared.client.request_text(request).await?;
+        let list: List = serde_json::from_str(&text).map_err(kube_client::Error::SerdeError)?;
         let version = ResourceVersion::from(list.metadata.resource_version);
-        Ok(if is_absent { Write::Absent(version) } else { Write::Version(version) })
-    }
-
-    async fn text(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube_core::request::Error>,
-    ) -> Result<String, kube_client::Error> {
-        self.shared.client.request_text(request.map_err(kube_client::Error::BuildRequest)?).await
-    }
-
-    fn unanswered(&self, source: kube_client::Error) -> Error {
-        Error::Request { resource: self.name.clone(), source: Arc::new(source) }
+        let decoded = |item: &serde_json::Value| {
+            Packed::<()>::from_wire(item.to_string().as_bytes(), &ObjectDecoder::json()).ok()
+        };
+        let known = match (key, list.items.first()) {
+            (Some(_), None) => Write::Absent(version.clone()),
+            (Some(key), Some(item)) => match decoded(item) {
+                Some(object) if object.key() == KeyRef::from(key) => Write::State(object),
+                _ => Write::Reached(version.clone()),
+            },
+            (None, _) => Write::Reached(version.clone()),
+        };
+        Ok((known, version))
     }
 }
 
-/// Whether an object is not the one with this UID, or its deletion has begun and need not be complete.
-fn is_deleted(stored: Option<&kinformer::PackedObject>, uid: &str, is_gone: bool) -> bool {
-    let Some(stored) = stored.filter(|stored| stored.uid() == Some(uid)) else { return true };
-    !is_gone && matches!(stored.deletion_timestamp_as::<serde::de::IgnoredAny>(), Ok(Some(_)))
+/// The UID and the version of an object.
+type Identity = (Option<Arc<str>>, ResourceVersion);
+
+fn identity(snapshot: &Snapshot<()>, key: &ObjectKey) -> Option<Identity> {
+    snapshot.get(key).map(|object| (object.uid().map(Arc::from), object.resource_version()))
+}
+
+fn namespace(key: &ObjectKey) -> &str {
+    key.namespace().unwrap_or_default()
+}
+
+/// The version of the part that is ahead of all others.
+fn highest(snapshot: &Snapshot<()>) -> ResourceVersion {
+    let mut highest = ResourceVersion::UNSET;
+    snapshot.resource_versions().iter().for_each(|(_, version)| highest.advance(version));
+    highest
+}
+
+/// The version after this one; unset if it is not a number.
+fn next(version: &ResourceVersion) -> ResourceVersion {
+    let number = version.to_string().parse::<u64>().ok().and_then(|number| number.checked_add(1));
+    number.map_or(ResourceVersion::UNSET, ResourceVersion::number)
+}
+
+/// Whether the deletion of an object has begun.
+fn is_ending(stored: &kinformer::PackedObject) -> bool {
+    matches!(stored.deletion_timestamp_as::<serde::de::IgnoredAny>(), Ok(Some(_)))
 }

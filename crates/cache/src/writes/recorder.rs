@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
-use kinformer::ObjectKey;
+use kinformer::{ObjectKey, ResourceVersion};
 use kube_client::Client;
 use kube_client::client::Body;
 use tower::{BoxError, Service};
@@ -63,7 +63,7 @@ async fn write(
         update::check(shared, target, &body)?;
     }
     let resource = resource_name(&target.group, &target.plural);
-    let uid_before = target.key().and_then(|key| cached_uid(shared, &resource, &key));
+    let before = target.key().and_then(|key| cached(shared, &resource, &key));
     let response = client.send(Request::from_parts(head, Body::from(body))).await?;
     if !is_recorded || !response.status().is_success() {
         return Ok(response);
@@ -72,17 +72,23 @@ async fn write(
     let body = body.collect_bytes().await;
     let seen = || shared.version_of(&resource, &shared.informer(&resource)?);
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
-        if let (Write::Deleted { uid, was_cached, .. }, Some(key)) = (&mut write, &key) {
-            *was_cached = uid_before.as_ref() == Some(uid)
-                || cached_uid(shared, &resource, key).is_some_and(|cached| cached == *uid);
+        if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
+            let uid = uid.clone();
+            let known = [before.clone(), cached(shared, &resource, key)].into_iter().flatten();
+            write =
+                known.filter(|(cached, _)| *cached == uid).fold(write, |write, (_, at)| write.existing(&at));
+        }
+        if shared.informer(&resource).is_none() {
+            write = write.without_state();
         }
         shared.writes.record(&resource, key, write, seen);
     }
     Ok(Response::from_parts(head, Body::from(body?)))
 }
 
-/// The UID of an object in the cache.
-fn cached_uid(shared: &Shared, resource: &str, key: &ObjectKey) -> Option<Arc<str>> {
+/// The UID and the version of an object in the cache.
+fn cached(shared: &Shared, resource: &str, key: &ObjectKey) -> Option<(Arc<str>, ResourceVersion)> {
     let snapshot = shared.informer(resource)?.snapshot().ok()?;
-    snapshot.get(key)?.uid().map(Arc::from)
+    let object = snapshot.get(key)?;
+    Some((object.uid()?.into(), object.resource_version()))
 }

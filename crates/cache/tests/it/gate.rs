@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -21,6 +22,7 @@ pub struct Gated {
     pub server: ApiServer,
     pub cache: Cache,
     gate: watch::Sender<bool>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Gated {
@@ -30,10 +32,17 @@ impl Gated {
         let gate = watch::Sender::new(true);
         let client = kinformer::client(server.config().unwrap()).unwrap();
         let namespace = client.default_namespace().to_owned();
-        let client = Client::new(GatedClient { client, gate: gate.clone() }, namespace);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let gated = GatedClient { client, gate: gate.clone(), requests: requests.clone() };
+        let client = Client::new(gated, namespace);
         let cache = change(Cache::builder(client)).build().await.unwrap();
         cache.start().unwrap();
-        Self { server, cache, gate }
+        Self { server, cache, gate, requests }
+    }
+
+    /// Returns the requests since the last call: `METHOD URI`.
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 
     pub fn close(&self) {
@@ -74,6 +83,7 @@ impl Gated {
 struct GatedClient {
     client: Client,
     gate: watch::Sender<bool>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 type Frame = Result<http_body::Frame<bytes::Bytes>, BoxError>;
@@ -89,7 +99,8 @@ impl Service<Request<Body>> for GatedClient {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, gate } = self.clone();
+        let Self { client, gate, requests } = self.clone();
+        requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
         Box::pin(async move {
             let response = client.send(request).await?;

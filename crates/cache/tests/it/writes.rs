@@ -1,10 +1,12 @@
 //! Reads after the writes of the cache's client.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::Packed;
+use kinformer_apiserver::{Fault, Verb};
 use kinformer_cache::{CacheBuilder, Error, Kind, ListOptions};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
@@ -337,5 +339,190 @@ async fn unread_writes_are_looked_at_once() {
     assert!(world.gated.cache.pending_writes() <= 51);
     assert_eq!(world.maps.list(&ListOptions::new()).await.unwrap().len(), 101);
     assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
+/// A deletion that grows old concerns no other key, and leaves when it has been read. The server need not allow a question.
+// contract: C-08g, C-08j, C-08o
+#[tokio::test]
+async fn old_deletion_concerns_no_other_key() {
+    let world = World::new(|cache| {
+        cache.options(|all| all.namespaces(["team-a"])).kept_writes(65_536, Duration::ZERO)
+    })
+    .await;
+    world.gated.open();
+    world.api.create(&PostParams::default(), &map("kept", "1")).await.unwrap();
+    assert_eq!(value(&world.maps.get("team-a/kept").await.unwrap()), "1");
+    for verb in [Verb::List, Verb::Get] {
+        world.gated.server.faults().inject(Fault::forbidden().on(verb).resource("configmaps").always());
+    }
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    assert!(is_not_found(world.maps.get("team-a/old").await));
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+
+    world.api.delete("kept", &DeleteParams::default()).await.unwrap();
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    assert_eq!(value(&world.maps.get("team-a/new").await.unwrap()), "1");
+    assert!(is_not_found(world.maps.get("team-a/kept").await));
+    world.api.create(&PostParams::default(), &map("kept", "2")).await.unwrap();
+    assert_eq!(value(&world.maps.get("team-a/kept").await.unwrap()), "2");
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
+/// The verbs and the namespaces of a question are those of the informer. If it is refused, the read waits for a later version
+/// of the informer.
+// contract: C-08b, C-08j
+#[tokio::test]
+async fn questions_need_no_other_verbs() {
+    let world = World::new(|cache| cache.options(|all| all.namespaces(["team-a"]))).await;
+    let pods: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
+    let read = world.gated.cache.kind::<Pod>();
+    world.gated.open();
+    for (name, is_refused) in [("one", false), ("two", true)] {
+        world.gated.server.create(pod("team-a", name, "web", "")).unwrap();
+        let key = format!("team-a/{name}");
+        let is_cached = async {
+            while read.get(&*key).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), is_cached).await.unwrap();
+        world.gated.close();
+        if is_refused {
+            world.gated.server.faults().inject(Fault::forbidden().on(Verb::List).resource("pods").always());
+        }
+        pods.evict(name, &EvictParams::default()).await.unwrap();
+        world.gated.requests();
+        let found = world.gated.waits(read.get(&*key)).await;
+        let is_deleted = found.map(|pod| pod.decode().unwrap().metadata.deletion_timestamp.is_some());
+        assert!(matches!(is_deleted, Ok(true) | Err(Error::NotFound { .. })));
+        let question =
+            format!("GET /api/v1/namespaces/team-a/pods?&fieldSelector=metadata.name%3D{name}&limit=1");
+        assert_eq!(world.gated.requests(), [question]);
+        world.gated.open();
+    }
+    world.gated.shutdown().await;
+}
+
+/// Too many writes without a version concern all reads, which ask for a version in a namespace of the cache.
+// contract: C-08j, C-08o
+#[tokio::test]
+async fn question_without_a_key_is_of_a_namespace() {
+    let world =
+        World::new(|cache| cache.options(|all| all.namespaces(["team-a"])).kept_writes(1, Duration::MAX))
+            .await;
+    for name in ["x", "y"] {
+        let map = serde_json::to_value(map(name, "1")).unwrap();
+        let mut map = map.as_object().unwrap().clone();
+        map.insert("apiVersion".into(), "v1".into());
+        map.insert("kind".into(), "ConfigMap".into());
+        map["metadata"]["namespace"] = "team-a".into();
+        world.gated.server.create(map.into()).unwrap();
+        world.api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    world.gated.requests();
+    assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "1");
+    assert_eq!(world.gated.requests(), ["GET /api/v1/namespaces/team-a/configmaps?&limit=1"]);
+    assert_eq!(world.gated.cache.pending_writes(), 0, "those before the question are bounded by it");
+    world.gated.shutdown().await;
+}
+
+/// A version that is not that of an object arrives with a bookmark, of which there is one a minute.
+// contract: C-08n
+#[tokio::test]
+async fn wait_for_any_version_is_longer_than_the_time_between_bookmarks() {
+    let world =
+        World::new(|cache| cache.write_timeout(Duration::from_secs(1)).kept_writes(65_536, Duration::ZERO))
+            .await;
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    tokio::time::pause();
+    let error = world.maps.get("team-a/old").await.unwrap_err();
+    let Error::WriteNotSeen { key: None, timeout, .. } = error else { panic!("{error}") };
+    assert_eq!(timeout, Duration::from_secs(90));
+    tokio::time::resume();
+    world.gated.shutdown().await;
+}
+
+/// The response does not have the labels, and nothing will come from the watch.
+// contract: C-08m
+#[tokio::test]
+async fn patch_of_metadata_outside_the_selectors_is_decided_by_a_question() {
+    let world = World::new(|cache| {
+        cache.options(|options| options.of_kind::<ConfigMap>(|maps| maps.labels("value!=9")))
+    })
+    .await;
+    world.api.create(&PostParams::default(), &map("other", "9")).await.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+    world.api.patch_metadata("other", &PatchParams::default(), &patch).await.unwrap();
+    world.gated.requests();
+    let read = tokio::time::timeout(Duration::from_secs(20), world.maps.get("team-a/other")).await;
+    assert!(is_not_found(read.unwrap()));
+    assert_eq!(world.gated.requests().len(), 1);
+    // The write is known now.
+    assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
+    world.gated.shutdown().await;
+}
+
+/// Names of a path may have dots, as those of labels and of files do.
+// contract: C-08d
+#[tokio::test]
+async fn list_by_a_field_whose_names_have_dots() {
+    let world = World::new(|cache| cache).await;
+    world.maps.index_field("data.config.yaml", &["data", "config.yaml"]).unwrap();
+    world.maps.index_field("file", &["data", "config.yaml"]).unwrap();
+    for (field, name) in [("data.config.yaml", "a"), ("file", "b")] {
+        let mut created = map(name, "1");
+        created.data = Some([("config.yaml".to_owned(), name.to_owned())].into());
+        world.api.create(&PostParams::default(), &created).await.unwrap();
+        world.gated.at_once(world.maps.list(&ListOptions::new().field(field, "other"))).unwrap();
+        assert_eq!(world.keys(ListOptions::new().field(field, name)).await, [name]);
+    }
+    world.gated.shutdown().await;
+}
+
+/// The written state does not have what a transform sets, and has labels that are dropped.
+// contract: C-08l
+#[tokio::test]
+async fn list_waits_for_what_a_transform_changes() {
+    let world = World::new(|cache| {
+        cache.options(|options| {
+            options.transform::<ConfigMap>(|map| {
+                map.metadata.labels.get_or_insert_default().insert("shard".into(), "1".into());
+                Ok(())
+            })
+        })
+    })
+    .await;
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    assert_eq!(world.keys(ListOptions::new().labels("shard=1".parse().unwrap())).await, ["new", "old"]);
+    world.gated.shutdown().await;
+
+    let labels = kinformer::FieldPath::new(&["metadata", "labels", "value"]);
+    let world =
+        World::new(|cache| cache.options(|options| options.drop_fields::<ConfigMap>([labels.clone()]))).await;
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    assert_eq!(world.keys(ListOptions::new().labels("!value".parse().unwrap())).await, ["new", "old"]);
+    world.gated.shutdown().await;
+}
+
+/// The names of handlers are in metrics and on the page, also those of a resource whose objects are hidden.
+// contract: C-08k
+#[tokio::test]
+async fn reads_that_wait_add_no_handlers() {
+    let world = World::new(|cache| cache).await;
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    let all = ListOptions::new();
+    let mut reads =
+        (pin!(world.maps.get("team-a/new")), pin!(world.maps.get("team-a/old")), pin!(world.maps.list(&all)));
+    assert!(futures::poll!(reads.0.as_mut()).is_pending());
+    assert!(futures::poll!(reads.1.as_mut()).is_pending());
+    assert!(futures::poll!(reads.2.as_mut()).is_pending());
+    assert!(world.maps.informer().unwrap().metrics().handlers.is_empty());
+    world.gated.open();
+    assert_eq!(value(&reads.0.await.unwrap()), "1");
+    assert!(is_not_found(reads.1.await));
+    assert_eq!(reads.2.await.unwrap().len(), 1);
     world.gated.shutdown().await;
 }

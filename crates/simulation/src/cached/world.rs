@@ -94,8 +94,9 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
             last.change(plural, &key, value).await;
         }
         settle(&last, recorder).await;
-        // Writes that are older than that are not kept by their keys (C-08g).
+        // Writes that are older than that are not kept by their keys, or until a read has asked the server (C-08g).
         sleep(RETENTION).await;
+        settle(&last, recorder).await;
     }
     if cache.pending_writes() > 2 {
         recorder.violation(format_args!("{} writes are kept after all reads", cache.pending_writes()));

@@ -40,6 +40,8 @@ pub(crate) struct Query {
     plural: &'static str,
     kind: &'static str,
     namespace: Option<String>,
+    /// The name in a field selector.
+    name: Option<String>,
     labels: Vec<(String, String)>,
     metadata_only: bool,
     /// Whether protobuf is acceptable.
@@ -77,13 +79,16 @@ impl Query {
             Ok((name.to_owned(), value.trim_start_matches('=').to_owned()))
         });
         let labels = labels.collect::<Result<_, Status>>()?;
-        if params.contains_key("fieldSelector") {
-            return Err(Status::new(400, "BadRequest", "the model has no field selectors"));
-        }
+        let name = params.get("fieldSelector").map(|selector| {
+            let name = selector.strip_prefix("metadata.name=");
+            name.map(str::to_owned)
+                .ok_or_else(|| Status::new(400, "BadRequest", "the model has no other field selectors"))
+        });
+        let name = name.transpose()?;
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         let metadata_only = accept.is_some_and(|accept| accept.contains("as=PartialObjectMetadata"));
         let protobuf = accept.is_some_and(|accept| accept.contains("protobuf"));
-        Ok(Self { api_version, plural, kind, namespace, labels, metadata_only, protobuf, params })
+        Ok(Self { api_version, plural, kind, namespace, name, labels, metadata_only, protobuf, params })
     }
 
     /// Splits a path into that of the resource in a namespace and the name of an object.
@@ -143,6 +148,7 @@ impl Query {
     pub(crate) fn has_key(&self, key: &Key) -> bool {
         key.plural == self.plural
             && self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace)
+            && self.name.as_ref().is_none_or(|name| *name == key.name)
     }
 
     /// Whether the labels of an object match.
