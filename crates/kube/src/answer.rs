@@ -11,6 +11,9 @@ use kinformer_core::BoxError;
 use kinformer_reflector::{ApiStatus, SourceError, StatusCause};
 use kinformer_wire::{Encoding, decode_response};
 use kube_client::client::Body;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::Error;
 use crate::client::redirect;
@@ -132,12 +135,38 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
 
 /// Decodes a `Status`. Returns `None` if the body is not one.
 fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
-    #[derive(serde::Deserialize)]
+    #[derive(Deserialize)]
     struct Kind {
         kind: String,
     }
     let kind: Kind = decode_response(encoding, body).ok()?;
-    (kind.kind == "Status").then(|| decode_response(encoding, body).ok()).flatten()
+    let Status(status) = (kind.kind == "Status").then(|| decode_response(encoding, body).ok())??;
+    Some(status)
+}
+
+/// A `Status` in which null is an absent field, as in Go.
+pub(crate) struct Status(pub(crate) kube_core::Status);
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut status = Value::deserialize(deserializer)?;
+        drop_nulls(&mut status);
+        kube_core::Status::deserialize(status).map(Self).map_err(D::Error::custom)
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(elements) => {
+            elements.retain(|element| !element.is_null());
+            elements.iter_mut().for_each(drop_nulls);
+        }
+        _ => {}
+    }
 }
 
 /// Converts a `Status` into the reflector's error.

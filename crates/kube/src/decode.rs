@@ -7,7 +7,7 @@ use kinformer_core::{BoxError, KeyError, KeyProblem, KeyRef, Object};
 use kinformer_reflector::{DecodeError, EventType, SourceError, WatchEvent};
 use kinformer_wire::{FromWire, ObjectDecoder, RawEvent, Undecodable, WireEvent};
 
-use crate::answer::status_of;
+use crate::answer::{Status, status_of};
 
 /// The API version and kind of the objects of a list or watch.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ pub(crate) fn event<K: Object + FromWire>(
             Ok(WatchEvent::initial_events_end(resource_version))
         }
         WireEvent::Bookmark { resource_version, .. } => Ok(WatchEvent::bookmark(resource_version)),
-        WireEvent::Error(status) => Err(status_of(status, None)),
+        WireEvent::Error(Status(status)) => Err(status_of(status, None)),
         WireEvent::Unexpected { what, resource_version } => {
             Ok(WatchEvent::unexpected(what, resource_version))
         }

@@ -1,6 +1,7 @@
 //! The parts of API responses, in any encoding.
 
 use kinformer_core::{ObjectKey, ResourceVersion};
+use serde::{Deserialize, Deserializer};
 
 use crate::Encoding;
 
@@ -94,4 +95,11 @@ pub struct Identity {
     pub key: Option<ObjectKey>,
     /// The resource version; unset if the object has none.
     pub resource_version: ResourceVersion,
+}
+
+/// Reads null as an absent field, as Go does.
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, V: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<V, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

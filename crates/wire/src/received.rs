@@ -4,6 +4,7 @@ use kinformer_core::ResourceVersion;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer::null_as_default;
 use crate::{Error, EventType, FromWire, Identity, ObjectDecoder, RawEvent, TypeMeta};
 
 /// The annotation of the bookmark that ends the initial events of a watch.
@@ -154,20 +155,22 @@ impl ObjectDecoder {
     fn bookmark<K, S>(&self, event: &RawEvent<'_>) -> Result<WireEvent<K, S>, Error> {
         #[derive(Deserialize)]
         struct Bookmark {
+            #[serde(default, deserialize_with = "null_as_default")]
             metadata: Metadata,
         }
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata {
-            #[serde(default)]
+            #[serde(default, deserialize_with = "null_as_default")]
             resource_version: String,
             #[serde(default)]
-            annotations: Option<std::collections::BTreeMap<String, String>>,
+            annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
         }
         let Bookmark { metadata } = self.decode(event.object)?;
         let resource_version = metadata.resource_version;
         let annotations = metadata.annotations.unwrap_or_default();
-        let ends_initial_events = annotations.get(INITIAL_EVENTS_END).is_some_and(|end| end == "true");
+        let ends_initial_events =
+            annotations.get(INITIAL_EVENTS_END).and_then(Option::as_deref).is_some_and(|end| end == "true");
         if ends_initial_events && resource_version.is_empty() {
             return Err(broken(event, "the bookmark that ends the initial events has no version"));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_kube::{KubeListerWatcher, ManagedFields, client};
-use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchOptions};
+use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kube_client::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -197,4 +197,47 @@ async fn watch_that_is_answered_by_a_list() {
         let events = watched(event).await;
         assert!(!format!("{events:?}").contains("answer to a watch"), "{events:?}");
     }
+}
+
+/// Null in a list, a bookmark or a status is an absent field, as in Go.
+// contract: L-10, L-30
+#[tokio::test]
+async fn null_is_an_absent_field() {
+    let pod = r#"{"metadata":{"name":"p","namespace":"d","resourceVersion":"7","labels":null}}"#;
+    for (envelope, version) in [
+        (r#""metadata":{"continue":null,"remainingItemCount":null,"resourceVersion":"10"}"#, "10"),
+        (r#""metadata":{"continue":null,"selfLink":null,"resourceVersion":null}"#, ""),
+        (r#""metadata":null"#, ""),
+        (r#""apiVersion":null,"metadata":{"resourceVersion":"10"}"#, "10"),
+    ] {
+        let body = format!(r#"{{"kind":"PodList",{envelope},"items":[{pod}]}}"#);
+        let list = answering(http("200 OK", &body), true).await.list(ListOptions::at_version("")).await;
+        let list = list.unwrap();
+        assert_eq!((list.objects.len(), list.resource_version), (1, version.to_owned().into()), "{envelope}");
+    }
+
+    let bookmark =
+        |metadata: &str| format!(r#"{{"type":"BOOKMARK","object":{{"kind":"Pod","metadata":{metadata}}}}}"#);
+    let status = r#"{"type":"ERROR","object":{"kind":"Status","metadata":null,"status":null,"message":null,"reason":"Expired","details":{"name":null,"group":null,"kind":null,"uid":null,"causes":[{"reason":null,"message":"m","field":null}],"retryAfterSeconds":null},"code":410}}"#;
+    let body = [
+        bookmark("null"),
+        bookmark(r#"{"resourceVersion":null,"annotations":null}"#),
+        bookmark(r#"{"resourceVersion":"9","annotations":{"a":null}}"#),
+        status.to_owned(),
+    ];
+    let source = answering(http("200 OK", &body.join("\n")), true).await;
+    let watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
+    let events: Vec<_> = watch.collect().await;
+    assert_eq!(events.len(), 4, "{events:#?}");
+    for (event, version) in events.iter().zip(["", "", "9"]) {
+        let Ok(WatchEvent::Bookmark { version: seen, .. }) = event else { panic!("{event:?}") };
+        assert_eq!(*seen, version.to_owned().into());
+    }
+    let Err(SourceError::Status(status)) = &events[3] else { panic!("{:?}", events[3]) };
+    assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (410, "Expired", ""));
+
+    let answer =
+        http("403 Forbidden", r#"{"kind":"Status","message":"no","reason":null,"details":null,"code":null}"#);
+    let SourceError::Status(status) = list(answer, true).await else { panic!("not a status") };
+    assert_eq!((status.code, status.message.as_str()), (403, "no"));
 }

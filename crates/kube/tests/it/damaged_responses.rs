@@ -113,7 +113,6 @@ async fn damaged_bookmark_or_error_is_unidentified() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     let lines = [
         r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":7}}"#,
-        r#"{"type":"BOOKMARK","object":{"kind":"Pod"}}"#,
         r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
         r#"{"type":"ERROR","object":{"kind":"Pod","metadata":{"name":"a"}}}"#,
         r#"{"type":"ERROR","object":{"kind":"Status","code":"x"}}"#,

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::scan::{Copied, ObjectCopier};
+use crate::answer::null_as_default;
 use crate::codec::DecodeList;
 use crate::{Error, ListEnvelope, ManagedFields};
 
@@ -113,11 +114,11 @@ impl DecodeList for ListDecoder {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct List {
-            #[serde(default)]
+            #[serde(default, deserialize_with = "null_as_default")]
             kind: String,
-            #[serde(default)]
+            #[serde(default, deserialize_with = "null_as_default")]
             api_version: String,
-            #[serde(default)]
+            #[serde(default, deserialize_with = "null_as_default")]
             metadata: Metadata,
             /// Go writes an empty list of items as `null`. A response without the field is not a list.
             items: Option<Vec<serde::de::IgnoredAny>>,
@@ -125,9 +126,9 @@ impl DecodeList for ListDecoder {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Metadata {
-            #[serde(default)]
+            #[serde(default, deserialize_with = "null_as_default")]
             resource_version: String,
-            #[serde(default, rename = "continue")]
+            #[serde(default, deserialize_with = "null_as_default", rename = "continue")]
             continue_token: String,
             remaining_item_count: Option<i64>,
         }
