@@ -27,6 +27,28 @@ pub enum Error {
         /// The problem of the configuration.
         source: BoxError,
     },
+    /// A kubeconfig cannot be read, or has no such context.
+    #[error("{origin}: {reason}")]
+    Kubeconfig {
+        /// The file.
+        origin: String,
+        /// The problem.
+        reason: String,
+    },
+    /// There is neither a kubeconfig nor the configuration of a pod.
+    #[error("no kubeconfig names a cluster, and this program does not run in a pod: {}", with_causes(&**source))]
+    NoCluster {
+        /// The problem of the configuration of the pod.
+        source: BoxError,
+    },
+    /// A field of the configuration is invalid. The message does not repeat its value, which may be secret.
+    #[error("the {field} of the configuration {problem}")]
+    Config {
+        /// The field, as kubeconfigs name it.
+        field: &'static str,
+        /// The problem; completes a sentence.
+        problem: String,
+    },
     /// The exec plugin of the configuration issued no credentials.
     #[error("the exec plugin {command:?} issued no credentials: {reason}")]
     ExecPlugin {

@@ -10,8 +10,8 @@
 //!
 //! # How it works
 //!
-//! Requests are sent through kube-client's raw request method, so authentication, TLS and kubeconfig are handled by
-//! kube-client. Responses are split into objects as the bytes arrive ([`kinformer_wire`]): a list is never held in
+//! Requests are sent through kube-client's raw request method. [`config`] and [`Kubeconfig`] read kubeconfigs as kubectl
+//! does. Responses are split into objects as the bytes arrive ([`kinformer_wire`]): a list is never held in
 //! memory as one piece, managed fields are dropped, and an object that cannot be decoded is reported with its key while
 //! all others are processed. An event without a known key ends the watch, and the next watch starts before that
 //! event. A list of another kind is refused. Built-in kinds and metadata are requested in protobuf, which takes a
@@ -26,11 +26,11 @@
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::Pod;
-//! use kinformer_kube::{KubeListerWatcher, client};
+//! use kinformer_kube::{KubeListerWatcher, client, config};
 //! use kinformer_reflector::{ListOptions, ListerWatcher};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let client = client(kube_client::Config::infer().await?)?;
+//! let client = client(config()?)?;
 //! let pods = KubeListerWatcher::<Pod>::new(client).namespace("default").labels("app=web");
 //! let list = pods.list(ListOptions::at_version("0")).await?;
 //! println!("{} pods at version {}", list.objects.len(), list.resource_version);
@@ -46,6 +46,7 @@ mod decode;
 mod error;
 #[doc(hidden)]
 pub mod internal;
+mod kubeconfig;
 mod list_kind;
 mod lister_watcher;
 mod metadata;
@@ -55,6 +56,7 @@ mod path;
 
 pub use client::{client, client_http1, drop_credentials, sends_credentials};
 pub use error::Error;
+pub use kubeconfig::{Kubeconfig, config};
 // What users of this crate need of other crates.
 #[doc(no_inline)]
 pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{Request, Response, Uri, header};
+use http::{HeaderValue, Request, Response, Uri, header};
 use jiff::Timestamp;
 use kinformer_core::BoxError;
+use kinformer_core::internal::contain;
 use kube_client::Config;
 use kube_client::client::{Body, ConfigExt};
 use kube_client::config::{AuthInfo, ExecConfig};
+use secrecy::ExposeSecret;
 use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
@@ -20,6 +22,9 @@ use super::connecting::Versions;
 use super::exec::{self, Issued, Process};
 use super::transport::{AnswerBody, Transport};
 use crate::Error;
+
+/// The time after which a token file is read again, as in client-go.
+const TOKEN_FILE_INTERVAL: Duration = Duration::from_secs(50);
 
 /// The source of credentials.
 pub(super) struct Source {
@@ -33,6 +38,7 @@ pub(super) struct Source {
 
 /// One generation of credentials, with the service that sends requests with them.
 pub(super) struct Generation {
+    token: Option<String>,
     service: BoxCloneSyncService<Request<Body>, Response<AnswerBody>, BoxError>,
     transport: Transport,
     identity: Identity,
@@ -54,15 +60,24 @@ impl Source {
     pub(super) fn new(mut config: Config, versions: Versions) -> Self {
         let plugin = config.auth_info.exec.take();
         let auth = &config.auth_info;
-        // kube-client prefers these credentials to a plugin.
-        let fixed = auth.token.is_some() || auth.username.is_some() && auth.password.is_some();
-        let plugin = plugin.filter(|_| !fixed && auth.auth_provider.is_none() && auth.token_file.is_none());
+        // client-go prefers these credentials to a plugin.
+        let fixed = auth.token.is_some()
+            || auth.token_file.is_some()
+            || auth.username.is_some()
+            || auth.client_certificate.is_some()
+            || auth.client_certificate_data.is_some();
+        let plugin = plugin.filter(|_| !fixed && auth.auth_provider.is_none());
         let mut source = Self { config, plugin, versions, renewable: false };
         let auth = &source.config.auth_info;
         let changes =
-            source.plugin.is_some() || auth.auth_provider.is_some() || !fixed && auth.token_file.is_some();
+            source.plugin.is_some() || auth.auth_provider.is_some() || source.token_file().is_some();
         source.renewable = changes || !source.files().0.is_empty();
         source
+    }
+
+    fn token_file(&self) -> Option<&str> {
+        let auth = &self.config.auth_info;
+        auth.token_file.as_deref().filter(|_| auth.username.is_none() && auth.auth_provider.is_none())
     }
 
     /// Creates new credentials. Reuses the connections of the previous ones if their identity is equal. Blocks while a
@@ -75,14 +90,42 @@ impl Source {
             Some(plugin) => exec::run(plugin, process)?,
             None => Issued::default(),
         };
-        self.assemble(issued, before).map_err(|source| Error::Client { source })
+        self.assemble(issued, before).map_err(|source| match source.downcast() {
+            Ok(ours) => *ours,
+            Err(source) => Error::Client { source },
+        })
+    }
+
+    /// Returns the token of the plugin, of the token file, or of the configuration. If the file cannot be read, the
+    /// last token stays in use.
+    fn token(&self, issued: Option<String>, before: Option<&Generation>) -> Result<Option<String>, Error> {
+        let (field, token) = match (issued, self.token_file()) {
+            (Some(issued), _) => ("token of the exec plugin", issued),
+            (None, Some(path)) => match (read_token(path), before.and_then(|before| before.token.clone())) {
+                (Ok(token), _) | (Err(_), Some(token)) => ("tokenFile", token),
+                (Err(problem), None) => match &self.config.auth_info.token {
+                    Some(token) => ("token", token.expose_secret().to_owned()),
+                    None => return Err(Error::Config { field: "tokenFile", problem }),
+                },
+            },
+            (None, None) => match &self.config.auth_info.token {
+                Some(token) => ("token", token.expose_secret().to_owned()),
+                None => return Ok(None),
+            },
+        };
+        // The check of kube-client, which panics.
+        if HeaderValue::from_bytes(token.as_bytes()).is_err() {
+            let problem = "has a character that is not allowed in an HTTP header".into();
+            return Err(Error::Config { field, problem });
+        }
+        Ok(Some(token))
     }
 
     fn assemble(&self, issued: Issued, before: Option<&Generation>) -> Result<Generation, BoxError> {
+        let token = self.token(issued.token, before)?;
         let mut config = self.config.clone();
-        if let Some(token) = issued.token {
-            config.auth_info.token = Some(token.into());
-        }
+        config.auth_info.token = token.clone().map(Into::into);
+        config.auth_info.token_file = None;
         if let Some((certificate, key)) = &issued.certificate {
             config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
             config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
@@ -91,32 +134,33 @@ impl Source {
         let identity = Identity { plugin: issued.certificate, files: self.files() };
         #[cfg(feature = "rustls-tls")]
         if let Some(path) = config.root_cert_file.take() {
-            let read = |path: &PathBuf| super::tls::bundle(&std::fs::read(path)?);
-            let bundle = read(&path).map_err(|error| {
-                format!(
-                    "cannot read the certificates of {}: {}",
-                    path.display(),
-                    kinformer_core::internal::with_causes(&*error)
-                )
-            })?;
-            config.root_cert = Some(bundle);
+            let pem = std::fs::read(&path);
+            let pem =
+                pem.map_err(|error| format!("cannot read the CA bundle {}: {error}", path.display()))?;
+            config.root_cert = Some(super::pem::certificates(&pem));
         }
         let transport = match before {
             Some(before) if before.identity == identity => before.transport.clone(),
             _ => Transport::new(&config, self.versions)?,
         };
+        // kube-client panics if the token of an auth provider is not valid in a header.
+        let authorization = contain(|| config.auth_layer()).map_err(|panic| {
+            let problem = format!("issued a token that cannot be sent: {panic}");
+            Error::Config { field: "auth-provider", problem }
+        })??;
         let stack = ServiceBuilder::new()
-            .option_layer(config.auth_layer()?)
+            .option_layer(authorization)
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(transport.clone());
-        let expires = issued.expires.map(|at| {
-            let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
-            let now = Instant::now();
-            // An expiry beyond the range of `Instant` never comes.
-            now.checked_add(left)
-        });
+        let left = match issued.expires {
+            Some(at) => Some(Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()),
+            None => self.token_file().map(|_| TOKEN_FILE_INTERVAL),
+        };
+        // An expiry beyond the range of `Instant` never comes.
+        let expires = left.map(|left| Instant::now().checked_add(left));
         Ok(Generation {
+            token,
             service: BoxCloneSyncService::new(stack),
             transport,
             identity,
@@ -153,6 +197,18 @@ impl Generation {
 
     pub(super) fn has_expired(&self) -> bool {
         self.expires.is_some_and(|at| at <= Instant::now())
+    }
+}
+
+/// Reads a token file. White space around the token is ignored.
+///
+/// # Errors
+/// The problem; completes a sentence about the file.
+fn read_token(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path:?} cannot be read: {error}"))?;
+    match text.trim() {
+        "" => Err(format!("{path:?} is empty")),
+        token => Ok(token.to_owned()),
     }
 }
 

@@ -182,7 +182,7 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
         (None, None) => None,
         _ => return Err("it issued a certificate without a key, or a key without a certificate".into()),
     };
-    let token = some(status.token);
+    let token = some(status.token.map(|token| token.trim().to_owned()));
     if token.is_none() && certificate.is_none() {
         return Err("it issued neither a token nor a certificate".into());
     }

@@ -3,6 +3,8 @@
 mod connecting;
 mod credentials;
 mod exec;
+mod normalize;
+pub(crate) mod pem;
 #[cfg(feature = "rustls-tls")]
 mod pool;
 pub(crate) mod redirect;
@@ -21,6 +23,7 @@ use crate::Error;
 use connecting::{CONNECT, Versions};
 use credentials::Source;
 pub use credentials::drop_credentials;
+pub(crate) use normalize::{normalize, parse_server};
 use redirect::Redirects;
 use renewal::Renewing;
 
@@ -35,7 +38,8 @@ use renewal::Renewing;
 /// Without a connect timeout in the configuration, it is 10 s.
 ///
 /// # Credentials
-/// An exec plugin runs once in this call, on the calling thread, as in kube-client. After that, credentials are
+/// An exec plugin runs only if the configuration has no token, user name or client certificate, as in client-go. It runs
+/// once in this call, on the calling thread, as in kube-client. After that, credentials are
 /// renewed:
 ///
 /// * On a 401, and when the plugin's `expirationTimestamp` has passed: the plugin runs again, the token file is read
@@ -50,6 +54,12 @@ use renewal::Renewing;
 /// open connections stay open until their watches have ended. Follows client-go 0.37 (`plugin/pkg/client/auth/exec`,
 /// `transport/cert_rotation.go`), which closes open connections.
 ///
+/// # Empty and incomplete fields
+/// The configuration is read as client-go reads it: an empty text is an unset one, base64 may contain white space, and a
+/// server without a scheme is one of plain HTTP. White space around a token from a file or a plugin is ignored. Of a
+/// CA bundle, blocks that are not certificates are skipped. The token file is preferred to a token. Client
+/// certificates of X.509 version 1 are sent.
+///
 /// # Plain HTTP
 /// Without TLS, credentials are sent only to a loopback address (`127.0.0.0/8`, `::1`, `localhost`) and not through a
 /// proxy. Otherwise they are dropped, and a warning is logged. client-go's clientcmd drops the credentials of a
@@ -57,8 +67,8 @@ use renewal::Renewing;
 ///
 /// # Responses
 /// A redirect of a GET within the same scheme, host and port is followed, up to 10 times; any other redirect is an
-/// [`Error::Redirect`]. A server certificate that is its own CA is accepted if the CA bundle of the configuration
-/// contains exactly that certificate, its name matches and it has not expired, as in Go.
+/// [`Error::Redirect`]. A server certificate is accepted without its CA if the CA bundle of the configuration contains
+/// exactly that certificate, its name matches and it has not expired, as in Go.
 ///
 /// # Proxies
 /// With a proxy in the configuration, or without the feature `rustls-tls`, connections are like those of
@@ -71,8 +81,8 @@ use renewal::Renewing;
 /// busy server.
 ///
 /// # Errors
-/// [`Error::Client`] if certificates or credentials of the configuration are invalid. [`Error::ExecPlugin`] if the
-/// plugin failed.
+/// [`Error::Config`] if a field of the configuration is invalid. [`Error::Client`] if certificates or credentials are
+/// invalid for another reason. [`Error::ExecPlugin`] if the plugin failed.
 ///
 /// # Panics
 /// Panics outside a tokio runtime, as kube-client does.
@@ -99,6 +109,7 @@ pub fn sends_credentials(config: &Config) -> bool {
 }
 
 fn build(mut config: Config, versions: Versions) -> Result<Client, Error> {
+    normalize(&mut config)?;
     config.default_retry = false;
     config.connect_timeout.get_or_insert(CONNECT);
     credentials::drop_without_tls(&mut config);

@@ -19,13 +19,14 @@ use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kinformer_core::BoxError;
 use kube_client::Config;
-use kube_client::client::{Body, ConfigExt};
+use kube_client::client::Body;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
 use super::connecting::{CONNECT, Versions};
 use super::tls;
+use crate::Error;
 
 /// The maximum number of requests per connection. On a server that allows fewer concurrent streams, further requests
 /// would wait, and watches do not end. Conservative servers and load balancers allow this number; kube-apiserver allows
@@ -49,10 +50,12 @@ fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError>
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // kube-client's connector is not used; it is created to return its errors in the configuration.
-    config.rustls_https_connector_with_connector(tcp.clone())?;
     let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls::client_config(config)?).https_or_http();
-    if let Some(name) = config.tls_server_name.clone().and_then(|name| name.try_into().ok()) {
+    if let Some(name) = config.tls_server_name.clone() {
+        let name = name.try_into().map_err(|error| Error::Config {
+            field: "tls-server-name",
+            problem: format!("is not the name of a server: {error}"),
+        })?;
         tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let https = match versions {

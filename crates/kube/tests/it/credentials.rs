@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::certificates::{Authority, Issued, authority, issue, tls};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::common::certificates::{Authority, Issued, authority, issue, tls, tls_for_any_client, version_1};
 use crate::common::{PATIENCE, empty_list, follow, options};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -566,6 +569,30 @@ async fn plugin_certificate_is_renewed_on_401() {
         plugin.issues(status(&second));
         list(&source).await.unwrap();
         assert_eq!(plugin.runs().len(), 2);
+    }
+}
+
+/// A client certificate of X.509 version 1 is sent, though rustls does not verify such certificates.
+// contract: L-31g
+#[tokio::test]
+async fn client_certificate_of_version_1_is_sent() {
+    let authority = authority("one");
+    let issued = issue(&authority, "server");
+    let key = rcgen::KeyPair::from_pem(&issued.key).unwrap().serialize_der();
+    let server = ScriptedServer::https(tls_for_any_client(issued.der, key), |_| empty_list()).await;
+    let issued = issue(&authority, "client");
+    let certificate = version_1(&issued.der);
+    let lines: Vec<_> = STANDARD.encode(&certificate).as_bytes().chunks(64).map(<[u8]>::to_vec).collect();
+    let lines = String::from_utf8(lines.join(&b'\n')).unwrap();
+    let pem = format!("-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n");
+    for make in [client, client_http1] {
+        let mut config = server.config();
+        config.root_cert = Some(vec![authority.der().to_vec()]);
+        config.auth_info.client_certificate_data = Some(STANDARD.encode(&pem));
+        config.auth_info.client_key_data = Some(STANDARD.encode(&issued.key).into());
+        list(&source(make(config).unwrap())).await.unwrap();
+        let received = server.requests().pop().unwrap().certificate.unwrap();
+        assert_eq!(received.to_vec(), certificate);
     }
 }
 

@@ -10,6 +10,7 @@
 mod auto_traits;
 mod bad_answers;
 mod common;
+mod configurations;
 #[cfg(feature = "rustls-tls")]
 mod connections;
 #[cfg(all(unix, feature = "rustls-tls"))]
@@ -17,6 +18,8 @@ mod credentials;
 mod damaged_responses;
 mod faults;
 mod kinds;
+#[cfg(all(unix, feature = "rustls-tls"))]
+mod kubeconfigs;
 mod object;
 mod requests;
 #[cfg(feature = "rustls-tls")]

@@ -119,3 +119,24 @@ async fn other_certificates_are_verified_by_rustls() {
     assert_eq!(trusts(&issued, &[root.der()]).await, Ok(()));
     refused(trusts(&issued, &[authority("other").der()]).await, "UnknownIssuer");
 }
+
+/// A server certificate whose CA is unknown is accepted if the bundle contains it, with its name and dates.
+// contract: L-23d, L-23e
+#[tokio::test]
+async fn certificate_in_bundle_needs_no_issuer() {
+    let root = authority("root");
+    let issued = |name: &str, change: fn(&mut CertificateParams)| {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &root).unwrap();
+        SelfSigned { certificate: certificate.der().clone(), key: key.serialize_der() }
+    };
+    let plain = issued("127.0.0.1", |_| {});
+    assert_eq!(trusts(&plain, &[&plain.certificate]).await, Ok(()));
+    refused(trusts(&plain, &[&issued("127.0.0.1", |_| {}).certificate]).await, "UnknownIssuer");
+    let elsewhere = issued("127.0.0.2", |_| {});
+    refused(trusts(&elsewhere, &[&elsewhere.certificate]).await, "not valid for name");
+    let expired = issued("127.0.0.1", |params| params.not_after = date_time_ymd(2020, 1, 1));
+    refused(trusts(&expired, &[&expired.certificate]).await, "expired");
+}

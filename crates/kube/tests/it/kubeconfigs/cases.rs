@@ -1,0 +1,350 @@
+//! Kubeconfigs with each field absent, null, empty, incomplete or of another type. Data for every program that reads
+//! kubeconfigs: this file needs nothing but `serde_json`.
+
+use serde_json::{Map, Value, json};
+
+/// A server, a client of it, and a folder with the files `ca`, `certificate`, `key`, `token` and `plugin`. The file
+/// `token` ends with a line break; `plugin` is an exec plugin that issues a token.
+pub struct Material {
+    /// `https://` with host and port.
+    pub server: String,
+    /// `http://` with host and port of another server.
+    pub plain: String,
+    /// In PEM.
+    pub ca: String,
+    /// In PEM; the certificate of the server itself.
+    pub server_certificate: String,
+    /// In PEM.
+    pub certificate: String,
+    /// In PEM.
+    pub key: String,
+    /// A key of no certificate, in PEM.
+    pub other_key: String,
+    /// The exec plugin.
+    pub exec: Value,
+    /// Standard base64.
+    pub base64: fn(&[u8]) -> String,
+}
+
+/// A kubeconfig, named by its difference from one that works.
+pub struct Case {
+    pub name: String,
+    pub kubeconfig: String,
+}
+
+/// A field, a value that works, and the fields beside it.
+struct Field {
+    name: &'static str,
+    value: Value,
+    beside: Value,
+}
+
+fn field(name: &'static str, value: impl Into<Value>, beside: Value) -> Field {
+    Field { name, value: value.into(), beside }
+}
+
+/// The forms of a field. `None` leaves it out.
+fn forms(value: &Value) -> Vec<(&'static str, Option<Value>)> {
+    let mut forms = vec![
+        ("valid", Some(value.clone())),
+        ("absent", None),
+        ("null", Some(Value::Null)),
+        ("empty", Some("".into())),
+        ("blank", Some(" ".into())),
+        ("a number", Some(7.into())),
+        ("a list", Some(json!(["x"]))),
+        ("a mapping", Some(json!({"x": "y"}))),
+    ];
+    if let Value::String(text) = value {
+        forms.push(("valid with a line break", Some(format!("{text}\n").into())));
+        if text.len() > 100 {
+            let wrapped = |between: &str| {
+                let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+                Some(lines.join(between).into())
+            };
+            forms.push(("valid in lines", wrapped("\n")));
+            forms.push(("valid in CRLF lines", wrapped("\r\n")));
+            forms.push(("valid in folded lines", wrapped(" ")));
+            forms.push(("not base64", Some("*".into())));
+        }
+    }
+    forms
+}
+
+fn object(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// The object with other values of some fields.
+fn with(value: &Value, other: &Value) -> Value {
+    let mut fields = object(value);
+    fields.extend(object(other));
+    Value::Object(fields)
+}
+
+fn without(value: &Value, field: &str) -> Value {
+    let mut fields = object(value);
+    fields.remove(field);
+    Value::Object(fields)
+}
+
+fn kubeconfig(cluster: &Value, user: &Value, context: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "c", "context": context}],
+    })
+}
+
+pub fn cases(material: &Material) -> Vec<Case> {
+    let base64 = |text: &str| (material.base64)(text.as_bytes());
+    let (ca, certificate, key) = (base64(&material.ca), base64(&material.certificate), base64(&material.key));
+    let cluster = json!({"server": material.server, "certificate-authority-data": ca});
+    let user = json!({"token": "literal"});
+    let context = json!({"cluster": "c", "user": "u"});
+    let exec = json!({"exec": material.exec});
+    let mut cases = Vec::new();
+    let mut add =
+        |name: String, kubeconfig: Value| cases.push(Case { name, kubeconfig: kubeconfig.to_string() });
+
+    // The fields of the cluster.
+    let without_ca = json!({"server": material.server});
+    for Field { name, value, beside } in [
+        field("server", material.server.clone(), without(&cluster, "server")),
+        field("certificate-authority-data", ca.clone(), without_ca.clone()),
+        field("certificate-authority", "ca", without_ca.clone()),
+        field("insecure-skip-tls-verify", true, without_ca.clone()),
+        field("tls-server-name", "127.0.0.1", cluster.clone()),
+        field("disable-compression", true, cluster.clone()),
+        field("proxy-url", "", cluster.clone()),
+        field("extensions", json!([]), cluster.clone()),
+    ] {
+        for (form, value) in forms(&value) {
+            let cluster = value.map_or(beside.clone(), |value| with(&beside, &json!({name: value})));
+            add(format!("cluster.{name}: {form}"), kubeconfig(&cluster, &user, &context));
+        }
+    }
+    let host = material.plain.trim_start_matches("http://");
+    for (form, server) in [
+        ("plain HTTP", material.plain.clone()),
+        ("a host without a scheme", host.to_owned()),
+        ("a host without a scheme, with a slash", format!("{host}/")),
+        ("a host without a scheme, with a path", format!("{host}/path")),
+        ("with a slash", format!("{}/", material.server)),
+        ("with a path", format!("{}/path/", material.server)),
+        ("upper case", material.server.to_uppercase()),
+        ("another scheme", material.server.replace("https", "ftp")),
+        ("only a path", "/path".to_owned()),
+    ] {
+        let cluster = with(&cluster, &json!({"server": server}));
+        add(format!("cluster.server: {form}"), kubeconfig(&cluster, &user, &context));
+    }
+    let (junk, not_a_certificate) =
+        ("-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n", base64("x"));
+    let block = format!("-----BEGIN CERTIFICATE-----\n{not_a_certificate}\n-----END CERTIFICATE-----\n");
+    for (form, pem) in [
+        ("the certificate of the server", material.server_certificate.clone()),
+        ("with a block that is not base64", [junk, &material.ca].concat()),
+        ("with a block that is not a certificate", [&material.ca[..], &block].concat()),
+        ("with a private key", [&material.key[..], &material.ca].concat()),
+        ("without a certificate", material.key.clone()),
+        ("only a block that is not a certificate", block.clone()),
+    ] {
+        let cluster = with(&cluster, &json!({"certificate-authority-data": base64(&pem)}));
+        add(format!("cluster.certificate-authority-data: {form}"), kubeconfig(&cluster, &user, &context));
+    }
+    for (form, more) in [
+        ("data and file", json!({"certificate-authority": "ca"})),
+        ("empty data and file", json!({"certificate-authority-data": "", "certificate-authority": "ca"})),
+        ("data and empty file", json!({"certificate-authority": ""})),
+        ("and insecure", json!({"insecure-skip-tls-verify": true})),
+    ] {
+        add(
+            format!("cluster.certificate-authority: {form}"),
+            kubeconfig(&with(&cluster, &more), &user, &context),
+        );
+    }
+
+    // The fields of the user, alone and beside an exec plugin.
+    for Field { name, value, beside } in [
+        field("token", "literal", json!({})),
+        field("tokenFile", "token", json!({})),
+        field("tokenFile", "token", json!({"token": "literal"})),
+        field("username", "name", json!({"password": "word"})),
+        field("password", "word", json!({"username": "name"})),
+        field("client-certificate-data", certificate.clone(), json!({"client-key-data": key})),
+        field("client-key-data", key.clone(), json!({"client-certificate-data": certificate})),
+        field("client-certificate", "certificate", json!({"client-key": "key"})),
+        field("client-key", "key", json!({"client-certificate": "certificate"})),
+        field("as", "someone", json!({"token": "literal"})),
+        field("as-uid", "id", json!({"token": "literal", "as": "someone"})),
+        field("as-uid", "id", json!({"token": "literal"})),
+        field("as-groups", json!(["one", "two"]), json!({"token": "literal", "as": "someone"})),
+        field("as-groups", json!(["one"]), json!({"token": "literal", "as": ""})),
+        field("as-user-extra", json!({"x": ["y"]}), json!({"token": "literal", "as": "someone"})),
+        field("auth-provider", Value::Null, json!({"token": "literal"})),
+    ] {
+        let names: Vec<_> = object(&beside)
+            .iter()
+            .map(|(name, value)| if value == "" { format!("empty {name}") } else { name.clone() })
+            .collect();
+        for (form, value) in forms(&value) {
+            let user = value.map_or(beside.clone(), |value| with(&beside, &json!({name: value})));
+            let name = format!("user.{name} ({}): {form}", names.join(", "));
+            add(name.clone(), kubeconfig(&cluster, &user, &context));
+            if !name.contains("as-")
+                && !name.contains("token)")
+                && !matches!(form, "a number" | "a list" | "a mapping")
+            {
+                add(format!("{name}, with exec"), kubeconfig(&cluster, &with(&user, &exec), &context));
+            }
+        }
+    }
+    for (form, user) in [
+        (
+            "all empty",
+            json!({
+                "token": "", "tokenFile": "", "username": "", "password": "", "client-certificate": "",
+                "client-certificate-data": "", "client-key": "", "client-key-data": "", "as": "", "as-uid": "",
+                "as-groups": null, "as-user-extra": null, "auth-provider": null, "exec": null,
+            }),
+        ),
+        (
+            "token and certificate",
+            json!({
+                "token": "literal", "client-certificate-data": certificate, "client-key-data": key,
+            }),
+        ),
+        (
+            "empty token and certificate",
+            json!({
+                "token": "", "client-certificate-data": certificate, "client-key-data": key,
+            }),
+        ),
+        (
+            "empty data and files",
+            json!({
+                "client-certificate-data": "", "client-key-data": "", "client-certificate": "certificate", "client-key": "key",
+            }),
+        ),
+        (
+            "data and empty files",
+            json!({
+                "client-certificate-data": certificate, "client-key-data": key, "client-certificate": "", "client-key": "",
+            }),
+        ),
+        (
+            "data and file",
+            json!({
+                "client-certificate-data": certificate, "client-key-data": key, "client-certificate": "certificate",
+            }),
+        ),
+        ("token and password", json!({"token": "literal", "username": "name", "password": "word"})),
+        (
+            "another key",
+            json!({"client-certificate-data": certificate, "client-key-data": base64(&material.other_key)}),
+        ),
+        ("an unknown field", json!({"token": "literal", "x": {"y": 1}})),
+    ] {
+        add(format!("user: {form}"), kubeconfig(&cluster, &user, &context));
+    }
+
+    // The fields of the exec plugin.
+    for (name, value) in [
+        ("command", material.exec["command"].clone()),
+        ("apiVersion", material.exec["apiVersion"].clone()),
+        ("args", material.exec["args"].clone()),
+        ("env", json!([{"name": "A", "value": "b"}])),
+        ("installHint", json!("install it")),
+        ("interactiveMode", json!("Never")),
+        ("provideClusterInfo", json!(true)),
+    ] {
+        for (form, value) in forms(&value) {
+            let base = without(&material.exec, name);
+            let exec = value.map_or(base.clone(), |value| with(&base, &json!({name: value})));
+            add(format!("user.exec.{name}: {form}"), kubeconfig(&cluster, &json!({"exec": exec}), &context));
+        }
+    }
+
+    // The fields of the context, and the lists.
+    for (name, value) in [("cluster", json!("c")), ("user", json!("u")), ("namespace", json!("there"))] {
+        for (form, value) in forms(&value) {
+            let base = without(&context, name);
+            let context = value.map_or(base.clone(), |value| with(&base, &json!({name: value})));
+            add(format!("context.{name}: {form}"), kubeconfig(&cluster, &user, &context));
+        }
+    }
+    let whole = kubeconfig(&cluster, &user, &context);
+    for (name, value) in [
+        ("current-context", json!("c")),
+        ("apiVersion", json!("v1")),
+        ("kind", json!("Config")),
+        ("preferences", json!({})),
+        ("extensions", json!([])),
+    ] {
+        for (form, value) in forms(&value) {
+            let base = without(&whole, name);
+            add(
+                format!("{name}: {form}"),
+                value.map_or(base.clone(), |value| with(&base, &json!({name: value}))),
+            );
+        }
+    }
+
+    // Another entry is broken.
+    for (list, item) in [("clusters", "cluster"), ("users", "user"), ("contexts", "context")] {
+        for (form, entry) in [
+            ("null", Value::Null),
+            ("a text", json!("x")),
+            ("without a name", json!({item: {}})),
+            ("without a value", json!({"name": "x"})),
+            ("a null value", json!({"name": "x", item: null})),
+            ("an empty value", json!({"name": "x", item: {}})),
+            ("a null name", json!({"name": null, item: {}})),
+            ("a numeric name", json!({"name": 7, item: {}})),
+            ("a value of another type", json!({"name": "x", item: ["y"]})),
+            (
+                "a field of another type",
+                json!({"name": "x", item: {
+                    "server": 7, "token": 7, "namespace": 7, "extensions": [{"name": "x"}],
+                }}),
+            ),
+            ("an extension without a value", json!({"name": "x", item: {"extensions": [{"name": "x"}]}})),
+        ] {
+            let mut other = whole.clone();
+            let before: Vec<Value> = other[list].as_array().cloned().unwrap_or_default();
+            other[list] = [vec![entry], before].concat().into();
+            add(format!("another of {list}: {form}"), other);
+        }
+    }
+    for (form, exec) in [
+        ("interactiveMode empty", json!({"command": "x", "apiVersion": "v1", "interactiveMode": ""})),
+        ("provideClusterInfo null", json!({"command": "x", "apiVersion": "v1", "provideClusterInfo": null})),
+    ] {
+        let mut other = whole.clone();
+        other["users"] = json!([{"name": "x", "user": {"exec": exec}}, other["users"][0]]);
+        add(format!("another of users: {form}"), other);
+    }
+    let broken = json!({"name": "x", "user": {"client-certificate-data": "*"}});
+    let mut other = whole.clone();
+    other["users"] = json!([broken, other["users"][0]]);
+    add("another of users: not base64".to_owned(), other);
+
+    // Texts in YAML.
+    let text = whole.to_string();
+    for (name, kubeconfig) in [
+        ("a byte order mark", format!("\u{feff}{text}")),
+        ("a comment", format!("# comment\n---\n{text}\n")),
+        (
+            "a repeated key",
+            text.replacen("\"kind\":\"Config\"", "\"kind\":\"Config\",\"kind\":\"Config\"", 1),
+        ),
+        ("empty", String::new()),
+        ("a list", "[]".to_owned()),
+        ("not YAML", "{".to_owned()),
+    ] {
+        cases.push(Case { name: format!("text: {name}"), kubeconfig });
+    }
+    cases
+}
