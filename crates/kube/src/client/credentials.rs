@@ -20,6 +20,7 @@ use tower::{ServiceBuilder, ServiceExt};
 
 use super::connecting::Versions;
 use super::exec::{self, Issued, Process};
+use super::proxy;
 use super::transport::{AnswerBody, Transport};
 use crate::Error;
 
@@ -214,8 +215,8 @@ fn read_token(path: &str) -> Result<String, String> {
 
 /// Whether credentials stay secret in transit: over TLS, or to a loopback address without a proxy.
 pub(super) fn may_be_sent(config: &Config) -> bool {
-    let direct = config.proxy_url.is_none() && is_loopback(&config.cluster_url);
-    config.cluster_url.scheme_str() == Some("https") || direct
+    let is_direct = || matches!(proxy::of(config), Ok(None));
+    config.cluster_url.scheme_str() == Some("https") || is_loopback(&config.cluster_url) && is_direct()
 }
 
 /// Drops credentials that would be sent in plain text to another machine.

@@ -7,6 +7,7 @@ mod normalize;
 pub(crate) mod pem;
 #[cfg(feature = "rustls-tls")]
 mod pool;
+mod proxy;
 pub(crate) mod redirect;
 mod renewal;
 #[cfg(feature = "rustls-tls")]
@@ -71,7 +72,11 @@ use renewal::Renewing;
 /// exactly that certificate, its name matches and it has not expired, as in Go.
 ///
 /// # Proxies
-/// With a proxy in the configuration, or without the feature `rustls-tls`, connections are like those of
+/// Without a proxy in the configuration, `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` apply, in upper or lower case, by Go's
+/// rules: `HTTP_PROXY` is for servers without TLS, and loopback addresses and those of `NO_PROXY` need no proxy. A
+/// `Config` that kube-client has made of `HTTPS_PROXY` is read as one without a proxy.
+///
+/// With a proxy, or without the feature `rustls-tls`, connections are like those of
 /// [`client_http1`] and opened by kube-client, which does not accept server certificates that are their own CA.
 ///
 /// # Other clients
@@ -110,6 +115,7 @@ pub fn sends_credentials(config: &Config) -> bool {
 
 fn build(mut config: Config, versions: Versions) -> Result<Client, Error> {
     normalize(&mut config)?;
+    config.proxy_url = proxy::of(&config)?;
     config.default_retry = false;
     config.connect_timeout.get_or_insert(CONNECT);
     credentials::drop_without_tls(&mut config);

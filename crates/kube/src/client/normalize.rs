@@ -86,7 +86,7 @@ pub(crate) fn parse_server(server: &str) -> Result<Uri, Error> {
 }
 
 /// Returns a URL, or the plain HTTP one of a host.
-fn with_scheme(text: &str) -> String {
+pub(super) fn with_scheme(text: &str) -> String {
     if text.contains("://") { text.to_owned() } else { format!("http://{text}") }
 }
 
