@@ -1,9 +1,8 @@
 //! Selects the cluster and builds a client for it.
 
-use std::path::{Path, PathBuf};
-
+use kinformer::{ClientError, Kubeconfig};
 use kinformer_core::internal::with_causes;
-use kube_client::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
 
 use crate::args::{ConnectionArgs, ScopeArgs};
@@ -32,7 +31,7 @@ impl Connection {
         let embedded = if args.embedded { Some(Embedded::start(1).await?) } else { None };
         let config = match &embedded {
             Some(embedded) => embedded.server().config()?,
-            None => config(args).await?,
+            None => config(args)?,
         };
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         // The `default` namespace of the embedded cluster is empty.
@@ -65,9 +64,9 @@ fn without_http2() -> bool {
     std::env::var_os("DISABLE_HTTP2").is_some_and(|value| !value.is_empty())
 }
 
-async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
+fn config(args: &ConnectionArgs) -> Result<Config, Error> {
     let mut config = match kubeconfig(args)? {
-        Some((kubeconfig, from)) => of_kubeconfig(kubeconfig, &from, args).await?,
+        Some(kubeconfig) => of_kubeconfig(&kubeconfig, args)?,
         None if args.server.is_some() => Config::new(http::Uri::default()),
         None => in_cluster()?,
     };
@@ -98,17 +97,14 @@ async fn config(args: &ConnectionArgs) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Returns the token, or a token file that the client rereads. kube-client rereads a file only if it holds nothing
-/// but the token and its path is valid UTF-8; any other file is read once.
+/// Returns the token, or the path of the token file, which the client rereads. A path that is not UTF-8 is read once.
 fn readable(given: &TokenSource) -> (Option<String>, Option<String>) {
-    let token = given.token().secret();
     if let TokenSource::File(path, _) = given
         && let Some(file) = path.to_str()
-        && std::fs::read(path).is_ok_and(|bytes| bytes == token.as_bytes())
     {
         return (None, Some(file.to_owned()));
     }
-    (Some(token.to_owned()), None)
+    (Some(given.token().secret().to_owned()), None)
 }
 
 /// Completes a URL without a scheme, such as `localhost:8080`, as kubectl does.
@@ -123,86 +119,37 @@ fn url(server: &str) -> Result<http::Uri, Error> {
     }
 }
 
-/// Loads the kubeconfig that is given or found in its usual places, and returns it with its origin. Files of
-/// `KUBECONFIG` that do not exist are skipped, as by kubectl.
-fn kubeconfig(args: &ConnectionArgs) -> Result<Option<(Kubeconfig, String)>, Error> {
-    if let Some(path) = &args.kubeconfig {
-        return read(path).map(Some);
-    }
-    let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty());
-    let paths: Vec<_> = match &named {
-        Some(value) => std::env::split_paths(value).collect(),
-        None => std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect(),
+/// Reads the kubeconfig that is given or found in its usual places. An empty file, which some tools leave behind, names
+/// no cluster.
+fn kubeconfig(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Error> {
+    let read = match &args.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path).map(Some),
+        None => Kubeconfig::read(),
     };
-    let mut merged: Option<(Kubeconfig, String)> = None;
-    for path in paths.iter().filter(|path| path.is_file()) {
-        let (next, from) = read(path)?;
-        merged = Some(match merged {
-            None => (next, from),
-            Some((before, _)) => {
-                let both = before.merge(next).map_err(|error| unusable("KUBECONFIG", &error))?;
-                (both, "KUBECONFIG".to_owned())
+    match read {
+        Ok(kubeconfig) => {
+            Ok(kubeconfig.filter(|kubeconfig| !kubeconfig.is_empty() || args.context.is_some()))
+        }
+        Err(ClientError::Kubeconfig { origin, reason }) => Err(Error::Config { what: origin, reason }),
+        Err(error) => Err(Error::Config { what: "the kubeconfig".into(), reason: with_causes(&error) }),
+    }
+}
+
+fn of_kubeconfig(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<Config, Error> {
+    let no_context = args.context.is_none() && kubeconfig.current_context().is_none();
+    if no_context && args.server.is_some() {
+        return Ok(Config::new(http::Uri::default()));
+    }
+    kubeconfig.config(args.context.as_deref()).map_err(|error| {
+        let reason = match error {
+            ClientError::Kubeconfig { reason, .. } if no_context => {
+                format!("{reason}; name one by --context")
             }
-        });
-    }
-    // An empty file, which some tools leave behind, names no cluster.
-    let names_none = |config: &Kubeconfig| {
-        config.current_context.is_none() && config.contexts.is_empty() && args.context.is_none()
-    };
-    Ok(merged.filter(|(config, _)| !names_none(config)))
-}
-
-fn read(path: &Path) -> Result<(Kubeconfig, String), Error> {
-    let from = path.display().to_string();
-    let config = Kubeconfig::read_from(path).map_err(|error| match error {
-        KubeconfigError::ReadConfig(source, _) => {
-            Error::Config { what: format!("kubeconfig {from}"), reason: source.to_string() }
-        }
-        error => unusable(&format!("kubeconfig {from}"), &error),
-    })?;
-    Ok((config, format!("kubeconfig {from}")))
-}
-
-async fn of_kubeconfig(kubeconfig: Kubeconfig, from: &str, args: &ConnectionArgs) -> Result<Config, Error> {
-    let known: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
-    let current = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
-    match args.context.as_deref().or(current) {
-        None if args.server.is_some() => return Ok(Config::new(http::Uri::default())),
-        None => {
-            let reason = format!("it has no current context; name one of {} by --context", listed(&known));
-            return Err(Error::Config { what: from.to_owned(), reason });
-        }
-        Some(name) if !known.iter().any(|known| known == name) => {
-            let reason = format!("it has no context {name:?}, only {}", listed(&known));
-            return Err(Error::Config { what: from.to_owned(), reason });
-        }
-        Some(_) => {}
-    }
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    let ca_file = ca_file(&kubeconfig, args.context.as_deref().or(current));
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| unusable(from, &error))?;
-    config.root_cert_file = ca_file;
-    Ok(config)
-}
-
-/// The CA file of a context's cluster; the client rereads it when it changes.
-fn ca_file(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<PathBuf> {
-    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == context)?;
-    let name = &context.context.as_ref()?.cluster;
-    let cluster = kubeconfig.clusters.iter().find(|named| named.name == *name)?.cluster.as_ref()?;
-    let inline = cluster.certificate_authority_data.as_ref().is_some_and(|data| !data.is_empty());
-    cluster.certificate_authority.as_ref().filter(|file| !inline && !file.is_empty()).map(PathBuf::from)
-}
-
-fn listed(names: &[String]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-fn unusable(what: &str, error: &KubeconfigError) -> Error {
-    // The first line has the error and its position. The following lines quote the file, including its credentials.
-    let reason = with_causes(error).lines().next().unwrap_or_default().to_owned();
-    Error::Config { what: what.to_owned(), reason }
+            ClientError::Kubeconfig { reason, .. } => reason,
+            error => error.to_string(),
+        };
+        Error::Config { what: kubeconfig.origin().to_owned(), reason }
+    })
 }
 
 fn in_cluster() -> Result<Config, Error> {

@@ -7,8 +7,8 @@ pub use kinformer_core::{
 };
 pub use kinformer_kube::{
     DecodeAs, Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject,
-    ManagedFields, ObjectDecoder, Packed, PackedMetadata, PackedObject, PackedRef, Params, ProtobufProblem,
-    WireError, client, client_http1, drop_credentials, sends_credentials,
+    Kubeconfig, ManagedFields, ObjectDecoder, Packed, PackedMetadata, PackedObject, PackedRef, Params,
+    ProtobufProblem, WireError, client, client_http1, config, drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,

@@ -153,15 +153,20 @@ async fn invalid_kubeconfig_is_not_quoted() {
     let directory = Directory::new("broken-config");
     let config = directory.file("config");
     let head = "apiVersion: v1\nkind: Config\ncurrent-context: a\nusers:\n- name: u\n  user:";
-    for user in [
-        format!(" {{token: {SECRET}\nbroken"),
-        format!(" {{token: [{SECRET}]}}\n"),
-        format!("\n    token: {SECRET}\n    client-key-data: {{a: 1}}\n"),
-        format!("\n    token: {SECRET}\n\tbroken: [\n"),
+    let tail = "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+        contexts: [{name: a, context: {cluster: c, user: u}}]\n";
+    for (user, problem) in [
+        (format!(" {{token: {SECRET}\nbroken"), "line"),
+        (format!(" {{token: [{SECRET}]}}\n{tail}"), "token of the configuration is not a text"),
+        (
+            format!("\n    token: {SECRET}\n    client-key-data: {{a: 1}}\n{tail}"),
+            "client-key-data of the configuration is not a text",
+        ),
+        (format!("\n    token: {SECRET}\n\tbroken: [\n"), "line"),
     ] {
         fs::write(&config, format!("{head}{user}")).unwrap();
         let ended = run(&format!("{WATCH} --kubeconfig {config}")).await;
-        has_no_secret(ended.code(1).stderr_has(&config).stderr_has("line"));
+        has_no_secret(ended.code(1).stderr_has(&config).stderr_has(problem));
     }
 }
 
