@@ -35,6 +35,8 @@ struct Numbered {
     number: u64,
 }
 
+type FieldPaths = HashMap<(Arc<str>, Arc<str>), FieldPath>;
+
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) factory: SharedInformerFactory,
@@ -45,7 +47,7 @@ pub(crate) struct Shared {
     /// The informers that reads have used, by the name of their resource.
     informers: Mutex<HashMap<Arc<str>, Numbered>>,
     /// The paths of the fields, by the names of their resources and of the fields, whose index is by path.
-    field_paths: Mutex<HashMap<(Arc<str>, Arc<str>), FieldPath>>,
+    field_paths: Mutex<FieldPaths>,
     /// The resources of which the server has refused a question.
     refused: Mutex<HashSet<Arc<str>>>,
     is_started: AtomicBool,

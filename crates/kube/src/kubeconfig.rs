@@ -60,6 +60,12 @@ struct Fields {
     folder: Option<PathBuf>,
 }
 
+/// A CA bundle in PEM, and its file if it comes from one.
+struct CaBundle {
+    pem: Vec<u8>,
+    file: Option<PathBuf>,
+}
+
 impl fmt::Debug for Kubeconfig {
     /// Formats the names of the contexts, since the entries contain credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -325,14 +331,13 @@ impl Fields {
         Ok(if self.data(field)?.is_some() { self.text(field)? } else { None })
     }
 
-    /// The CA bundle in PEM, and its file if it comes from one.
-    fn ca(&self) -> Result<Option<(Vec<u8>, Option<PathBuf>)>, Error> {
+    fn ca(&self) -> Result<Option<CaBundle>, Error> {
         if let Some(pem) = self.data("certificate-authority-data")? {
-            return Ok(Some((pem, None)));
+            return Ok(Some(CaBundle { pem, file: None }));
         }
         let Some(path) = self.path("certificate-authority")? else { return Ok(None) };
         match std::fs::read(&path) {
-            Ok(pem) => Ok(Some((pem, Some(path.into())))),
+            Ok(pem) => Ok(Some(CaBundle { pem, file: Some(path.into()) })),
             Err(error) => Err(invalid("certificate-authority", &format!("{path:?} cannot be read: {error}"))),
         }
     }
@@ -346,7 +351,7 @@ impl Fields {
         config.tls_server_name = self.text("tls-server-name")?;
         let proxy = self.text("proxy-url")?.map(|url| url.parse()).transpose();
         config.proxy_url = proxy.map_err(|error| invalid("proxy-url", &format!("is not a URL: {error}")))?;
-        if let Some((pem, file)) = self.ca()? {
+        if let Some(CaBundle { pem, file }) = self.ca()? {
             let certificates = pem::certificates(&pem);
             if certificates.is_empty() {
                 return Err(invalid("certificate-authority", "has no certificate"));
@@ -446,7 +451,7 @@ impl Fields {
         Ok(ExecAuthCluster {
             server: self.text("server")?,
             insecure_skip_tls_verify: self.flag("insecure-skip-tls-verify")?.then_some(true),
-            certificate_authority_data: self.ca()?.map(|(pem, _)| pem),
+            certificate_authority_data: self.ca()?.map(|bundle| bundle.pem),
             proxy_url: self.text("proxy-url")?,
             tls_server_name: self.text("tls-server-name")?,
             config: extension.and_then(|extension| extension.get("extension")).cloned(),

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -12,6 +12,7 @@ use kinformer_apiserver::ApiServer;
 use kinformer_cache::{Cache, CacheBuilder};
 use kube_client::Client;
 use kube_client::client::Body;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tower::{BoxError, Service};
 
@@ -42,7 +43,7 @@ impl Gated {
 
     /// Returns the requests since the last call: `METHOD URI`.
     pub fn requests(&self) -> Vec<String> {
-        std::mem::take(&mut self.requests.lock().unwrap())
+        std::mem::take(&mut self.requests.lock())
     }
 
     pub fn close(&self) {
@@ -100,7 +101,7 @@ impl Service<Request<Body>> for GatedClient {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Self { client, gate, requests } = self.clone();
-        requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+        requests.lock().push(format!("{} {}", request.method(), request.uri()));
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
         Box::pin(async move {
             let response = client.send(request).await?;
