@@ -191,7 +191,8 @@ impl LeaderElector {
     /// Waits until this process is the leader. From then on, a task renews the Lease until the returned [`Leadership`] is
     /// released or dropped, or has ended.
     ///
-    /// Requests that fail are logged, and repeated after the retry period, without an end.
+    /// Requests that fail, as in a namespace that does not exist, are logged, and repeated after the retry period, without an
+    /// end.
     ///
     /// # Cancel safety
     /// This process does not become the leader. If the future is dropped during the write that acquires the Lease, the

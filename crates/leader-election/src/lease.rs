@@ -250,7 +250,8 @@ impl LeaseHolder {
                 self.written = Some(written);
                 Ok(Some(Hold { since, transitions: transitions.unwrap_or_default() }))
             }
-            Err(error) if is_outdated(&error) => {
+            // A create that is answered by 404 finds no namespace, or no such resource.
+            Err(error) if is_outdated(&error) && !(is_new && is_not_found(&error)) => {
                 self.unknown.pop_back();
                 Ok(None)
             }
@@ -304,7 +305,11 @@ pub(crate) fn check(namespace: &str, name: &str, identity: &str, duration: Durat
 
 /// The Lease has another version than the written state, exists already, or does not exist.
 fn is_outdated(error: &kube_client::Error) -> bool {
-    matches!(error, kube_client::Error::Api(status) if status.code == 409 || status.code == 404)
+    is_not_found(error) || matches!(error, kube_client::Error::Api(status) if status.code == 409)
+}
+
+fn is_not_found(error: &kube_client::Error) -> bool {
+    matches!(error, kube_client::Error::Api(status) if status.code == 404)
 }
 
 fn holder(lease: &Lease) -> Option<Arc<str>> {

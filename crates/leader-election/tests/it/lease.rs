@@ -71,6 +71,19 @@ async fn lease_of_another_holder_expires() {
     assert_eq!(a.try_hold().await.unwrap(), other("b"));
 }
 
+/// The namespace of the Lease does not exist, or the server does not serve Leases.
+// contract: N-09d
+#[tokio::test(start_paused = true)]
+async fn create_that_is_not_found_fails() {
+    let (client, clock) = (Server::default().client(), Arc::new(TestClock::new()));
+    let mut holder = LeaseHolder::new(client, "no-such", "test", "a", LEASE_DURATION, clock).unwrap();
+    for _ in 0..2 {
+        let error = holder.try_hold().await.unwrap_err();
+        assert!(matches!(&error, Error::Request { .. }), "{error}");
+        assert!(error.to_string().starts_with("lease no-such/test: "), "{error}");
+    }
+}
+
 /// The other holder's duration counts, and the wall-clock times in a Lease do not.
 // contract: N-01b
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,9 @@ impl State {
             },
             Method::POST => {
                 let object: Value = serde_json::from_slice(body).unwrap();
+                if !path.contains("/namespaces/default/") {
+                    return status(StatusCode::NOT_FOUND);
+                }
                 let path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap());
                 match self.objects.contains_key(&path) {
                     true => status(StatusCode::CONFLICT),
