@@ -9,8 +9,8 @@ use kinformer_core::internal::drop_payload;
 
 /// Decides which events of an informer enqueue keys.
 ///
-/// The given ones decide about updates only; all additions and deletions pass, and so do objects that cannot be read. A
-/// predicate that panics passes the event.
+/// The given ones decide about updates only; all additions and deletions pass, and so do objects that cannot be read or that
+/// [have replaced another one](Self::on_update). A predicate that panics passes the event.
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -32,12 +32,15 @@ impl<K: 'static> Predicate<K> {
         Self { passes: Arc::new(passes) }
     }
 
-    /// Creates a predicate over the old and the new state in updates.
+    /// Creates a predicate over the old and the new state in updates of one object.
+    ///
+    /// An object that was deleted and created again while the watch was interrupted arrives as one update, whose states have
+    /// two UIDs. It passes, as the deletion and the addition would have.
     pub fn on_update(
         passes: impl Fn(PackedRef<'_, K>, PackedRef<'_, K>) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self::new(move |event| match event {
-            Event::Updated(Updated { old, new, .. }) => passes(*old, *new),
+            Event::Updated(Updated { old, new, .. }) => old.uid() != new.uid() || passes(*old, *new),
             _ => true,
         })
     }

@@ -1,6 +1,7 @@
 //! Predicates.
 
 use k8s_openapi::api::apps::v1::Deployment;
+use kinformer_apiserver::Fault;
 use kinformer_controller::{Action, Controller, Predicate, Trigger};
 use serde_json::{Value, json};
 
@@ -50,6 +51,36 @@ async fn given_predicates() {
     assert_eq!(passing(Predicate::annotations_changed()).await, ["annotation"]);
     let all = ["label", "annotation", "spec", "status"];
     assert_eq!(passing(Predicate::resource_version_changed()).await, all);
+}
+
+/// An object that is deleted and created again while there is no watch is one update.
+// contract: K-03d
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn object_that_replaces_another_one_passes() {
+    for predicate in [
+        Predicate::generation_changed(),
+        Predicate::labels_changed(),
+        Predicate::annotations_changed(),
+        Predicate::generation_changed().or(Predicate::labels_changed()),
+        Predicate::on_update(|_, _| false),
+    ] {
+        let cluster = Cluster::start().await;
+        let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+        let trigger = Trigger::on(&cluster.factory.informer::<Deployment>()).filter(predicate);
+        let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
+        cluster.create(deployment("a", json!({}), json!({}), 1));
+        assert_eq!(calls.next().await.key, key("a"));
+        let refused = cluster.server.faults().inject(Fault::refuse().resource("deployments").always());
+        cluster.server.drop_watches();
+        cluster.server.delete("apps/v1", "Deployment", "default", "a").unwrap();
+        cluster.create(deployment("a", json!({}), json!({}), 1));
+        cluster.server.compact();
+        cluster.server.faults().remove(refused);
+        assert_eq!(calls.next().await.key, key("a"));
+        assert!(calls.rest().is_empty());
+        running.end().await.unwrap();
+        cluster.end().await;
+    }
 }
 
 /// Predicates are combined; several filters must all pass.
