@@ -19,7 +19,10 @@ impl Action {
         Self { requeue_after: None }
     }
 
-    /// Reconciles the key again after a delay, or before if there is a change.
+    /// Reconciles the key again after a delay, or before if there is a change. Forgets the failures of the key.
+    ///
+    /// Zero, such as the rest of the time until a deadline that has passed, reconciles it after its backoff, as a failure does,
+    /// but without an error. In controller-runtime 0.25, zero is no request.
     pub const fn requeue_after(delay: Duration) -> Self {
         Self { requeue_after: Some(delay) }
     }

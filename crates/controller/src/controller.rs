@@ -9,7 +9,7 @@ use futures::future::join_all;
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer::{Event, Informer, ObjectKey, PackedRef, Registration, SharedInformerFactory};
 use kinformer_core::internal::panic_message;
-use kinformer_workqueue::{RateLimiter, WorkQueue};
+use kinformer_workqueue::{ItemExponential, RateLimiter, WorkQueue};
 use kube_core::Resource;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -60,7 +60,8 @@ pub struct ControllerBuilder<K> {
     owner: Option<OwnerKind>,
     owns_without_kind: bool,
     triggers: Vec<Trigger<K>>,
-    rate_limiter: Option<Box<dyn FnOnce() -> WorkQueue<K> + Send + Sync>>,
+    /// Makes the queue.
+    queue: Box<dyn FnOnce() -> WorkQueue<K> + Send + Sync>,
     settings: Settings,
 }
 
@@ -104,7 +105,7 @@ impl NewController {
             owner: None,
             owns_without_kind: false,
             triggers: Vec::new(),
-            rate_limiter: None,
+            queue: Box::new(|| WorkQueue::builder().rate_limiter(ItemExponential::default()).build()),
             settings: Settings {
                 workers: 1,
                 sync_timeout: Duration::from_secs(120),
@@ -164,9 +165,11 @@ impl<K: Key> ControllerBuilder<K> {
         self
     }
 
-    /// Sets the delays of retries. The default is [client-go's](kinformer_workqueue::default_rate_limiter).
+    /// Sets the delays of retries. The default is [`ItemExponential`]: 5 ms to 1,000 s for each key, as in controller-runtime.
+    /// [client-go's](kinformer_workqueue::default_rate_limiter) also limits the retries of all keys together, so that many keys
+    /// that fail delay those of all others.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
-        self.rate_limiter = Some(Box::new(move || WorkQueue::builder().rate_limiter(limiter).build()));
+        self.queue = Box::new(move || WorkQueue::builder().rate_limiter(limiter).build());
         self
     }
 
@@ -192,7 +195,7 @@ impl<K: Key> ControllerBuilder<K> {
     }
 
     /// Builds the controller.
-    pub fn build<F, R>(mut self, reconcile: R) -> Controller<K>
+    pub fn build<F, R>(self, reconcile: R) -> Controller<K>
     where
         R: Fn(Request<K>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
@@ -200,7 +203,7 @@ impl<K: Key> ControllerBuilder<K> {
         let workers = Workers {
             status: Status::new(self.name.clone()),
             name: self.name.clone(),
-            queue: self.rate_limiter.take().map_or_else(WorkQueue::new, |build| build()),
+            queue: (self.queue)(),
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
             timeout: self.settings.timeout,
             counters: Counters::default(),

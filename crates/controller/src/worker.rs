@@ -126,7 +126,7 @@ impl<K: Key> Workers<K> {
         drop(active);
         match ended {
             Ok(Ok(Ok(Action { requeue_after: None }))) => item.done(),
-            Ok(Ok(Ok(Action { requeue_after: Some(delay) }))) => item.retry_after(delay),
+            Ok(Ok(Ok(Action { requeue_after: Some(delay) }))) if !delay.is_zero() => item.retry_after(delay),
             Ok(Ok(Err(error))) if error.is_permanent() => drop(item),
             Ok(_) => item.retry(),
             Err(panic) => {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::ObjectKey;
 use kinformer_controller::{Action, Controller, ReconcileError};
+use kinformer_workqueue::{Add, ItemExponential};
 
-use crate::common::{Cluster, Running, config_map, key, recorded, short};
+use crate::common::{Cluster, Running, config_map, key, recorded, short, within};
 
 /// An error is retried with backoff until the reconciliation succeeds; the success forgets the failures.
 // contract: K-05a
@@ -79,6 +80,58 @@ async fn keys_are_requeued() {
     }
     running.end().await.unwrap();
     cluster.end().await;
+}
+
+/// A delay of zero, as of a deadline that has passed, is no loop without a delay.
+// contract: K-05h
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requeue_without_a_delay_has_the_backoff() {
+    let cluster = Cluster::start().await;
+    let hour = Duration::from_secs(3600);
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::requeue_after(Duration::ZERO)));
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>();
+    let controller = builder.rate_limiter(ItemExponential::new(hour, hour)).build(reconcile);
+    let monitor = controller.monitor();
+    let running = Running::of(controller);
+    cluster.create(config_map("a", "1"));
+    assert_eq!(calls.next().await.failures, 0);
+    within(async {
+        while monitor.metrics().queue.failing == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(calls.rest().is_empty());
+    cluster.change("a", "2");
+    assert_eq!(calls.next().await.failures, 1);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// Keys that fail do not delay the retries of others, unlike with client-go's limit for all keys.
+// contract: K-05i
+#[tokio::test(start_paused = true)]
+async fn default_limiter_has_no_limit_for_all_keys() {
+    let client =
+        kinformer::client(kinformer::kube_client::Config::new("http://127.0.0.1:1".parse().unwrap()));
+    let factory = kinformer::SharedInformerFactory::new(client.unwrap());
+    let controller = Controller::of(&factory).keyed::<u32>("numbers").build(async |_| Ok(Action::none()));
+    let (queue, start) = (controller.queue(), tokio::time::Instant::now());
+    for number in 0..1_000 {
+        queue.add_with(number, Add::new().rate_limited());
+    }
+    for _ in 0..1_000 {
+        drop(queue.next().await.unwrap());
+    }
+    assert_eq!(start.elapsed(), Duration::from_millis(5));
+    for _ in 0..20 {
+        queue.add_with(0, Add::new().rate_limited());
+        drop(queue.next().await.unwrap());
+    }
+    let start = tokio::time::Instant::now();
+    queue.add_with(0, Add::new().rate_limited());
+    drop(queue.next().await.unwrap());
+    assert_eq!(start.elapsed(), Duration::from_secs(1_000));
 }
 
 /// A panic, in the function or in its future, is contained and retried.

@@ -121,7 +121,7 @@ impl Reconciler {
                 return Err(ReconcileError::permanent("simulated permanent error"));
             }
             4 | 5 => {
-                let delay = Duration::from_millis(rng.u64(..20_000));
+                let delay = Duration::from_millis(rng.u64(1..20_000));
                 run.ends(Outcome::Requeued(delay));
                 return Ok(Action::requeue_after(delay));
             }
