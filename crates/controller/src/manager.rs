@@ -108,7 +108,8 @@ impl Manager {
         self.controllers.iter().map(|controller| controller.observed()).collect()
     }
 
-    /// Runs the controllers until the token is cancelled, or until one of them ends with an error.
+    /// Runs the controllers until the token is cancelled, or until one of them ends. Without controllers, waits for the token,
+    /// as controller-runtime does.
     ///
     /// # Cancel safety
     /// Dropping the future ends all controllers at once, as [`Controller::run`].
@@ -142,6 +143,9 @@ impl Manager {
         let Some(warm) = stop.run_until_cancelled(warm_up).await else { return Ok(()) };
         let warm = warm?;
         state.0.send_replace(State::Running);
+        if warm.is_empty() {
+            shutdown.cancelled().await;
+        }
         let work = warm.into_iter().map(async |controller| {
             let result = controller.work(stop.clone()).await;
             stop.cancel();

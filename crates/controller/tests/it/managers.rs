@@ -41,6 +41,19 @@ async fn controllers_start_and_end_together() {
     cluster.end().await;
 }
 
+/// As of a program whose controllers are all switched off.
+// contract: K-08i
+#[tokio::test(start_paused = true)]
+async fn manager_without_controllers_waits() {
+    let (manager, shutdown) = (Manager::new(), CancellationToken::new());
+    let health = manager.health();
+    let running = tokio::spawn(manager.run(shutdown.clone()));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(health.is_ready() && !running.is_finished());
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+}
+
 /// If a controller cannot start, none does, and the error says which.
 // contract: K-08b, K-08g
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
