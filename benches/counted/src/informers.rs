@@ -12,7 +12,8 @@ use kinformer_wire::Encoding;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
-use crate::{Run, pods, server};
+use crate::run::Run;
+use crate::{pods, server};
 
 const PODS: usize = 500;
 

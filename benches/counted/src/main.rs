@@ -7,10 +7,14 @@
 mod informers;
 mod objects;
 mod pods;
+mod run;
 mod server;
 mod structures;
 
 // The line printer of `kinformer`, which is a program and no library, and the items that it imports.
+mod args;
+mod usage;
+
 #[path = "../../../crates/cli/src/display_fields.rs"]
 #[allow(dead_code, reason = "a part of it is counted")]
 mod display_fields;
@@ -21,31 +25,16 @@ mod lines;
 #[allow(dead_code, reason = "a part of it is counted")]
 mod text;
 
-mod args {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[allow(dead_code, reason = "one format is counted")]
-    pub(crate) enum Format {
-        Text,
-        Json,
-        Wide,
-    }
-}
-
-mod usage {
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Usage {
-        pub(crate) peak_memory_bytes: Option<u64>,
-        pub(crate) cpu_seconds: Option<f64>,
-    }
-}
-
 use std::hint::black_box;
 use std::process::ExitCode;
 
 use kinformer_wire::Encoding::{Json, Protobuf};
 
-/// A prepared hot path. Each call does the same work.
-type Run = Box<dyn FnMut()>;
+use crate::args::Format;
+use crate::display_fields::{DROPPED_FIELDS, DisplayFields};
+use crate::lines::{Event, EventKind, Lines};
+use crate::run::Run;
+use crate::text::Text;
 
 /// The name of a hot path, its operations in each run, and the function that prepares it.
 type HotPath = (&'static str, usize, fn(usize) -> Run);
@@ -55,8 +44,8 @@ const HOT_PATHS: [HotPath; 22] = [
     ("cache-list-500", 50, informers::cache_list),
     ("decode-json", 100, |n| objects::decode(Json, n)),
     ("decode-protobuf", 100, |n| objects::decode(Protobuf, n)),
-    ("drop-fields-json", 100, |n| objects::drop_fields(Json, n)),
-    ("drop-fields-protobuf", 100, |n| objects::drop_fields(Protobuf, n)),
+    ("drop-fields-json", 100, |n| objects::drop_fields(Json, &DROPPED_FIELDS, n)),
+    ("drop-fields-protobuf", 100, |n| objects::drop_fields(Protobuf, &DROPPED_FIELDS, n)),
     ("event-to-1-handler", 1_000, |n| structures::event(1, n)),
     ("event-to-10-handlers", 1_000, |n| structures::event(10, n)),
     ("event-to-100-handlers", 200, |n| structures::event(100, n)),
@@ -64,7 +53,7 @@ const HOT_PATHS: [HotPath; 22] = [
     ("field-read-protobuf", 1_000, |n| objects::field_read(Protobuf, n)),
     ("first-list-json", 500, |n| informers::first_list(Json, n)),
     ("first-list-protobuf", 500, |n| informers::first_list(Protobuf, n)),
-    ("printed-line", 1_000, objects::printed_line),
+    ("printed-line", 1_000, printed_line),
     ("queue-delta-fifo", 1_000, structures::delta_fifo),
     ("queue-real-fifo", 1_000, structures::real_fifo),
     ("store-write", 1_000, structures::write),
@@ -81,6 +70,27 @@ fn counted(run: &mut dyn FnMut()) {
     run();
     // A call at the end could become a jump, which leaves this function.
     black_box(());
+}
+
+/// A line of `kinformer watch -o json`.
+fn printed_line(count: usize) -> Run {
+    let pod = objects::packed::<DisplayFields>(Protobuf);
+    let lines = Lines::new(Format::Json, "pods".to_owned(), 4);
+    Box::new(move || {
+        let mut text = Text::with_capacity(count * 256);
+        for _ in 0..count {
+            let event = Event {
+                kind: EventKind::Add,
+                key: pod.key(),
+                object: Some(&pod),
+                old: None,
+                initial: true,
+                final_state_unknown: false,
+            };
+            lines.event(&mut text, &event);
+        }
+        black_box(text);
+    })
 }
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::Run;
+use crate::run::Run;
 
 const OBJECTS: usize = 10_000;
 const INDEXES: usize = 2;
