@@ -415,19 +415,20 @@ impl SharedInformerFactory {
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);
+    let cache = options.decoded_cache(resource);
     let source = |projection, part: &Selected| {
         let (client, of) = (client.clone(), resource.clone());
         let source = match projection {
             Projection::Full => KubeListerWatcher::packed_dynamic(client, of),
             Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
         };
-        options.restrict(source, resource, part)
+        options.restrict(source, resource, part, &cache)
     };
     let full = |part: &Selected| source(Projection::Full, part);
     let name = versioned_name(resource);
     let display_name = resource_name(resource);
     let builder = |sources| {
-        let builder = options.kubernetes_builder(sources, resource, &display_name, &name);
+        let builder = options.kubernetes_builder(sources, resource, &display_name, &name, &cache);
         builder.scope(selection::names(&parts))
     };
     let arrival = Arrival::new(options.informer_name(&name), options.decode(resource), options.error_hook());

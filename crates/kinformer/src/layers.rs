@@ -6,9 +6,10 @@ pub use kinformer_core::{
     ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
 };
 pub use kinformer_kube::{
-    DecodeAs, Decoded, DecodedRef, Encoding, Error as ClientError, FieldPath, KubeListerWatcher, KubeObject,
-    Kubeconfig, ManagedFields, ObjectDecoder, Packed, PackedMetadata, PackedObject, PackedRef, Params,
-    ProtobufProblem, WireError, client, client_http1, config, drop_credentials, sends_credentials,
+    DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as ClientError, FieldPath,
+    KubeListerWatcher, KubeObject, Kubeconfig, ManagedFields, ObjectDecoder, Packed, PackedMetadata,
+    PackedObject, PackedRef, Params, ProtobufProblem, WireError, client, client_http1, config,
+    drop_credentials, sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{BoxError, Object};
-use kinformer_kube::{DecodeAs, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params};
+use kinformer_kube::{
+    DecodeAs, DecodedCache, Encoding, FieldPath, KubeListerWatcher, Packed, PackedObject, Params,
+};
 use kinformer_reflector::{Failure, ProbeBudget, ReflectorOptions};
 use kinformer_shared_informer::{
     Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,
@@ -440,6 +442,7 @@ impl Options {
         resource: &ApiResource,
         display_name: &str,
         name: &str,
+        cache: &DecodedCache,
     ) -> SharedIndexInformerBuilder<PackedObject> {
         let own = self.of_resource(resource);
         let resync = own.and_then(|own| own.resync).unwrap_or(self.resync);
@@ -447,7 +450,7 @@ impl Options {
         if let Some(queue) = self.queue.clone() {
             builder = builder.queue_with(move |parts| queue(parts));
         }
-        if let Some(transform) = self.transformed_by(resource).transforms() {
+        if let Some(transform) = self.transformed_by(resource).transforms(cache) {
             builder = builder.transform(transform);
         }
         builder
@@ -520,21 +523,26 @@ impl Options {
         parts
     }
 
+    /// Returns a cache of decoded values for the objects of one informer.
+    pub(crate) fn decoded_cache(&self, resource: &ApiResource) -> DecodedCache {
+        let keep = self.of_resource(resource).and_then(|own| own.keep);
+        keep.map_or_else(DecodedCache::default, DecodedCache::new)
+    }
+
     /// Applies the selection of a part and the options of the resource to a source.
     pub(crate) fn restrict(
         &self,
         source: KubeListerWatcher<PackedObject>,
         resource: &ApiResource,
         part: &Selected,
+        cache: &DecodedCache,
     ) -> KubeListerWatcher<PackedObject> {
-        let mut source = part.restrict(source).probe_budget(self.probes.clone());
+        let source = part.restrict(source).probe_budget(self.probes.clone());
+        let mut source = source.decoded_cache(cache.clone());
         if let Some(encoding) = self.encoding {
             source = source.encoding(encoding);
         }
         source = source.drop_fields(self.dropped(resource).cloned());
-        if let Some(objects) = self.of_resource(resource).and_then(|own| own.keep) {
-            source = source.decoded_cache_size(objects);
-        }
         if let Some(tweak) = self.tweak.clone() {
             source = source.tweak(move |params| tweak(params));
         }

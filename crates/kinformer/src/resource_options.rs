@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{BoxError, Transform};
-use kinformer_kube::{DecodeAs, FieldPath, ObjectDecoder, Packed, PackedObject};
+use kinformer_kube::{DecodeAs, DecodedCache, FieldPath, ObjectDecoder, Packed, PackedObject};
 use kinformer_shared_informer::SharedIndexInformerBuilder;
 use kube_core::discovery::Scope;
 use serde::Serialize;
@@ -18,10 +18,10 @@ use crate::selection::{NamespaceOptions, Selections};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Decode {
-    /// When they are read. A number of the most recently read values stay decoded even if no reader holds them; 256 by
-    /// default.
+    /// When they are read. A number of the most recently read values of the resource stay decoded even if no reader holds
+    /// them; 256 by default.
     OnRead {
-        /// The number of values that stay decoded.
+        /// The number of values that stay decoded, in all namespaces together.
         keep: usize,
     },
     /// When they arrive. The values are kept as long as the objects: for kinds whose objects are read all the time. See
@@ -181,13 +181,10 @@ impl ResourceOptions {
         !self.changes.is_empty()
     }
 
-    /// Combines all transforms into one. The objects that it encodes share one cache of decoded values.
-    pub(crate) fn transforms(&self) -> Option<Transform<PackedObject>> {
+    /// Combines all transforms into one. The values of the objects that it encodes are in the cache.
+    pub(crate) fn transforms(&self, cache: &DecodedCache) -> Option<Transform<PackedObject>> {
         let changes = self.changes.clone();
-        let mut decoder = ObjectDecoder::json();
-        if let Some(objects) = self.keep {
-            decoder = decoder.decoded_cache_size(objects);
-        }
+        let decoder = ObjectDecoder::json().decoded_cache(cache.clone());
         self.has_transform().then(|| {
             Transform::new(move |object| {
                 changes.iter().try_fold(object, |object, change| change(object, &decoder))

@@ -63,8 +63,8 @@ pub use kinformer_core::{KeyRef, Object, ObjectKey, ResourceVersion};
 #[doc(no_inline)]
 pub use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 pub use kinformer_wire::{
-    DecodeAs, Decoded, DecodedRef, Encoding, Error as WireError, FieldPath, FromWire, ManagedFields,
-    ObjectDecoder, Packed, PackedObject, PackedRef, ProtobufProblem,
+    DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as WireError, FieldPath, FromWire,
+    ManagedFields, ObjectDecoder, Packed, PackedObject, PackedRef, ProtobufProblem,
 };
 pub use lister_watcher::KubeListerWatcher;
 pub use metadata::PackedMetadata;

@@ -17,8 +17,8 @@ use kinformer_reflector::{
     WatchStream,
 };
 use kinformer_wire::{
-    Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, PackedObject, RawEvent,
-    WatchDecoder, is_built_in,
+    DecodedCache, Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, PackedObject,
+    RawEvent, WatchDecoder, is_built_in,
 };
 use kube_client::Client;
 use kube_client::client::Body;
@@ -183,8 +183,10 @@ impl<K> KubeListerWatcher<K> {
             true => ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadata".to_owned()),
             false => (resource.api_version.clone(), resource.kind.clone()),
         };
+        let decoded = DecodedCache::default();
         let known =
             Encoding::ALL.iter().filter_map(|encoding| ObjectDecoder::new(*encoding, &api_version, &kind));
+        let known = known.map(|decoder| decoder.decoded_cache(decoded.clone()));
         // Types of built-in kinds check the kind while they are decoded; types of custom resources ignore it.
         let is_built_in = is_built_in(&api_version, &kind);
         let decoders = match any_kind || metadata_only || !is_built_in {
@@ -333,7 +335,13 @@ impl<K> KubeListerWatcher<K> {
     /// [`ObjectDecoder::decoded_cache_size`].
     #[must_use]
     pub fn decoded_cache_size(self, objects: usize) -> Self {
-        self.each_decoder(|decoder| decoder.decoded_cache_size(objects))
+        self.decoded_cache(DecodedCache::new(objects))
+    }
+
+    /// Sets the cache of decoded values, which several lister-watchers can share: see [`ObjectDecoder::decoded_cache`].
+    #[must_use]
+    pub fn decoded_cache(self, cache: DecodedCache) -> Self {
+        self.each_decoder(|decoder| decoder.decoded_cache(cache.clone()))
     }
 
     fn each_decoder(mut self, change: impl FnMut(ObjectDecoder) -> ObjectDecoder) -> Self {

@@ -114,4 +114,5 @@ pub use object_decoder::{ObjectDecoder, decode_response};
 pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
 pub use received::{Undecodable, WireEvent};
+pub use recent::DecodedCache;
 pub use watch::WatchDecoder;

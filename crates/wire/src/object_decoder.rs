@@ -10,18 +10,14 @@ use serde::de::DeserializeSeed;
 
 use crate::codec::AnyCodec;
 use crate::dropped::Dropped;
-use crate::recent::Recent;
+use crate::recent::{DecodedCache, Recent};
 use crate::{Encoding, Error, FieldPath, Identity, TypeMeta};
-
-/// The default number of [cached](ObjectDecoder::decoded_cache_size) decoded objects: enough for the lag between
-/// handlers that process the same events concurrently.
-const CACHED: usize = 256;
 
 /// Decodes objects of one kind, which a [`ListDecoder`](crate::ListDecoder) or [`WatchDecoder`](crate::WatchDecoder)
 /// delivers, into any type that serde decodes from the JSON of that kind.
 ///
-/// Cheap to clone. Clones share the counter of [`Self::unknown_fields`], and their packed objects share one cache of
-/// decoded values.
+/// Cheap to clone. Clones share the counter of [`Self::unknown_fields`], and their packed objects share one
+/// [cache](Self::decoded_cache) of decoded values.
 #[derive(Clone, Debug)]
 pub struct ObjectDecoder {
     inner: Arc<Inner>,
@@ -36,7 +32,7 @@ struct Inner {
     checks_kind: bool,
     unknown_fields: Arc<AtomicU64>,
     dropped_fields: Arc<[FieldPath]>,
-    recent: Arc<Recent>,
+    decoded: DecodedCache,
 }
 
 #[derive(Clone, Debug)]
@@ -63,14 +59,13 @@ impl ObjectDecoder {
     }
 
     fn of(codec: AnyCodec, types: Option<Types>) -> Self {
-        let recent = Arc::new(Recent::new(CACHED));
         let inner = Inner {
             codec,
             types,
             checks_kind: false,
             unknown_fields: Arc::default(),
             dropped_fields: Arc::default(),
-            recent,
+            decoded: DecodedCache::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -116,13 +111,20 @@ impl ObjectDecoder {
     /// Sets how many of this decoder's [packed](crate::Packed) objects stay decoded after they were read, even if no
     /// reader holds the value; 256 by default, none with 0. Eviction is CLOCK (second chance).
     #[must_use]
-    pub fn decoded_cache_size(mut self, objects: usize) -> Self {
-        Arc::make_mut(&mut self.inner).recent = Arc::new(Recent::new(objects));
+    pub fn decoded_cache_size(self, objects: usize) -> Self {
+        self.decoded_cache(DecodedCache::new(objects))
+    }
+
+    /// Sets the cache of decoded values, which several decoders can share: its size then limits all their packed objects
+    /// together.
+    #[must_use]
+    pub fn decoded_cache(mut self, cache: DecodedCache) -> Self {
+        Arc::make_mut(&mut self.inner).decoded = cache;
         self
     }
 
     pub(crate) fn recent(&self) -> &Recent {
-        &self.inner.recent
+        &self.inner.decoded.recent
     }
 
     pub(crate) fn codec(&self) -> &AnyCodec {

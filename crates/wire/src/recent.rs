@@ -71,6 +71,27 @@ impl Recent {
     }
 }
 
+/// A cache of the most recently read values of [packed](crate::Packed) objects: see
+/// [`ObjectDecoder::decoded_cache`](crate::ObjectDecoder::decoded_cache). Cheap to clone; clones are the same cache. By
+/// default it holds 256 values: enough for the lag between handlers that process the same events concurrently.
+#[derive(Clone, Debug)]
+pub struct DecodedCache {
+    pub(crate) recent: Arc<Recent>,
+}
+
+impl DecodedCache {
+    /// Creates a cache of this many values; none with 0.
+    pub fn new(objects: usize) -> Self {
+        Self { recent: Arc::new(Recent::new(objects)) }
+    }
+}
+
+impl Default for DecodedCache {
+    fn default() -> Self {
+        Self::new(256)
+    }
+}
+
 impl fmt::Debug for Recent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recent").field("limit", &self.limit).finish_non_exhaustive()

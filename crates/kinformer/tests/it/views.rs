@@ -269,14 +269,15 @@ async fn typed_transform_keeps_the_record() {
     server.shutdown().await;
 }
 
-/// Reads of `keep + 1` objects leave `keep` of them decoded, whatever transforms there are.
+/// Reads of `keep + 1` objects leave `keep` of them decoded, whatever namespaces and transforms there are.
 // contract: F-22
 #[tokio::test]
 async fn transform_results_stay_decoded_as_set() {
     let server = server().await;
     for name in ["a", "b", "c"] {
-        server.create(config_map("default", name, "1")).unwrap();
+        server.create(config_map(name, name, "1")).unwrap();
     }
+    let divided = |server| builder(server).namespaces(["a", "b", "c"]);
     for keep in [0, 2] {
         let decode = Decode::OnRead { keep };
         let changed = |map: &mut ConfigMap| {
@@ -288,6 +289,9 @@ async fn transform_results_stay_decoded_as_set() {
             builder(&server).transform_packed::<ConfigMap>(Ok).decode::<ConfigMap>(decode),
             builder(&server).transform::<ConfigMap>(changed).decode::<ConfigMap>(decode),
             builder(&server).decode::<ConfigMap>(decode).transform(changed).transform(changed),
+            divided(&server).decode::<ConfigMap>(decode),
+            divided(&server).transform_packed::<ConfigMap>(Ok).decode::<ConfigMap>(decode),
+            divided(&server).transform::<ConfigMap>(changed).decode::<ConfigMap>(decode),
         ];
         for (number, factory) in factories.into_iter().enumerate() {
             let factory = factory.build();
