@@ -26,9 +26,10 @@ fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError 
     }
 }
 
-/// Refuses names and namespaces with a `/`. In Kubernetes they are path segments, so such an object is damaged and its
-/// key cannot be trusted. Keys of other sources may contain a `/`.
+/// Refuses keys without a name, and names and namespaces with a `/`. In Kubernetes they are path segments, so such an
+/// object is damaged and its key cannot be trusted. Keys of other sources may contain a `/`.
 fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
+    key.check()?;
     let has_slash = |part: &str| part.contains('/');
     match has_slash(key.name()) || key.namespace().is_some_and(has_slash) {
         true => Err(KeyError::new(key.to_string(), KeyProblem::TooManySlashes)),

@@ -509,7 +509,7 @@ impl<K> KubeListerWatcher<K> {
         let objects_in = self.decoder(encoding)?;
         let mut decoder = ListDecoder::of(encoding, self.managed_fields);
         let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
-        let (mut position, mut other_kind) = (0, None);
+        let (mut position, mut other_kind, mut unidentified) = (0, None, 0);
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
@@ -518,12 +518,16 @@ impl<K> KubeListerWatcher<K> {
                     Ok(Ok(object)) => {
                         objects.push(options.exchange(object));
                     }
-                    Ok(Err(error)) => undecodable.push(error),
+                    Ok(Err(error)) => {
+                        unidentified += usize::from(error.key.is_none());
+                        undecodable.push(error);
+                    }
                     Err(kind) => other_kind = Some(kind),
                 }
                 position += 1;
             });
             fed.map_err(malformed)?;
+            SourceError::check_unidentified(unidentified)?;
             if let Some(kind) = other_kind {
                 return Err(list_kind::wrong(plural, named, &format!("a list with a {kind} in it")));
             }

@@ -155,6 +155,12 @@ pub enum SourceError {
         /// The time they took.
         after: Duration,
     },
+    /// A list has more than 10,000 unidentified objects, whose keys are unknown. It was read no further and not applied.
+    #[error("the list has more than {limit} objects without a readable key; reading no further")]
+    TooManyUnidentified {
+        /// The greatest number of such objects in one list.
+        limit: usize,
+    },
     /// A watch ended in less than a second and delivered nothing new, or was at least the fifth in a row that ended
     /// within a second.
     #[error("very short watch: it ended after {lasted:?} and {events} events")]
@@ -340,6 +346,16 @@ impl From<ApiStatus> for SourceError {
 }
 
 impl SourceError {
+    /// Checks the number of unidentified objects of one list. Each takes more memory than its bytes in the answer, so a
+    /// source that reads an answer in parts should check each part.
+    ///
+    /// # Errors
+    /// [`SourceError::TooManyUnidentified`] for more than 10,000.
+    pub fn check_unidentified(objects: usize) -> Result<(), Self> {
+        const LIMIT: usize = 10_000;
+        if objects > LIMIT { Err(Self::TooManyUnidentified { limit: LIMIT }) } else { Ok(()) }
+    }
+
     /// Creates the error of an expired version (410), after which the reflector relists. A source without a history
     /// returns it from its watch whenever a change may have been missed.
     pub fn expired(message: impl Into<String>) -> Self {
@@ -384,6 +400,7 @@ impl SourceError {
             Self::PageExpired { .. } => "page_expired",
             Self::PagesDiffer { .. } => "pages_differ",
             Self::EndlessList { .. } => "endless_list",
+            Self::TooManyUnidentified { .. } => "too_many_unidentified",
             Self::VeryShortWatch { .. } => "very_short_watch",
             Self::VersionsWentBack { .. } => "versions_went_back",
             Self::NoWatchVersion { .. } => "no_watch_version",

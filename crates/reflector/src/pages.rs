@@ -31,12 +31,22 @@ pub(crate) struct Pages<T: Object> {
     /// The version of the first page.
     version: Option<ResourceVersion>,
     seen: Seen,
+    /// The number of unidentified objects so far.
+    unidentified: usize,
 }
 
 impl<T: Object> Pages<T> {
     pub(crate) fn new(source: Arc<dyn ListerWatcher<T>>, first: ListOptions<T>, timeout: Duration) -> Self {
-        let (started, seen) = (Instant::now(), Seen::default());
-        Self { source, timeout, next: Some(first), started, received: 0, version: None, seen }
+        Self {
+            source,
+            timeout,
+            next: Some(first),
+            started: Instant::now(),
+            received: 0,
+            version: None,
+            seen: Seen::default(),
+            unidentified: 0,
+        }
     }
 
     /// Returns the number of received pages.
@@ -67,6 +77,8 @@ impl<T: Object> Pages<T> {
         if !self.seen.is_new(&page) {
             return Err(self.endless("a page repeats"));
         }
+        self.unidentified += page.undecodable.iter().filter(|error| error.key.is_none()).count();
+        SourceError::check_unidentified(self.unidentified)?;
         let first = self.version.get_or_insert_with(|| page.resource_version.clone());
         if page.resource_version != *first {
             let (version, first) = (page.resource_version, first.clone());

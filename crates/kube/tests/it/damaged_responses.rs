@@ -417,3 +417,23 @@ async fn unknown_content_type_is_its_own_error() {
         );
     }
 }
+
+/// A list with too many objects without a key fails, before all of it is in memory. With fewer it is incomplete.
+// contract: L-17e
+#[tokio::test]
+async fn list_with_too_many_unidentified_objects_fails() {
+    async fn check<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S) {
+        let fixture = Fixture::new(source).await;
+        let list = |objects| {
+            let items = vec!["{}"; objects].join(",");
+            let metadata = r#""metadata":{"resourceVersion":"9"}"#;
+            format!(r#"{{"kind":"PodList","apiVersion":"v1",{metadata},"items":[{items}]}}"#).into_bytes()
+        };
+        let incomplete = fixture.list(Encoding::Json, list(10_000)).await.unwrap();
+        assert_eq!((incomplete.objects.len(), incomplete.undecodable.len()), (0, 10_000));
+        let error = fixture.list(Encoding::Json, list(10_001)).await.unwrap_err();
+        assert!(matches!(error, SourceError::TooManyUnidentified { limit: 10_000 }), "{error}");
+    }
+    check(KubeListerWatcher::packed::<Pod>).await;
+    check(KubeListerWatcher::<Pod>::new).await;
+}

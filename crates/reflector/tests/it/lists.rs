@@ -155,6 +155,30 @@ async fn endless_list_is_a_typed_error() {
     }
 }
 
+/// Unidentified objects are counted over all pages of a list.
+// contract: L-17e
+#[tokio::test(start_paused = true)]
+async fn list_with_too_many_unidentified_objects_fails() {
+    struct Damaged(AtomicU64);
+    #[async_trait::async_trait]
+    impl ListerWatcher<Item> for Damaged {
+        async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+            let page = self.0.fetch_add(1, Ordering::Relaxed).to_string();
+            let undecodable = (0..5_000).map(|n| DecodeError::new("damaged").position(n));
+            Ok(List::new([Item::new(&page, 1)], 7).undecodable(undecodable).continue_token(page))
+        }
+    }
+    let sink = Arc::new(RecordingSink::new());
+    let reflector = Reflector::new("test", Damaged(AtomicU64::new(0)), sink.clone());
+    let handle = reflector.handle();
+    let task = tokio::spawn(reflector.run(Default::default()));
+    handle.state_where(|state| matches!(state, ReflectorState::BackingOff { .. })).await;
+    let error = handle.last_error().unwrap();
+    assert!(matches!(&*error, SourceError::TooManyUnidentified { limit: 10_000 }), "{error}");
+    assert_eq!((handle.metrics().pages, sink.texts().len()), (2, 0));
+    task.abort();
+}
+
 // contract: L-17d
 #[tokio::test(start_paused = true)]
 async fn list_takes_at_most_an_hour() {
