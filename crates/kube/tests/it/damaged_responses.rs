@@ -422,7 +422,7 @@ async fn unknown_content_type_is_its_own_error() {
 // contract: L-17e
 #[tokio::test]
 async fn list_with_too_many_unidentified_objects_fails() {
-    async fn check<T: Object, S: ListerWatcher<T>>(source: fn(Client) -> S) {
+    async fn check<T: Object + std::fmt::Debug, S: ListerWatcher<T>>(source: fn(Client) -> S) {
         let fixture = Fixture::new(source).await;
         let list = |objects| {
             let items = vec!["{}"; objects].join(",");
