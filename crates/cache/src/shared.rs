@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     informers: Mutex<HashMap<Arc<str>, Numbered>>,
     /// The paths of the fields, by the names of their resources and of the fields, whose index is by path.
     field_paths: Mutex<FieldPaths>,
-    /// The resources of which the server has refused a question.
+    /// The resources whose questions the server has refused.
     refused: Mutex<HashSet<Arc<str>>>,
     is_started: AtomicBool,
 }

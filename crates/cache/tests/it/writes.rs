@@ -428,7 +428,7 @@ async fn question_without_a_key_is_of_a_namespace() {
     world.gated.shutdown().await;
 }
 
-/// A version that is not that of an object arrives with a bookmark, of which there is one a minute.
+/// A version that is not that of an object arrives with a bookmark, once a minute.
 // contract: C-08n
 #[tokio::test]
 async fn wait_for_any_version_is_longer_than_the_time_between_bookmarks() {
