@@ -206,13 +206,14 @@ impl Process {
         if self.is_over() {
             return self.has_ended().await;
         }
-        self.controllers.iter().for_each(|controller| controller.judge.shut_down());
+        let shut_down = || self.controllers.iter().for_each(|controller| controller.judge.shut_down());
         let before_drop = match rng.u8(..4) {
             0 => Duration::ZERO,
             1 => Duration::from_millis(rng.u64(..5_000)),
             _ => Duration::MAX,
         };
         if !before_drop.is_zero() {
+            shut_down();
             self.note("is shut down");
             self.shutdown.cancel();
             let began = Instant::now();
@@ -231,8 +232,9 @@ impl Process {
         self.note("is dropped");
         self.run.abort();
         _ = (&mut self.run).await;
-        // The workers end when they are next polled.
+        // The workers end when they are next polled. Until then one of them may begin another reconciliation.
         sleep(Duration::from_millis(1)).await;
+        self.controllers.iter().for_each(|controller| controller.judge.shut_down());
         self.clean_up().await;
     }
 

@@ -106,6 +106,8 @@ pub(crate) fn trigger<K: Resource<DynamicType = ()> + 'static>(
             _ => false,
         };
         let passes = match (filter, objects.as_slice()) {
+            // Another object under the same key (K-03d).
+            (_, [old, new]) if old.uid() != new.uid() => true,
             (Filter::Labels, [old, new]) => old.label(LABEL) != new.label(LABEL),
             (Filter::Versions, [_, _]) => !is_resync,
             _ => true,

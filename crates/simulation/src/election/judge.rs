@@ -1,6 +1,7 @@
 //! What an election may do: the history of the Lease, and the order in which the writes of leaders take effect.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,23 @@ impl Timing {
     }
 }
 
+/// The number and the transitions of a leadership.
+pub(crate) type Term = (u64, i32);
+
+/// A process, and the term in which it writes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Writer {
+    identity: Arc<str>,
+    term: Term,
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { identity, term: (number, transitions) } = self;
+        write!(f, "{identity}/{number}/{transitions}")
+    }
+}
+
 /// The judge of an election. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Judge {
@@ -63,9 +81,11 @@ struct State {
     foreign: BTreeSet<u64>,
     /// Until then two processes may be leaders, because others have changed the Lease.
     disturbed_until: Option<Duration>,
+    /// The last term of each process.
+    terms: BTreeMap<Arc<str>, Term>,
     /// The terms that have written, the last one apart.
-    former: BTreeSet<String>,
-    last: Option<(String, i64)>,
+    former: BTreeSet<Writer>,
+    last: Option<Writer>,
     /// When a leader has released the Lease, until another one acquires it.
     released: Option<Duration>,
     /// The time of the last write of a leader.
@@ -145,28 +165,43 @@ impl Judge {
         self.check_released();
     }
 
+    /// A process leads from now on.
+    pub(crate) fn begins(&self, identity: &Arc<str>, term: Term) {
+        self.state.lock().terms.insert(identity.clone(), term);
+    }
+
+    /// The writer of the shared object. A process that did not know yet that it leads writes in the term that began in
+    /// this instant.
+    fn writer(&self, object: &Value) -> Option<Writer> {
+        let (identity, term) = text_of(object, ["data", "writer"])?.split_once('/')?;
+        let state = self.state.lock();
+        let (identity, last) = state.terms.get_key_value(identity)?;
+        let term = match term.split_once('/') {
+            Some((number, transitions)) => (number.parse().ok()?, transitions.parse().ok()?),
+            None => *last,
+        };
+        Some(Writer { identity: identity.clone(), term })
+    }
+
     /// A write of a leader: none comes after one of a later leader (N-07b).
     fn read_write(&self, change: &Change) {
-        let writer = change.after.as_ref().and_then(|object| text_of(object, ["data", "writer"]));
-        let Some(writer) = writer else { return };
+        let Some(writer) = change.after.as_ref().and_then(|object| self.writer(object)) else { return };
         let now = self.now();
-        let transitions =
-            writer.rsplit('/').next().and_then(|number| number.parse().ok()).unwrap_or_default();
         let mut state = self.state.lock();
         state.written = Some(now);
         let is_disturbed = state.disturbed_until.is_some_and(|until| now <= until);
         if is_disturbed || state.disturbed_until.take().is_some() {
             state.former.clear();
-            state.last = Some((writer.to_owned(), transitions));
+            state.last = Some(writer);
             return;
         }
-        let last = state.last.replace((writer.to_owned(), transitions));
-        let Some((last, last_transitions)) = last.filter(|(last, _)| *last != writer) else { return };
+        let last = state.last.replace(writer.clone());
+        let Some(last) = last.filter(|last| *last != writer) else { return };
         state.former.insert(last.clone());
-        let is_former = state.former.contains(writer);
+        let is_former = state.former.contains(&writer);
         drop(state);
         self.recorder.note("server", format_args!("first write of {writer}, after {last}"));
-        if is_former || transitions <= last_transitions {
+        if is_former || writer.term.1 <= last.term.1 {
             self.violation(format_args!("a write of {writer} takes effect after one of {last}"));
         }
     }

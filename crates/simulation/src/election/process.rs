@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::host::Host;
-use super::judge::{Judge, LEASE, SHARED, Timing};
+use super::judge::{Judge, LEASE, SHARED, Term, Timing};
 use super::network::Network;
 use crate::clock::ProcessClock;
 use crate::random::pick;
@@ -38,8 +38,8 @@ pub(crate) struct Process {
 
 #[derive(Default)]
 struct State {
-    /// The number and the transitions of the leadership, and until when it lasted.
-    term: Option<(u64, i32)>,
+    /// The leadership, and until when it lasted.
+    term: Option<Term>,
     ended: Option<Duration>,
     /// When the last write of the Lease that succeeded was sent.
     renewed: Option<Duration>,
@@ -181,6 +181,7 @@ impl Process {
     fn begin(&self, leadership: &Leadership) {
         let term = (self.terms.fetch_add(1, Ordering::Relaxed), leadership.transitions());
         self.note(format_args!("leads, term {}, transitions {}", term.0, term.1));
+        self.judge.begins(&self.identity, term);
         let mut state = self.state.lock();
         (state.term, state.ended, state.is_candidate) = (Some(term), None, false);
     }
@@ -197,8 +198,10 @@ impl Process {
         for number in 0_u64.. {
             sleep(Duration::from_millis(rng.u64(..longest))).await;
             let term = self.state.lock().term;
-            let (term_number, transitions) = term.unwrap_or((u64::MAX, 0));
-            let writer = format!("{}/{term_number}/{transitions}", self.identity);
+            let writer = match term {
+                Some((number, transitions)) => format!("{}/{number}/{transitions}", self.identity),
+                None => format!("{}/unknown", self.identity),
+            };
             let patch = Patch::Merge(json!({"data": {"writer": writer, "number": number.to_string()}}));
             let params = PatchParams::default();
             let write = api.patch(SHARED, &params, &patch);

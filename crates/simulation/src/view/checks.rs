@@ -29,7 +29,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             let (stored, last) =
                 (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
             let stored_number = stored.to_string().parse::<u64>();
-            let is_incomplete = part.reflector().incomplete_list().is_some();
+            // The reflector may have the complete list before the store.
+            let is_incomplete =
+                part.reflector().incomplete_list().is_some() || self.server.was_incomplete(&self.plural);
             if self.informer.has_synced() && stored_number.is_err() && !is_incomplete {
                 return Err(format!("has synced, but {:?} has not been listed", part.name()));
             }
