@@ -275,6 +275,8 @@ async fn typed_transform_keeps_the_record() {
 async fn transform_results_stay_decoded_as_set() {
     let server = server().await;
     for name in ["a", "b", "c"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server.create(namespace).unwrap();
         server.create(config_map(name, name, "1")).unwrap();
     }
     let divided = |server| builder(server).namespaces(["a", "b", "c"]);

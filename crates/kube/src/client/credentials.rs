@@ -138,7 +138,12 @@ impl Source {
             let pem = std::fs::read(&path);
             let pem =
                 pem.map_err(|error| format!("cannot read the CA bundle {}: {error}", path.display()))?;
-            config.root_cert = Some(super::pem::certificates(&pem));
+            let certificates = super::pem::certificates(&pem);
+            // A file that is being written: the last credentials stay in use.
+            if certificates.is_empty() {
+                return Err(format!("the CA bundle {} has no certificate", path.display()).into());
+            }
+            config.root_cert = Some(certificates);
         }
         let transport = match before {
             Some(before) if before.identity == identity => before.transport.clone(),
