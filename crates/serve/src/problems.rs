@@ -135,6 +135,16 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
         let place = if part.name().is_empty() { String::new() } else { format!("{}: ", part.name()) };
         let last_error = reflector.last_error().map(|error| watched.text_of(&error));
         let last_error = last_error.as_deref().unwrap_or("no error so far");
+        if let Some(not_watchable) = reflector.not_watchable() {
+            problems.push(error(
+                "NotWatchable",
+                format!(
+                    "{place}the server refuses to watch {}, so it is as fresh as the last list: {}",
+                    watched.name,
+                    watched.text_of(&not_watchable)
+                ),
+            ));
+        }
         if let Some(not_served) = reflector.not_served() {
             problems.push(error(
                 "NotServed",
@@ -142,15 +152,6 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
                     "{place}the server does not serve {}: {}",
                     watched.name,
                     watched.text_of(&not_served)
-                ),
-            ));
-        } else if let Some(not_watchable) = reflector.not_watchable() {
-            problems.push(error(
-                "NotWatchable",
-                format!(
-                    "{place}the server refuses to watch {}, so it is as fresh as the last list: {}",
-                    watched.name,
-                    watched.text_of(&not_watchable)
                 ),
             ));
         } else if let ReflectorState::BackingOff { delay, failures, .. } = state {
