@@ -25,8 +25,8 @@ struct List {
     next: u64,
     /// By part, then by wanted version, lowest first.
     waiting: BTreeMap<PartId, BTreeMap<Place, Waker>>,
-    /// By number: waits for any later state.
-    changes: HashMap<u64, Waker>,
+    /// By number: waits for any later state. They are woken in the order in which they began.
+    changes: BTreeMap<u64, Waker>,
     /// By wait number: waits that have ended and whose future has not been polled since.
     ended: HashMap<u64, WaitOutcome>,
 }
@@ -119,7 +119,7 @@ impl Waiters {
     fn end(&self, outcome_of: impl Fn(PartId, &ResourceVersion) -> Option<WaitOutcome>) {
         let mut guard = self.list.lock();
         let list = &mut *guard;
-        let mut wakers: Vec<Waker> = list.changes.drain().map(|(_, waker)| waker).collect();
+        let mut wakers: Vec<Waker> = std::mem::take(&mut list.changes).into_values().collect();
         for (part, waiting) in &mut list.waiting {
             while let Some(first) = waiting.first_entry()
                 && let Some(outcome) = outcome_of(*part, &first.key().wanted)
