@@ -21,12 +21,11 @@ const COUNTED: &str = "--toggle-collect=counted::counted";
 /// others are inlined.
 const PROFILE: [&str; 3] = ["counted.inherits=\"bench\"", "counted.lto=false", "counted.codegen-units=1"];
 
-/// Crates that are not optimised, because no hot path runs their code: about a third of the time of a build.
-const NOT_HOT: [&str; 11] = [
+/// Crates that are not optimised, because no hot path runs their code.
+const NOT_HOT: [&str; 10] = [
     "aho-corasick",
     "encoding_rs",
     "jsonpath-rust",
-    "k8s-openapi",
     "kube-client",
     "pest",
     "pest_meta",
