@@ -208,6 +208,9 @@ async fn demo() -> Result<(), Box<dyn Error>> {
     // The deletion of a pod is missed, so its final state is unknown.
     server.faults().refuse_connections().await;
     server.drop_connections();
+    while server.metrics().open_watches > 0 {
+        tokio::task::yield_now().await; // until none of them can deliver it
+    }
     server.delete("v1", "Pod", "default", "web-0")?;
     server.compact();
     server.faults().clear();

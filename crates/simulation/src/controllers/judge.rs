@@ -57,6 +57,8 @@ enum Phase {
     #[default]
     Starting,
     Running,
+    /// Its run is dropped: the workers end when they are next polled.
+    Dropped,
     ShuttingDown,
     Ended,
 }
@@ -175,7 +177,7 @@ impl Judge {
                 }
                 state.phase = Phase::Running;
             }
-            Phase::Running => {}
+            Phase::Running | Phase::Dropped => {}
             Phase::ShuttingDown => problems.push("after the shutdown".to_owned()),
             Phase::Ended => problems.push("after the end".to_owned()),
         }
@@ -311,6 +313,11 @@ impl Judge {
                 metrics.queue.in_flight, metrics.active
             ));
         }
+    }
+
+    /// From now on reconciliations may be dropped.
+    pub(crate) fn is_dropped(&self) {
+        self.state.lock().phase = Phase::Dropped;
     }
 
     /// From now on no reconciliation begins.

@@ -206,14 +206,15 @@ impl Process {
         if self.is_over() {
             return self.has_ended().await;
         }
-        let shut_down = || self.controllers.iter().for_each(|controller| controller.judge.shut_down());
         let before_drop = match rng.u8(..4) {
             0 => Duration::ZERO,
             1 => Duration::from_millis(rng.u64(..5_000)),
             _ => Duration::MAX,
         };
-        if !before_drop.is_zero() {
-            shut_down();
+        if before_drop.is_zero() {
+            self.controllers.iter().for_each(|controller| controller.judge.is_dropped());
+        } else {
+            self.controllers.iter().for_each(|controller| controller.judge.shut_down());
             self.note("is shut down");
             self.shutdown.cancel();
             let began = Instant::now();
