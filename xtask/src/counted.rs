@@ -22,10 +22,11 @@ const COUNTED: &str = "--toggle-collect=counted::counted";
 const PROFILE: [&str; 3] = ["counted.inherits=\"bench\"", "counted.lto=false", "counted.codegen-units=1"];
 
 /// Crates that are not optimised, because no hot path runs their code.
-const NOT_HOT: [&str; 10] = [
+const NOT_HOT: [&str; 11] = [
     "aho-corasick",
     "encoding_rs",
     "jsonpath-rust",
+    "k8s-openapi",
     "kube-client",
     "pest",
     "pest_meta",
