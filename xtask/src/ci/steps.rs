@@ -224,30 +224,26 @@ fn model_checking(extent: Extent) -> Result<Done, String> {
 }
 
 fn end_to_end() -> Result<Done, String> {
-    match e2e::missing() {
-        Some(missing) => Ok(Done::Skipped(missing)),
-        None => e2e::one_mode().map(passed),
-    }
+    run_unless(e2e::missing(), e2e::one_mode)
 }
 
 fn other_modes(extent: Extent) -> Result<Done, String> {
-    match e2e::missing() {
-        Some(missing) => Ok(Done::Skipped(missing)),
-        None => e2e::other_modes(extent.part()).map(passed),
-    }
+    run_unless(e2e::missing(), || e2e::other_modes(extent.part()))
 }
 
 fn counted_benches() -> Result<Done, String> {
-    match counted::missing() {
-        Some(missing) => Ok(Done::Skipped(missing)),
-        None => counted::check().map(passed),
-    }
+    run_unless(counted::missing(), counted::check)
 }
 
 fn page_in_a_browser() -> Result<Done, String> {
-    match browser::missing() {
+    run_unless(browser::missing(), browser::suite)
+}
+
+/// Runs a step, or skips it because a requirement is missing.
+fn run_unless(missing: Option<String>, step: impl FnOnce() -> Result<(), String>) -> Result<Done, String> {
+    match missing {
         Some(missing) => Ok(Done::Skipped(missing)),
-        None => browser::suite().map(passed),
+        None => step().map(passed),
     }
 }
 
