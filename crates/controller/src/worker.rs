@@ -156,10 +156,11 @@ struct Active<'a, K> {
 impl<'a, K: Key> Active<'a, K> {
     fn new(workers: &'a Workers<K>, worker: usize, key: &K) -> Self {
         let key = Arc::new(key.clone()); // user code, which may panic
-        workers.counters.began();
+        // Before it is counted: a reconciliation that the metrics show is one that the end of a run can name.
         if let Some(place) = workers.in_flight.lock().get_mut(worker) {
             *place = Some(key);
         }
+        workers.counters.began();
         Self { workers, worker, began: Instant::now(), outcome: None }
     }
 }
