@@ -10,6 +10,7 @@
 
 use std::hint::black_box;
 
+use benches::field;
 use criterion::{Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_wire::internal::borrowed_field;
@@ -28,17 +29,6 @@ fn pod() -> [&'static [u8]; 2] {
     }
     let found = parts.chunks(3).find(|parts| parts[0] == b"pod").unwrap();
     [found[1], found[2]]
-}
-
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2];
-    let mut length = bytes.len();
-    while length >= 128 {
-        out.push(length as u8 | 128);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    [out, bytes.to_vec()].concat()
 }
 
 /// The message in the envelope of a pod.

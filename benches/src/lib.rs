@@ -7,6 +7,8 @@
 mod locked;
 mod names;
 mod pods;
+mod protobuf;
 
 pub use locked::Locked;
 pub use pods::{INDEXES, Pod, filled, index_name, indexer, key, keys, moved, pick, pod};
+pub use protobuf::field;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use benches::field;
 use bytes::Bytes;
 use kinformer_wire::{Encoding, ListDecoder, ManagedFields};
 
@@ -109,16 +110,4 @@ pub(crate) fn stored(encoding: Encoding) -> Vec<u8> {
     let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
     decoder.feed(&list(encoding, 1), |item| stored = item.to_vec()).unwrap();
     stored
-}
-
-/// A field of protobuf with bytes.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2];
-    let mut length = bytes.len();
-    while length >= 128 {
-        out.push(length as u8 | 128);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    [out, bytes.to_vec()].concat()
 }
