@@ -170,20 +170,21 @@ pub(crate) struct Keyed<T> {
 /// Returns the position and key of each object whose key is repeated later in the list.
 fn duplicates<T: Object>(objects: &[Option<Arc<T>>]) -> Vec<(usize, ObjectKey)> {
     let seed = RandomState::default();
-    let key = |index: &usize| objects.get(*index).and_then(Option::as_ref).map(|object| object.key());
-    let mut newest: HashTable<usize> = HashTable::with_capacity(objects.len());
+    let key = |index: usize| objects.get(index).and_then(Option::as_ref).map(|object| object.key());
+    // The hash of each key and its newest position, so that keys are read only for comparisons.
+    let mut newest: HashTable<(u64, usize)> = HashTable::with_capacity(objects.len());
     let mut earlier = Vec::new();
-    for index in (0..objects.len()).filter(|index| key(index).is_some()) {
-        let mine = key(&index);
-        let entry =
-            newest.entry(seed.hash_one(mine), |other| key(other) == mine, |other| seed.hash_one(key(other)));
-        match entry {
+    for (index, object) in objects.iter().enumerate() {
+        let Some(object) = object else { continue };
+        let hash = seed.hash_one(object.key());
+        let same = |other: &(u64, usize)| other.0 == hash && key(other.1) == Some(object.key());
+        match newest.entry(hash, same, |other| other.0) {
             hashbrown::hash_table::Entry::Occupied(mut entry) => {
-                let other = std::mem::replace(entry.get_mut(), index);
-                earlier.extend(mine.and_then(|key| Some((other, ObjectKey::try_from(key).ok()?))));
+                let other = std::mem::replace(&mut entry.get_mut().1, index);
+                earlier.extend(ObjectKey::try_from(object.key()).ok().map(|key| (other, key)));
             }
             hashbrown::hash_table::Entry::Vacant(entry) => {
-                entry.insert(index);
+                entry.insert((hash, index));
             }
         }
     }

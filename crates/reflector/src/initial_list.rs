@@ -19,11 +19,26 @@ pub(crate) struct InitialList<T> {
     /// The free places in `objects`, to be reused.
     free: Vec<usize>,
     /// The place in `objects` of each key.
-    places: HashTable<usize>,
+    places: HashTable<Place>,
     seed: RandomState,
     undecodable: BTreeSet<ObjectKey>,
     /// The number of objects left out because their accessor of the key panicked.
     unidentified: usize,
+}
+
+/// The hash of a key, so that keys are read only for comparisons, and its place in `objects`.
+struct Place {
+    hash: u64,
+    index: usize,
+}
+
+/// Why an object is not in the list.
+#[derive(Debug)]
+pub(crate) enum Rejected {
+    /// The accessor of its key panicked. The list counts the object as unidentified.
+    Panicked(BoxError),
+    /// Its key is invalid. Nothing has changed.
+    Invalid(KeyError),
 }
 
 impl<T: Object> InitialList<T> {
@@ -38,30 +53,19 @@ impl<T: Object> InitialList<T> {
         }
     }
 
-    /// Leaves out an object whose accessor of the key panics, and returns the panic.
-    pub(crate) fn leave_out(&mut self, event: &WatchEvent<T>) -> Option<BoxError> {
-        let (WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object)) = event
-        else {
-            return None;
-        };
-        let panic = try_accessors(|| _ = object.key().check()).err()?;
-        self.unidentified += 1;
-        Some(panic)
-    }
-
     /// Applies an event about an object.
     ///
     /// # Errors
-    /// The object has no valid key. Nothing has changed.
-    pub(crate) fn apply(&mut self, event: WatchEvent<T>) -> Result<(), KeyError> {
+    /// The key of the object cannot be read.
+    pub(crate) fn apply(&mut self, event: WatchEvent<T>) -> Result<(), Rejected> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => self.set(object)?,
             WatchEvent::Deleted(object) => {
-                object.key().check()?;
-                self.remove(object.key());
+                let hash = self.hash_of(&object)?;
+                self.remove(hash, object.key());
             }
             WatchEvent::Undecodable(DecodeError { key: Some(key), event_type, .. }) => match event_type {
-                Some(EventType::Deleted) => self.remove(key.as_key()),
+                Some(EventType::Deleted) => self.remove(self.seed.hash_one(&key), key.as_key()),
                 _ => drop(self.undecodable.insert(key)),
             },
             WatchEvent::Undecodable(_) | WatchEvent::Bookmark { .. } | WatchEvent::Unexpected { .. } => {}
@@ -69,44 +73,57 @@ impl<T: Object> InitialList<T> {
         Ok(())
     }
 
-    fn set(&mut self, object: Arc<T>) -> Result<(), KeyError> {
-        let Self { objects, free, places, seed, .. } = self;
-        let key = object.key();
-        key.check()?;
-        let key_at = |place: &usize| key_at(objects, *place);
-        let entry = places.entry(
-            seed.hash_one(Some(key)),
-            |place| key_at(place) == Some(key),
-            |place| seed.hash_one(key_at(place)),
-        );
-        let place = match entry {
-            Entry::Occupied(entry) => *entry.get(),
-            Entry::Vacant(entry) => *entry.insert(free.pop().unwrap_or(objects.len())).get(),
+    fn hash_of(&mut self, object: &T) -> Result<u64, Rejected> {
+        let hash = try_accessors(|| {
+            let key = object.key();
+            key.check().map(|()| self.seed.hash_one(key))
+        });
+        match hash {
+            Ok(hash) => hash.map_err(Rejected::Invalid),
+            Err(panic) => {
+                self.unidentified += 1;
+                Err(Rejected::Panicked(panic))
+            }
+        }
+    }
+
+    fn set(&mut self, object: Arc<T>) -> Result<(), Rejected> {
+        let hash = self.hash_of(&object)?;
+        let Self { objects, free, places, .. } = self;
+        let same = |place: &Place| place.hash == hash && key_at(objects, place) == Some(object.key());
+        let index = match places.entry(hash, same, |place| place.hash) {
+            Entry::Occupied(entry) => entry.get().index,
+            Entry::Vacant(entry) => {
+                let index = free.pop().unwrap_or(objects.len());
+                entry.insert(Place { hash, index });
+                index
+            }
         };
-        match objects.get_mut(place) {
+        match objects.get_mut(index) {
             Some(slot) => *slot = Some(object),
             None => objects.push(Some(object)),
         }
         Ok(())
     }
 
-    fn remove(&mut self, key: KeyRef<'_>) {
-        let Self { objects, free, places, seed, undecodable, .. } = self;
+    fn remove(&mut self, hash: u64, key: KeyRef<'_>) {
+        let Self { objects, free, places, undecodable, .. } = self;
         if !undecodable.is_empty() {
             undecodable.retain(|other| other.as_key() != key);
         }
-        let found = places.find_entry(seed.hash_one(Some(key)), |place| key_at(objects, *place) == Some(key));
-        let Ok(entry) = found else { return };
-        let (place, _) = entry.remove();
-        if let Some(slot) = objects.get_mut(place) {
+        let same = |place: &Place| place.hash == hash && key_at(objects, place) == Some(key);
+        let Ok(entry) = places.find_entry(hash, same) else { return };
+        let (Place { index, .. }, _) = entry.remove();
+        if let Some(slot) = objects.get_mut(index) {
             *slot = None;
-            free.push(place);
+            free.push(index);
         }
     }
 
     fn has(&self, key: KeyRef<'_>) -> bool {
-        let same = |place: &usize| key_at(&self.objects, *place) == Some(key);
-        self.places.find(self.seed.hash_one(Some(key)), same).is_some()
+        let hash = self.seed.hash_one(key);
+        let same = |place: &Place| place.hash == hash && key_at(&self.objects, place) == Some(key);
+        self.places.find(hash, same).is_some()
     }
 
     /// Returns the complete list. An object whose last state could not be decoded is part of it in the last decoded
@@ -120,6 +137,6 @@ impl<T: Object> InitialList<T> {
     }
 }
 
-fn key_at<T: Object>(objects: &[Option<Arc<T>>], place: usize) -> Option<KeyRef<'_>> {
-    Some(objects.get(place)?.as_ref()?.key())
+fn key_at<'a, T: Object>(objects: &'a [Option<Arc<T>>], place: &Place) -> Option<KeyRef<'a>> {
+    Some(objects.get(place.index)?.as_ref()?.key())
 }

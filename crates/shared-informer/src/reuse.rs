@@ -24,6 +24,9 @@ pub(crate) fn exchange_results<T: Object>(transform: Transform<T>, store: Arc<In
 /// as the same if their content is not comparable. Only objects with a UID can be the same: in other sources, equal
 /// versions may not mean equal objects.
 fn stored_if_same<T: Object>(store: &Indexer<T>, object: Arc<T>, if_unknown: bool) -> Arc<T> {
+    if store.is_empty() {
+        return object; // the first list
+    }
     let known = try_accessors(|| {
         let known = store.get(object.key())?;
         let same =

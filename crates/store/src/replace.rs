@@ -225,8 +225,8 @@ impl<T: Object> List<T> {
         listed: &Bits,
         new: &Points,
     ) -> Destination {
-        let key = object.key();
-        match before.find(hash, key) {
+        // The key is read only if another object has its hash.
+        match before.find(hash, || object.key()) {
             Some(slot) if listed.has(slot) => Destination::Repeated,
             Some(slot) if before.object(slot).is_some_and(|stored| is_stale(parts, object, stored)) => {
                 Destination::Stale(slot)
@@ -235,7 +235,7 @@ impl<T: Object> List<T> {
             None => {
                 let same = |other: u32| {
                     let other = self.objects.get(other as usize);
-                    other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == key))
+                    other.is_some_and(|other| other.as_ref().is_some_and(|other| other.key() == object.key()))
                 };
                 if new.find(hash, same).is_some() { Destination::Repeated } else { Destination::New }
             }
@@ -323,7 +323,7 @@ impl<T: Object> List<T> {
         (*unindexed, *not_stored) = mem::take(unindexed).into_iter().partition(is_stored);
         for key in undelivered.iter() {
             let key = key.as_key();
-            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), key)) {
+            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), || key)) {
                 listed.set(slot);
             }
         }

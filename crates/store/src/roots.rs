@@ -78,13 +78,13 @@ impl<T: Object> Roots<T> {
     }
 
     #[inline]
-    pub(crate) fn find(&self, hash: u32, key: KeyRef<'_>) -> Option<u32> {
-        self.points.find(hash, |slot| self.object(slot).is_some_and(|object| object.key() == key))
+    pub(crate) fn find<'a>(&self, hash: u32, key: impl Fn() -> KeyRef<'a>) -> Option<u32> {
+        self.points.find(hash, |slot| self.object(slot).is_some_and(|object| object.key() == key()))
     }
 
     #[inline]
     pub(crate) fn get(&self, key: KeyRef<'_>) -> Option<&Arc<T>> {
-        self.object(self.find(hash_key(&self.hasher, key), key)?)
+        self.object(self.find(hash_key(&self.hasher, key), || key)?)
     }
 }
 

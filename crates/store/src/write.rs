@@ -362,7 +362,7 @@ impl<T: Object> Indexer<T> {
         let hash = hash_key(&self.hasher, key);
         let mut writer = self.writer.lock();
         let mut roots = self.shared.roots.write();
-        let slot = roots.find(hash, key)?;
+        let slot = roots.find(hash, || key)?;
         let mut edit = Edit { roots: Arc::make_mut(&mut roots), writer: &mut writer };
         edit.roots.revision += 1;
         let old = edit.remove(hash, slot);
@@ -494,7 +494,7 @@ impl<T: Object> Entry<T> {
         match &self.delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 let found = try_accessors(|| {
-                    let slot = edit.roots.find(hash, object.key());
+                    let slot = edit.roots.find(hash, || object.key());
                     let stored = || slot.and_then(|slot| edit.roots.object(slot));
                     (
                         slot,
@@ -512,7 +512,7 @@ impl<T: Object> Entry<T> {
             }
             Delta::Deleted(tombstone) => {
                 let found = try_accessors(|| {
-                    let slot = edit.roots.find(hash, tombstone.key())?;
+                    let slot = edit.roots.find(hash, || tombstone.key())?;
                     let stored = edit.roots.object(slot)?;
                     removes(parts, tombstone, stored).then_some(slot)
                 });

@@ -7,7 +7,7 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
 use tokio::time::{Instant, sleep_until};
 
-use crate::initial_list::InitialList;
+use crate::initial_list::{InitialList, Rejected};
 use crate::machine::{FOREVER, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
 use crate::state::count;
 use crate::stream::{Next, OpenWatch, Waker};
@@ -135,13 +135,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             self.report_skipped(SourceError::Undecodable(error.clone()));
         }
-        if let Some(source) = list.leave_out(&event) {
-            self.report_skipped(SourceError::Panic { operation: "key", source });
-            return Ok(());
-        }
         match contain(|| list.apply(event)) {
-            Ok(applied) => {
-                applied.map_err(|error| SourceError::UnidentifiedEvent { source: Box::new(error) })
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Rejected::Panicked(source))) => {
+                self.report_skipped(SourceError::Panic { operation: "key", source });
+                Ok(())
+            }
+            Ok(Err(Rejected::Invalid(error))) => {
+                Err(SourceError::UnidentifiedEvent { source: Box::new(error) })
             }
             Err(source) => Err(SourceError::Panic { operation: "watch-list", source }),
         }

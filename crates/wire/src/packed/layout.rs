@@ -25,8 +25,8 @@ impl Layout {
             let is_within = begin.checked_add(text.len()).is_some_and(|end| end <= object.len());
             is_within.then_some(begin)
         };
-        let copied = parts.iter().filter(|text| place(text).is_none());
-        let more: usize = copied.clone().map(|text| text.len()).sum();
+        let copied = || parts.iter().filter(|text| place(text).is_none());
+        let more: usize = copied().map(|text| text.len()).sum();
         let mut all = Vec::with_capacity(object.len() + more + ENTRY * parts.len());
         let number = |number: usize| {
             u32::try_from(number).map_err(|_| Error::TooLarge { what: "an object", limit: u32::MAX as usize })
@@ -34,7 +34,9 @@ impl Layout {
         // Checked before anything is copied.
         number(all.capacity())?;
         all.extend_from_slice(object);
-        copied.for_each(|text| all.extend_from_slice(text.as_bytes()));
+        if more > 0 {
+            copied().for_each(|text| all.extend_from_slice(text.as_bytes()));
+        }
         let mut next_copied = object.len();
         for text in parts {
             let begin = place(text).unwrap_or_else(|| {
