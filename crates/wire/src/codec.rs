@@ -501,24 +501,25 @@ impl AnyCodec {
         }
     }
 
-    /// Decodes one field; `None` if it is missing or null.
+    /// Decodes one field; `None` if it is missing or null. Also returns the number of skipped unknown fields in it.
     pub(crate) fn decode_field<'de, K: Deserialize<'de>>(
         &self,
         object: &'de [u8],
         names: &[Box<str>],
         resolved: &AnyResolved,
-    ) -> Result<Option<K>, Error> {
+    ) -> Result<(Option<K>, u64), Error> {
         let limits = Limits::of(object.len());
         let decode = |run: &Run<'_, 'de>, found: AnyFound<'de>| {
             let Some(found) = self.found(Position::outermost(run, size_of::<K>()), &found) else {
-                return Ok(None);
+                return Ok((None, 0));
             };
             let first = names.len().saturating_sub(found.names);
             let decoded = Within::new(names.get(first..).unwrap_or_default()).deserialize(&found.value);
-            decoded.map_err(|fault| self.failure(run, fault, names, object))
+            let decoded = decoded.map_err(|fault| self.failure(run, fault, names, object))?;
+            Ok((decoded, run.unknown()))
         };
         match self.find(object, names, resolved) {
-            Ok(None) => Ok(None),
+            Ok(None) => Ok((None, 0)),
             Ok(Some(found)) if found.is_plain() => decode(&Run::without_trail(&limits), found),
             Ok(Some(found)) => decode(&Run::new(Some(&Trail::new()), &limits), found),
             Err(fault) => Err(self.failure(&Run::without_trail(&limits), fault, names, object)),

@@ -33,6 +33,8 @@ struct Inner {
     unknown_fields: Arc<AtomicU64>,
     dropped_fields: Arc<[FieldPath]>,
     decoded: DecodedCache,
+    /// The path to the metadata, which is resolved once.
+    metadata: FieldPath,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +68,7 @@ impl ObjectDecoder {
             unknown_fields: Arc::default(),
             dropped_fields: Arc::default(),
             decoded: DecodedCache::default(),
+            metadata: FieldPath::new(&["metadata"]),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -177,11 +180,23 @@ impl ObjectDecoder {
         object: &'de [u8],
         seed: S,
     ) -> Result<S::Value, Error> {
-        let (decoded, unknown) = codec.decode(object, seed)?;
+        Ok(self.counted(codec.decode(object, seed)?))
+    }
+
+    /// Counts the skipped unknown fields of a decoded value.
+    fn counted<K>(&self, (decoded, unknown): (K, u64)) -> K {
         if unknown > 0 {
             self.inner.unknown_fields.fetch_add(unknown, Ordering::Relaxed);
         }
-        Ok(decoded)
+        decoded
+    }
+
+    /// Decodes the metadata of an object.
+    pub(crate) fn decode_metadata<'de, K: Deserialize<'de>>(
+        &self,
+        object: &'de [u8],
+    ) -> Result<Option<K>, Error> {
+        self.decode_field(object, &self.inner.metadata)
     }
 
     /// Decodes one field of an object, with the same result as in the whole object. Returns `None` if the field is
@@ -197,7 +212,7 @@ impl ObjectDecoder {
         path: &FieldPath,
     ) -> Result<Option<K>, Error> {
         let (names, resolved) = path.parts();
-        self.inner.codec.decode_field(object, names, resolved)
+        Ok(self.counted(self.inner.codec.decode_field(object, names, resolved)?))
     }
 
     /// Reads the key and the resource version and ignores all other fields. Returns an empty identity if they cannot be

@@ -19,7 +19,6 @@ use kinformer_core::{KeyRef, Labels, Object, ResourceVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::decode::Within;
 use crate::dropped::Dropped;
 use crate::object_decoder::drop_fields;
 use crate::{Encoding, Error, FieldPath, ObjectDecoder};
@@ -91,8 +90,7 @@ impl FromWire for PackedObject {
 
 impl PackedObject {
     fn new(bytes: &[u8], decoder: &ObjectDecoder, dropped: &str) -> Result<Self, Error> {
-        let metadata = Within::<_, Identified<'_>>::new(&["metadata"]);
-        let identified = decoder.decode_seed(decoder.codec(), bytes, metadata)?.unwrap_or_default();
+        let identified: Identified<'_> = decoder.decode_metadata(bytes)?.unwrap_or_default();
         let dropped = Some(dropped).filter(|dropped| !dropped.is_empty());
         Ok(Self {
             encoded: Encoded {
@@ -198,7 +196,7 @@ impl PackedObject {
         path: &FieldPath,
     ) -> Result<Option<M>, Error> {
         let (names, resolved) = path.parts();
-        self.encoded.codec().decode_field(self.bytes(), names, resolved)
+        Ok(self.encoded.codec().decode_field(self.bytes(), names, resolved)?.0)
     }
 
     /// Returns the object without these fields, for transforms of some objects. To drop fields from every object, use
