@@ -27,18 +27,23 @@ pub(crate) fn call_accessors<'a, R>(
     try_accessors(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
 }
 
-/// Checks and transforms one object. Returns it with the version it arrived with.
-pub(crate) fn object<T: Object>(
+/// Checks and transforms one object of a list. Returns it with the hash of its key.
+fn object<T: Object>(
     (transform, parts): (Option<&Transform<T>>, &Parts<T>),
+    seed: &RandomState,
     object: Arc<T>,
-) -> Result<(VersionUpdate, Arc<T>), Error> {
-    let version =
-        call_accessors(|| object.key(), || object.key().check().map(|()| object.resource_version()))??;
+) -> Result<(u64, Arc<T>), Error> {
+    let hash = || {
+        let key = object.key();
+        key.check().map(|()| seed.hash_one(key))
+    };
+    let hash = call_accessors(|| object.key(), hash)??;
+    // A transform does not change the key.
     let object = match transform {
         Some(transform) => transform.apply_in(parts, object)?,
         None => object,
     };
-    Ok((VersionUpdate::Advance(version), object))
+    Ok((hash, object))
 }
 
 /// A checked deletion.
@@ -103,11 +108,17 @@ impl<T: Object> Incoming<T> {
         let Replacement { objects: list, resource_version, mut undelivered, mut unidentified, .. } =
             replacement;
         let mut errors = PartialErrors::default();
+        let seed = RandomState::default();
+        let mut hashes = Vec::with_capacity(list.len());
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
         for (position, incoming) in list.into_iter().enumerate() {
-            objects.push(match object(transformed, incoming) {
-                Ok((_, object)) => Some(object),
+            objects.push(match object(transformed, &seed, incoming) {
+                Ok((hash, object)) => {
+                    hashes.push(hash);
+                    Some(object)
+                }
                 Err(error) => {
+                    hashes.push(0);
                     match &error {
                         // The transform moved the object to another part.
                         Error::OtherPart { key: Some(key), part: Some(_) }
@@ -122,7 +133,7 @@ impl<T: Object> Incoming<T> {
             });
         }
         // Accessors that panic here are reported when the keys are read again.
-        for (earlier, key) in try_accessors(|| duplicates(&objects)).unwrap_or_default() {
+        for (earlier, key) in try_accessors(|| duplicates(&objects, &hashes)).unwrap_or_default() {
             errors.push(earlier, Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
                 *place = None;
@@ -167,24 +178,24 @@ pub(crate) struct Keyed<T> {
     pub(crate) errors: PartialErrors,
 }
 
-/// Returns the position and key of each object whose key is repeated later in the list.
-fn duplicates<T: Object>(objects: &[Option<Arc<T>>]) -> Vec<(usize, ObjectKey)> {
-    let seed = RandomState::default();
+/// Returns the position and key of each object whose key is repeated later in the list. A key is read only if another
+/// one has its hash.
+fn duplicates<T: Object>(objects: &[Option<Arc<T>>], hashes: &[u64]) -> Vec<(usize, ObjectKey)> {
+    let hash = |index: &usize| hashes.get(*index).copied().unwrap_or_default();
     let key = |index: usize| objects.get(index).and_then(Option::as_ref).map(|object| object.key());
-    // The hash of each key and its newest position, so that keys are read only for comparisons.
-    let mut newest: HashTable<(u64, usize)> = HashTable::with_capacity(objects.len());
+    let mut newest: HashTable<usize> = HashTable::with_capacity(objects.len());
     let mut earlier = Vec::new();
     for (index, object) in objects.iter().enumerate() {
         let Some(object) = object else { continue };
-        let hash = seed.hash_one(object.key());
-        let same = |other: &(u64, usize)| other.0 == hash && key(other.1) == Some(object.key());
-        match newest.entry(hash, same, |other| other.0) {
+        let mine = hash(&index);
+        let same = |other: &usize| hash(other) == mine && key(*other) == Some(object.key());
+        match newest.entry(mine, same, hash) {
             hashbrown::hash_table::Entry::Occupied(mut entry) => {
-                let other = std::mem::replace(&mut entry.get_mut().1, index);
+                let other = std::mem::replace(entry.get_mut(), index);
                 earlier.extend(ObjectKey::try_from(object.key()).ok().map(|key| (other, key)));
             }
             hashbrown::hash_table::Entry::Vacant(entry) => {
-                entry.insert((hash, index));
+                entry.insert(index);
             }
         }
     }

@@ -30,7 +30,7 @@ fn undecodable(Undecodable { identity, error, .. }: Undecodable) -> DecodeError 
 /// object is damaged and its key cannot be trusted. Keys of other sources may contain a `/`.
 fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
     key.check()?;
-    let has_slash = |part: &str| part.contains('/');
+    let has_slash = |part: &str| part.as_bytes().contains(&b'/');
     match has_slash(key.name()) || key.namespace().is_some_and(has_slash) {
         true => Err(KeyError::new(key.to_string(), KeyProblem::TooManySlashes)),
         false => Ok(()),
