@@ -44,10 +44,22 @@ impl<'a> Suffix<'a> {
         Some(suffix).filter(|suffix| !suffix.steps.is_empty())
     }
 
+    /// A bit for the number of the field in this message, which other numbers may share.
+    fn bit(&self) -> u64 {
+        match self.steps {
+            [Step::Field(field), ..] => bit(u32::from(field.number)),
+            _ => 0,
+        }
+    }
+
     /// Whether the path ends here.
     fn ends(&self) -> bool {
         self.steps.is_empty() && self.within.is_empty()
     }
+}
+
+fn bit(number: u32) -> u64 {
+    1 << (number % u64::BITS)
 }
 
 /// Copies a message without the fields of these paths.
@@ -57,10 +69,18 @@ fn copy(
     out: &mut Vec<u8>,
     dropped: &mut Vec<usize>,
 ) -> Result<(), Fault> {
+    // Most fields are on no path, and are copied together.
+    let on_paths = suffixes.iter().fold(0, |bits, suffix| bits | suffix.bit());
     let mut rest = message;
+    let mut uncopied = message;
     while !rest.is_empty() {
         let before = rest;
         let (number, raw) = field(&mut rest)?;
+        if on_paths & bit(number) == 0 {
+            continue;
+        }
+        out.extend_from_slice(uncopied.get(..uncopied.len() - before.len()).unwrap_or_default());
+        uncopied = rest;
         let encoded = before.get(..before.len() - rest.len()).unwrap_or_default();
         let mut within = Vec::new();
         let mut within_entry = Vec::new();
@@ -112,6 +132,7 @@ fn copy(
             false => put_field(out, number, &inner),
         }
     }
+    out.extend_from_slice(uncopied);
     Ok(())
 }
 
