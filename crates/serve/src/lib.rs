@@ -45,6 +45,7 @@ mod ask;
 mod ask_limit;
 mod assets;
 mod change;
+mod connections;
 mod diff;
 mod error;
 mod events;
@@ -69,6 +70,7 @@ mod summary;
 mod trends;
 mod views;
 mod watched;
+mod write_timeout;
 
 pub use self::{
     error::Error,

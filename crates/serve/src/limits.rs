@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::memory::Bounds;
 use crate::views::ViewBounds;
 
+/// The places of connections beside those of requests and streams.
+const IDLE_PLACES: usize = 16;
+
 /// The limits of a [`Server`](crate::Server). The defaults suit a person with a browser, and a few programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
@@ -18,6 +21,7 @@ pub struct Limits {
     pub(crate) requests: usize,
     pub(crate) connections: usize,
     pub(crate) request_timeout: Duration,
+    pub(crate) write_timeout: Duration,
     pub(crate) changes_per_second: usize,
 }
 
@@ -33,6 +37,7 @@ impl Default for Limits {
             requests: 256,
             connections: 512,
             request_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             changes_per_second: 200,
         }
     }
@@ -69,15 +74,17 @@ impl Limits {
         self
     }
 
-    /// The requests that are answered at the same time, without streams: 256 by default.
+    /// The requests that are answered at the same time, until their response was sent: 256 by default. Streams and
+    /// requests for the health do not count.
     pub fn requests(mut self, most: usize) -> Self {
         self.requests = most;
         self
     }
 
-    /// The open connections: 512 by default. More wait until one is closed.
+    /// The open connections: 512 by default, and always enough for all requests and streams and for 16 more. If there are
+    /// more, the one that has been idle for longest is closed, so that a new one, such as that of a probe, is answered.
     pub fn connections(mut self, most: usize) -> Self {
-        self.connections = most.max(1);
+        self.connections = most;
         self
     }
 
@@ -87,10 +94,22 @@ impl Limits {
         self
     }
 
+    /// How long a client may read nothing of a response that waits to be sent: 30 s by default. Its connection is then
+    /// closed, also that of a stream.
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = timeout;
+        self
+    }
+
     /// The changes that one stream sends in a second: 200 by default. Older ones are skipped, and the stream says how many.
     pub fn changes_per_second(mut self, most: usize) -> Self {
         self.changes_per_second = most.max(1);
         self
+    }
+
+    /// The places for connections. Some are left when all requests and streams are being answered.
+    pub(crate) fn places(&self) -> usize {
+        self.connections.max(self.requests.saturating_add(self.streams).saturating_add(IDLE_PLACES))
     }
 
     pub(crate) fn memory(&self) -> Bounds {

@@ -1,5 +1,8 @@
 //! The listening socket and its connections.
 
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +13,15 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::connections::{Connections, Holding, Place};
 use crate::guard::LocalAddress;
+use crate::write_timeout::WriteTimeout;
 
 /// How long a connection may take to finish its response during shutdown.
 const GRACE: Duration = Duration::from_millis(500);
@@ -29,32 +33,46 @@ const IDLE: Duration = Duration::from_secs(60);
 const HEAD_BYTES: usize = 64 * 1024;
 /// The most headers of a request.
 const HEADERS: usize = 100;
+/// The bytes that the system buffers for a connection. With more, it would take long until it shows that a client does not
+/// read.
+const SEND_BUFFER: u32 = 64 * 1024;
+/// The connections that wait to be accepted, as in tokio.
+const BACKLOG: u32 = 1024;
 /// How often views are checked for expiry.
 const EXPIRY: Duration = Duration::from_secs(10);
+
+/// Listens on an address.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // On Windows, the option would share the port with other programs.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Accepts connections until shutdown, then ends all of them.
 pub(crate) async fn serve(app: Arc<App>, router: Router, listener: TcpListener) {
     let mut connections = JoinSet::new();
-    let open = Arc::new(Semaphore::new(app.limits.connections));
+    let places = Connections::new(app.limits.places());
     let mut expiry = tokio::time::interval(EXPIRY);
     expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let accepted = async {
-            let permit = open.clone().acquire_owned().await;
-            (permit, listener.accept().await)
-        };
         tokio::select! {
             biased;
             () = app.shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
             _ = expiry.tick() => app.views.expire(),
-            (permit, accepted) = accepted => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
+                    let place = tokio::select! {
+                        biased;
+                        () = app.shutdown.cancelled() => break,
+                        place = places.place() => place,
+                    };
                     let (app, router) = (app.clone(), router.clone());
-                    connections.spawn(async move {
-                        let _permit = permit;
-                        connection(&app, router, stream).await;
-                    });
+                    connections.spawn(async move { connection(&app, router, stream, place).await });
                 }
                 Err(error) => {
                     // The process is out of file descriptors, or the client is already gone. The former persists, and
@@ -70,16 +88,19 @@ pub(crate) async fn serve(app: Arc<App>, router: Router, listener: TcpListener) 
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(app: &App, router: Router, stream: TcpStream) {
+async fn connection(app: &App, router: Router, stream: TcpStream, place: Arc<Place>) {
     // An event must not wait for the acknowledgement of the previous one.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let local = LocalAddress(stream.local_addr().ok());
+    let closed = place.closed.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(local);
-        router.clone().oneshot(request.map(Body::new))
+        let (answering, response) = (place.answering(), router.clone().oneshot(request.map(Body::new)));
+        async move { Ok::<_, Infallible>(response.await?.map(|body| Holding::body(body, answering))) }
     });
+    let stream = WriteTimeout::new(stream, app.limits.write_timeout);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -92,6 +113,7 @@ async fn connection(app: &App, router: Router, stream: TcpStream) {
             }
             return;
         }
+        () = closed.cancelled() => return,
         () = app.shutdown.cancelled() => {}
     }
     connection.as_mut().graceful_shutdown();

@@ -14,6 +14,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 
 use crate::app::App;
 use crate::assets;
+use crate::connections::Holding;
 use crate::metrics::{self, Figures};
 use crate::openapi;
 use crate::query::{Query, segments};
@@ -24,6 +25,10 @@ use crate::{ask, events, explain, objects};
 
 /// The prefix of the paths of informers.
 pub(crate) const INFORMERS: &str = "/api/v1/informers";
+
+const EVENTS: &str = "/api/v1/events";
+/// Requests that do not count as requests: streams have a limit of their own, and the health is answered under any load.
+const UNCOUNTED: [&str; 3] = [EVENTS, "/healthz", "/readyz"];
 
 /// Responses of at least this many bytes are compressed.
 const COMPRESSED: u64 = 1024;
@@ -36,7 +41,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route(INFORMERS, get(informers))
         // The segments of deeper paths depend on the scope of the resource, so they are split in one place.
         .route(&format!("{INFORMERS}/{{*path}}"), get(below_informers).post(below_informers))
-        .route("/api/v1/events", get(stream))
+        .route(EVENTS, get(stream))
         .route("/metrics", get(metrics_text))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -80,7 +85,10 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
 }
 
 async fn limited(app: &App, request: Request, next: Next) -> Response {
-    let Ok(_permit) = app.requests.try_acquire() else {
+    if UNCOUNTED.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let Ok(permit) = app.requests.clone().try_acquire_owned() else {
         let message =
             format!("{} requests are being answered, and there can be no more", app.limits.requests);
         return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "TooManyRequests", message)
@@ -88,7 +96,8 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
             .into_response();
     };
     match tokio::time::timeout(app.limits.request_timeout, next.run(request)).await {
-        Ok(response) => response,
+        // A response that the client does not read is limited by the time for writes.
+        Ok(response) => response.map(|body| Holding::body(body, permit)),
         Err(_) => {
             let after = app.limits.request_timeout.as_secs();
             Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s"))

@@ -174,7 +174,7 @@ impl ServerBuilder {
         if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {
             return Err(Error::InvalidHost { host: host.clone() });
         }
-        let listener = listen_on(self.address, self.any_port).await?;
+        let listener = listen_on(self.address, self.any_port)?;
         let address = listener.local_addr();
         let address = address.map_err(|source| Error::Listen { address: self.address, source })?;
         let app = Arc::new(App::new(Settings {
@@ -201,12 +201,12 @@ fn is_host(name: &str) -> bool {
     is_name || name.parse::<IpAddr>().is_ok()
 }
 
-async fn listen_on(address: SocketAddr, any_port: bool) -> Result<TcpListener, Error> {
-    match TcpListener::bind(address).await {
+fn listen_on(address: SocketAddr, any_port: bool) -> Result<TcpListener, Error> {
+    match listen::bind(address) {
         Ok(listener) => Ok(listener),
         Err(error) if any_port && error.kind() == std::io::ErrorKind::AddrInUse => {
             let any = SocketAddr::new(address.ip(), 0);
-            TcpListener::bind(any).await.map_err(|source| Error::Listen { address: any, source })
+            listen::bind(any).map_err(|source| Error::Listen { address: any, source })
         }
         Err(source) => Err(Error::Listen { address, source }),
     }

@@ -4,6 +4,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_serve::{Error, Limits, Server, ServerBuilder};
+use kinformer_testing::wait::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -136,7 +137,7 @@ async fn requests_of_other_pages_are_refused() {
     world.end().await;
 }
 
-// contract: H-19
+// contract: H-19a, H-19b
 #[tokio::test]
 async fn requests_are_limited() {
     let world = World::start(1).await;
@@ -151,7 +152,7 @@ async fn requests_are_limited() {
     let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(200_000));
     let _ = raw.write_all(head.as_bytes()).await;
     let mut answer = Vec::new();
-    let _ = kinformer_testing::wait::within("an answer", raw.read_to_end(&mut answer)).await;
+    let _ = within("an answer", raw.read_to_end(&mut answer)).await;
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
     assert_eq!(world.client.get("/healthz").await.status, StatusCode::OK);
@@ -160,6 +161,9 @@ async fn requests_are_limited() {
     let none = Limits::default().requests(0);
     let world = World::with(1, |factory| factory, |server| server.limits(none)).await;
     world.client.get(PODS).await.fails(503, "TooManyRequests");
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(world.client.get(path).await.status, StatusCode::OK, "{path}");
+    }
     world.end().await;
 
     let short = Limits::default().request_timeout(std::time::Duration::from_millis(100));
@@ -167,6 +171,30 @@ async fn requests_are_limited() {
     world.cluster.faults().inject(Fault::delay(std::time::Duration::from_secs(9)).on(Verb::Get).always());
     let slow = format!("{PODS}/objects/shop/web-0/ask");
     world.client.request(Method::POST, &slow, &[]).await.fails(504, "Timeout");
+    world.end().await;
+}
+
+/// Connections that send no request, only a part of one, or nothing after a refused one.
+// contract: H-19b
+#[tokio::test]
+async fn health_is_answered_beside_silent_connections() {
+    let few = Limits::default().connections(1).requests(2).streams(0);
+    let world = World::with(1, |factory| factory, |server| server.limits(few).token("s3cret")).await;
+    let mut silent = Vec::new();
+    for start in ["", "GET / HTTP/1.1\r\nhost: ", "GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n"] {
+        for _ in 0..40 {
+            let mut stream = TcpStream::connect(world.client.address).await.unwrap();
+            // A connection that was closed for a newer one fails here.
+            if stream.write_all(start.as_bytes()).await.is_ok() && start.ends_with("\r\n\r\n") {
+                let _ = within("a refusal", stream.read(&mut [0; 512])).await;
+            }
+            silent.push(stream);
+        }
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(world.client.get(path).await.status, StatusCode::OK, "{path} {start:?}");
+        }
+    }
+    drop(silent);
     world.end().await;
 }
 
