@@ -12,12 +12,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask_limit::AskLimit;
+use crate::change::Encoded;
+use crate::encodings::Encodings;
 use crate::failures::FailureLog;
 use crate::format::rfc3339;
 use crate::guard::Guard;
 use crate::hidden::HiddenFields;
 use crate::limits::Limits;
-use crate::memory::Memory;
+use crate::memory::{Memory, Recorded};
 use crate::metrics::Metrics;
 use crate::query::Query;
 use crate::reply::Failure;
@@ -43,6 +45,7 @@ pub(crate) struct App {
     /// The fields that each index reads, by the name of the index.
     pub(crate) index_fields: HashMap<String, Vec<String>>,
     pub(crate) memory: Arc<Memory>,
+    encodings: Encodings,
     /// The logs of objects that could not be stored, by cluster.
     pub(crate) failures: HashMap<String, FailureLog>,
     pub(crate) views: Views,
@@ -87,6 +90,7 @@ impl App {
             clients,
             index_fields,
             memory,
+            encodings: Encodings::new(),
             failures,
             views: Views::new(limits.views_bounds()),
             trends: Trends::default(),
@@ -170,6 +174,23 @@ impl App {
     /// The log of the cluster of an informer.
     pub(crate) fn failures_of(&self, watched: &Watched) -> Option<&FailureLog> {
         self.failures.get(&*watched.cluster)
+    }
+
+    /// Returns a change as it is sent.
+    ///
+    /// # Errors
+    /// 500 if encoding it panics.
+    pub(crate) async fn encoded(
+        self: &Arc<Self>,
+        change: &Arc<Recorded>,
+        watched: &Arc<Watched>,
+    ) -> Result<Encoded, Failure> {
+        let (app, recorded, watched) = (self.clone(), change.clone(), watched.clone());
+        let encode = move || {
+            app.metrics.encoded();
+            Encoded::of(&recorded, watched.names(), &app.hidden)
+        };
+        self.encodings.get(change.id, encode).await
     }
 
     /// Reads the state of all informers.

@@ -1,8 +1,12 @@
-//! The JSON of a change.
+//! Changes as they are sent.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use kinformer::PackedObject;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::diff::{self, ShownEntry};
 use crate::format::rfc3339;
@@ -19,7 +23,7 @@ const NOISE: [&[&str]; 2] = [&["metadata", "resourceVersion"], &["metadata", "ma
 /// A change as it is sent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Change<'a> {
+struct Change<'a> {
     id: u64,
     informer: &'a str,
     cluster: &'a str,
@@ -52,7 +56,7 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Change<'a> {
     /// Computes the difference of an update: decodes both states, O(size).
-    pub(crate) fn of(change: &'a Recorded, names: Names<'a>, hidden: &HiddenFields) -> Self {
+    fn of(change: &'a Recorded, names: Names<'a>, hidden: &HiddenFields) -> Self {
         let version = |object: &PackedObject| object.resource_version().to_string();
         let difference = (change.kind == ChangeKind::Updated)
             .then(|| difference(change.old.as_deref()?, change.new.as_deref()?, hidden))
@@ -79,6 +83,47 @@ impl<'a> Change<'a> {
             diff,
             diff_truncated,
         }
+    }
+}
+
+/// A change as an event of a stream, in which is its JSON.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    event: Bytes,
+    json: Range<usize>,
+}
+
+impl Encoded {
+    /// Computes the difference of an update: decodes both states, O(size).
+    pub(crate) fn of(change: &Recorded, names: Names<'_>, hidden: &HiddenFields) -> Self {
+        let mut event = format!("id: {}\nevent: change\ndata: ", change.id).into_bytes();
+        let start = event.len();
+        if let Err(error) = serde_json::to_writer(&mut event, &Change::of(change, names, hidden)) {
+            // No change fails to serialize.
+            tracing::error!(%error, "a change could not be serialized");
+        }
+        let json = start..event.len();
+        event.extend_from_slice(b"\n\n");
+        Self { event: event.into(), json }
+    }
+
+    /// The event, in the form of server-sent events.
+    pub(crate) fn event(&self) -> Bytes {
+        self.event.clone()
+    }
+
+    /// The JSON.
+    pub(crate) fn json(&self) -> Option<&RawValue> {
+        serde_json::from_slice(self.event.get(self.json.clone())?).ok()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.event.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn raw(event: Vec<u8>) -> Self {
+        Self { json: 0..event.len(), event: event.into() }
     }
 }
 

@@ -18,7 +18,6 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::app::App;
-use crate::change::Change;
 use crate::memory::Recorded;
 use crate::query::Query;
 use crate::reply::{Failure, body_of};
@@ -156,11 +155,15 @@ impl Events {
             if let Some(ready) = self.ready.pop_front() {
                 return Some(ready);
             }
-            let wait = self.read();
+            let shutdown = self.app.shutdown.clone();
+            let wait = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return None,
+                wait = self.read() => wait,
+            };
             if !self.ready.is_empty() {
                 continue;
             }
-            let shutdown = self.app.shutdown.clone();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return None,
@@ -180,12 +183,12 @@ impl Events {
     async fn state(&self) -> Option<Bytes> {
         match self.app.state_json().await {
             Ok(json) => Some(format!("id: {}\nevent: state\ndata: {json}\n\n", self.sent).into()),
-            Err(error) => Some(format!(": {}\n\n", error.message.replace('\n', " ")).into()),
+            Err(error) => Some(comment(&error)),
         }
     }
 
     /// Reads the next changes from the memory.
-    fn read(&mut self) -> Wait {
+    async fn read(&mut self) -> Wait {
         // Changes after this are seen by the next wait.
         self.changes.borrow_and_update();
         if self.second.elapsed() >= STATE {
@@ -217,9 +220,12 @@ impl Events {
                 }
                 self.sent = change.id;
                 if let Some(watched) = informers.get(change.informer) {
-                    let encoded = self.encoded(&change, watched);
-                    bytes += encoded.len();
-                    self.ready.push_back(encoded);
+                    let event = match self.app.encoded(&change, watched).await {
+                        Ok(encoded) => encoded.event(),
+                        Err(error) => comment(&error),
+                    };
+                    bytes += event.len();
+                    self.ready.push_back(event);
                     if bytes >= READY {
                         return Wait::Change;
                     }
@@ -261,15 +267,6 @@ impl Events {
             && self.selected.informers.as_ref().is_none_or(|informers| informers.contains(&change.informer))
             && self.selected.key.as_ref().is_none_or(|key| change.key.to_string() == *key)
     }
-
-    fn encoded(&self, change: &Recorded, watched: &Watched) -> Bytes {
-        let json = serde_json::to_string(&Change::of(change, watched.names(), &self.app.hidden));
-        match json {
-            Ok(json) => format!("id: {}\nevent: change\ndata: {json}\n\n", change.id).into(),
-            // No change fails to serialize.
-            Err(error) => format!(": {error}\n\n").into(),
-        }
-    }
 }
 
 /// What a stream waits for after it has read the memory.
@@ -277,6 +274,11 @@ impl Events {
 enum Wait {
     Change,
     NextSecond,
+}
+
+/// A comment, which clients ignore.
+fn comment(error: &Failure) -> Bytes {
+    format!(": {}\n\n", error.message.replace('\n', " ")).into()
 }
 
 /// The event of a gap. Changes that the memory dropped may be of any informer.

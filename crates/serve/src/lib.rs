@@ -47,6 +47,7 @@ mod assets;
 mod change;
 mod connections;
 mod diff;
+mod encodings;
 mod error;
 mod events;
 mod explain;

@@ -15,7 +15,7 @@ pub struct Limits {
     pub(crate) changes: usize,
     pub(crate) change_bytes: usize,
     pub(crate) views: usize,
-    pub(crate) view_objects: usize,
+    pub(crate) view_bytes: usize,
     pub(crate) view_idle: Duration,
     pub(crate) streams: usize,
     pub(crate) requests: usize,
@@ -31,7 +31,7 @@ impl Default for Limits {
             changes: 10_000,
             change_bytes: 64 << 20,
             views: 16,
-            view_objects: 2_000_000,
+            view_bytes: 256 << 20,
             view_idle: Duration::from_secs(120),
             streams: 64,
             requests: 256,
@@ -59,6 +59,13 @@ impl Limits {
     /// The lists whose pages can be read at the same time: 16 by default. The least recently used one is dropped.
     pub fn views(mut self, most: usize) -> Self {
         self.views = most.max(1);
+        self
+    }
+
+    /// The encoded bytes of the objects of these lists, which keep the states that they were made of: 256 MiB by default.
+    /// An object of several lists counts for each of them. One list is kept whatever its size.
+    pub fn view_bytes(mut self, most: usize) -> Self {
+        self.view_bytes = most;
         self
     }
 
@@ -117,6 +124,6 @@ impl Limits {
     }
 
     pub(crate) fn views_bounds(&self) -> ViewBounds {
-        ViewBounds { views: self.views, objects: self.view_objects, idle: self.view_idle }
+        ViewBounds { views: self.views, bytes: self.view_bytes, idle: self.view_idle }
     }
 }

@@ -22,9 +22,10 @@ pub(crate) struct Metrics {
     informers: InformerCollector,
     requests: Family<Labels, Counter>,
     asked: Counter<u64, AtomicU64>,
+    encoded: Counter<u64, AtomicU64>,
     streams: Gauge,
     views: Gauge,
-    view_objects: Gauge,
+    view_bytes: Gauge,
     changes: Gauge,
     change_bytes: Gauge,
     /// Not locked while metrics are updated, only while they are written.
@@ -56,9 +57,10 @@ impl Metrics {
             informers,
             requests: Family::default(),
             asked: Counter::default(),
+            encoded: Counter::default(),
             streams: Gauge::default(),
             views: Gauge::default(),
-            view_objects: Gauge::default(),
+            view_bytes: Gauge::default(),
             changes: Gauge::default(),
             change_bytes: Gauge::default(),
             registry: Mutex::default(),
@@ -73,12 +75,17 @@ impl Metrics {
             "Objects requested from the API server",
             this.asked.clone(),
         );
+        registry.register(
+            "kinformer_serve_encoded_changes",
+            "Changes encoded for streams and histories",
+            this.encoded.clone(),
+        );
         registry.register("kinformer_serve_streams", "Open streams of events", this.streams.clone());
         registry.register("kinformer_serve_views", "Lists whose pages can be read", this.views.clone());
         registry.register(
-            "kinformer_serve_view_objects",
-            "Objects of these lists",
-            this.view_objects.clone(),
+            "kinformer_serve_view_bytes",
+            "Encoded bytes of the objects of these lists",
+            this.view_bytes.clone(),
         );
         registry.register("kinformer_serve_changes", "Remembered changes", this.changes.clone());
         registry.register(
@@ -101,6 +108,10 @@ impl Metrics {
         self.requests.get_or_create(&vec![("code", code.to_string())]).inc();
     }
 
+    pub(crate) fn encoded(&self) {
+        self.encoded.inc();
+    }
+
     pub(crate) fn asked(&self) {
         self.asked.inc();
     }
@@ -117,7 +128,7 @@ impl Metrics {
     pub(crate) fn text(&self, figures: &Figures) -> Result<String, fmt::Error> {
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.views.set(number(figures.views.0));
-        self.view_objects.set(number(figures.views.1));
+        self.view_bytes.set(number(figures.views.1));
         self.changes.set(number(figures.changes.0));
         self.change_bytes.set(number(figures.changes.1));
         let mut text = String::new();

@@ -9,14 +9,16 @@ use kinformer::kube_core::DynamicObject;
 use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, ObjectKey, PackedObject, ResourceVersion, Snapshot};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::app::App;
+use crate::change::Encoded;
 use crate::query::Query;
 use crate::reply::{Failure, body_of, json_of, tagged};
 use crate::summary::{self, Row};
 use crate::views::{self, View};
 use crate::watched::Watched;
-use crate::{change, format, state};
+use crate::{format, state};
 
 /// The most objects of a page, and the number of them without a limit.
 const MOST: usize = 1000;
@@ -276,9 +278,9 @@ async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -
         let _permit = permit;
         let objects = selection.apply(&of, &snapshot, &background)?;
         let resource_version = snapshot.resource_versions().lowest().to_string();
-        Ok::<_, Failure>((objects, resource_version))
+        Ok::<_, Failure>((views::bytes_of(&objects), objects, resource_version))
     });
-    let (objects, resource_version) =
+    let (bytes, objects, resource_version) =
         selected.await.map_err(|error| Failure::internal(error.to_string()))??;
     let view = Arc::new(View {
         id: views::new_id(),
@@ -287,6 +289,7 @@ async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -
         revision,
         resource_version,
         objects,
+        bytes,
     });
     app.views.add(view.clone());
     Ok(view)
@@ -382,7 +385,7 @@ struct History<'a> {
     key: String,
     since: String,
     complete: bool,
-    items: Vec<change::Change<'a>>,
+    items: Vec<&'a RawValue>,
 }
 
 /// The most changes of a history; the newest are returned.
@@ -395,22 +398,18 @@ pub(crate) async fn history(
     key: ObjectKey,
 ) -> Result<Response, Failure> {
     watched.check_shown()?;
-    // Differences are computed here, and decode both states of each update.
-    let computed = tokio::task::spawn_blocking(move || {
-        let (changes, is_all) = app.memory.history(watched.number, &key);
-        let skipped = changes.len().saturating_sub(HISTORY);
-        let items = changes
-            .iter()
-            .skip(skipped)
-            .map(|change| change::Change::of(change, watched.names(), &app.hidden));
-        json_of(&History {
-            key: key.to_string(),
-            since: format::rfc3339(watched.since),
-            complete: is_all && skipped == 0,
-            items: items.collect(),
-        })
-    });
-    computed.await.map_err(|error| Failure::internal(error.to_string()))
+    let (changes, is_all) = app.memory.history(watched.number, &key);
+    let skipped = changes.len().saturating_sub(HISTORY);
+    let mut items = Vec::with_capacity(changes.len() - skipped);
+    for change in changes.iter().skip(skipped) {
+        items.push(app.encoded(change, &watched).await?);
+    }
+    Ok(json_of(&History {
+        key: key.to_string(),
+        since: format::rfc3339(watched.since),
+        complete: is_all && skipped == 0,
+        items: items.iter().filter_map(Encoded::json).collect(),
+    }))
 }
 
 #[derive(Serialize)]

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 pub(crate) struct ViewBounds {
     /// The most views.
     pub(crate) views: usize,
-    /// The most objects of all views.
-    pub(crate) objects: usize,
+    /// The most bytes of the objects of all views.
+    pub(crate) bytes: usize,
     /// How long a view is kept after its last use.
     pub(crate) idle: Duration,
 }
@@ -30,6 +30,13 @@ pub(crate) struct View {
     pub(crate) revision: u64,
     pub(crate) resource_version: String,
     pub(crate) objects: Vec<Arc<PackedObject>>,
+    /// The encoded bytes of the objects, with their places in the view.
+    pub(crate) bytes: usize,
+}
+
+/// The bytes of objects in a view.
+pub(crate) fn bytes_of(objects: &[Arc<PackedObject>]) -> usize {
+    objects.iter().map(|object| object.encoded_len() + size_of::<Arc<PackedObject>>()).sum()
 }
 
 /// The views of the server, least recently used first.
@@ -73,10 +80,10 @@ impl Views {
         let mut views = self.views.lock();
         let mut dropped = self.take_expired(&mut views);
         views.push_back((Instant::now(), view));
-        let mut objects: usize = views.iter().map(|(_, view)| view.objects.len()).sum();
-        while views.len() > 1 && (views.len() > self.bounds.views || objects > self.bounds.objects) {
+        let mut bytes: usize = views.iter().map(|(_, view)| view.bytes).sum();
+        while views.len() > 1 && (views.len() > self.bounds.views || bytes > self.bounds.bytes) {
             let Some((_, oldest)) = views.pop_front() else { break };
-            objects = objects.saturating_sub(oldest.objects.len());
+            bytes = bytes.saturating_sub(oldest.bytes);
             dropped.push(oldest);
         }
         drop(views);
@@ -99,10 +106,10 @@ impl Views {
         expired
     }
 
-    /// The number of views, and of their objects.
+    /// The number of views, and the bytes of their objects.
     pub(crate) fn figures(&self) -> (usize, usize) {
         let views = self.views.lock();
-        (views.len(), views.iter().map(|(_, view)| view.objects.len()).sum())
+        (views.len(), views.iter().map(|(_, view)| view.bytes).sum())
     }
 }
 
@@ -116,31 +123,35 @@ pub(crate) fn new_id() -> String {
 mod tests {
     use super::*;
 
-    fn view(id: &str, objects: usize) -> Arc<View> {
+    fn view(id: &str, count: usize) -> Arc<View> {
         let json = serde_json::json!({"metadata": {"name": "a"}});
         let object = Arc::new(PackedObject::encode(&json, &kinformer::ObjectDecoder::json()).unwrap());
+        let objects = vec![object; count];
         Arc::new(View {
             id: id.to_owned(),
             informer: 0,
             query: format!("query of {id}"),
             revision: 1,
             resource_version: "1".to_owned(),
-            objects: vec![object; objects],
+            bytes: bytes_of(&objects),
+            objects,
         })
     }
 
     // contract: H-06a
     #[tokio::test(start_paused = true)]
     async fn views_are_bounded_and_expire() {
-        let views = Views::new(ViewBounds { views: 2, objects: 10, idle: Duration::from_secs(60) });
+        let large = view("d", 10);
+        let views = Views::new(ViewBounds { views: 2, bytes: large.bytes, idle: Duration::from_secs(60) });
         views.add(view("a", 1));
         views.add(view("b", 1));
         assert!(views.get("a").is_some());
         views.add(view("c", 1));
         assert!(views.get("b").is_none() && views.get("a").is_some(), "the least recently used is dropped");
         assert!(views.same(0, "query of c", 1).is_some() && views.same(0, "query of c", 2).is_none());
-        views.add(view("d", 10));
-        assert_eq!(views.figures(), (1, 10), "others are dropped when there are too many objects");
+        assert_eq!(views.figures(), (2, 2 * large.bytes / 10));
+        views.add(large.clone());
+        assert_eq!(views.figures(), (1, large.bytes), "others are dropped when there are too many bytes");
         tokio::time::advance(Duration::from_secs(59)).await;
         assert!(views.get("d").is_some());
         tokio::time::advance(Duration::from_secs(59)).await;

@@ -1,8 +1,12 @@
 //! Live events, and the histories of objects.
 
+use std::time::Duration;
+
 use http::Method;
 use kinformer_serve::Limits;
 use kinformer_testing::wait::within;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::common::{PODS, World, node, pod};
 
@@ -10,6 +14,13 @@ fn with_phase(name: &str, phase: &str) -> serde_json::Value {
     let mut pod = pod(name);
     pod["status"]["phase"] = phase.into();
     pod
+}
+
+/// A metric of the server.
+async fn figure(world: &World, name: &str) -> u64 {
+    let metrics = world.client.get("/metrics").await.text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
 
 // contract: H-10a
@@ -159,13 +170,8 @@ async fn slow_client_costs_no_memory() {
         large["metadata"]["annotations"]["large"] = format!("{number} {}", "x".repeat(100_000)).into();
         world.put(large).await;
     }
-    let metrics = world.client.get("/metrics").await.text();
-    let figure = |name: &str| -> u64 {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
-    };
-    assert!(figure("kinformer_serve_changes") <= 20);
-    assert!(figure("kinformer_serve_change_bytes") <= 1 << 20, "old and new states count");
+    assert!(figure(&world, "kinformer_serve_changes").await <= 20);
+    assert!(figure(&world, "kinformer_serve_change_bytes").await <= 1 << 20, "old and new states count");
     let mut all = 0;
     while all < 40 {
         let event = stream.next_of(&["change", "gap"]).await;
@@ -191,6 +197,66 @@ async fn number_of_streams_is_bounded() {
     let free = world.until("/metrics", |reply| reply.text().contains("kinformer_serve_streams 0")).await;
     drop(free);
     drop(world.client.stream("/api/v1/events", &[]).await);
+    world.end().await;
+}
+
+/// A pod whose difference to others is large.
+fn with_large_differences(number: usize) -> serde_json::Value {
+    let mut large = pod("web-0");
+    for annotation in 0..50 {
+        large["metadata"]["annotations"][format!("a{annotation}")] =
+            format!("{number} {}", "x".repeat(3000)).into();
+    }
+    large
+}
+
+// contract: H-10f
+#[tokio::test]
+async fn changes_are_encoded_once() {
+    const CHANGES: usize = 4;
+    for streams in [1, 60] {
+        let world = World::start(1).await;
+        let mut open = Vec::new();
+        for _ in 0..streams {
+            let mut stream = world.client.stream("/api/v1/events", &[]).await;
+            stream.next_of(&["state"]).await;
+            open.push(stream);
+        }
+        for number in 0..CHANGES {
+            world.put(with_large_differences(number)).await;
+        }
+        for stream in &mut open {
+            for _ in 0..CHANGES {
+                assert_eq!(stream.next_of(&["change", "gap"]).await.data["type"], "updated");
+            }
+        }
+        let history = world.client.ok(&format!("{PODS}/objects/shop/web-0/history")).await;
+        assert_eq!(history["items"].as_array().unwrap().len(), CHANGES);
+        assert_eq!(figure(&world, "kinformer_serve_encoded_changes_total").await, CHANGES as u64);
+        drop(open);
+        world.end().await;
+    }
+}
+
+/// The connection stays open, and its client reads nothing.
+// contract: H-10g
+#[tokio::test]
+async fn stream_that_nobody_reads_ends() {
+    let limits = Limits::default().streams(1).write_timeout(Duration::from_millis(200));
+    let world = World::with(1, |factory| factory, |server| server.limits(limits)).await;
+    let mut unread = TcpStream::connect(world.client.address).await.unwrap();
+    unread.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    world.until("/metrics", |reply| reply.text().contains("kinformer_serve_streams 1")).await;
+    let writes = async {
+        let mut number = 0;
+        while figure(&world, "kinformer_serve_streams").await == 1 {
+            number += 1;
+            world.put(with_large_differences(number)).await;
+        }
+    };
+    within("the end of the stream", writes).await;
+    let read = world.client.stream("/api/v1/events", &[]).await;
+    drop((unread, read));
     world.end().await;
 }
 
