@@ -3,7 +3,7 @@
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::reply::{body_of, tagged};
+use crate::reply::{body_of, hash, tagged};
 
 /// A file of the page.
 #[derive(Debug)]
@@ -69,12 +69,6 @@ impl Asset {
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         response
     }
-}
-
-/// FNV-1a, which is the same in every build.
-fn hash(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

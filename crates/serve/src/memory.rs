@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kinformer::{Event, ObjectKey, PackedObject, PackedRef, ResourceVersion, Tombstone};
+use kinformer_core::Object as _;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -17,7 +18,7 @@ pub(crate) enum ChangeKind {
     Added,
     Updated,
     Deleted,
-    /// The same version again.
+    /// The same state again.
     Resync,
 }
 
@@ -101,9 +102,13 @@ impl Memory {
             Event::Added(added) if added.in_initial_list => return,
             Event::Added(added) => (ChangeKind::Added, None, Some(shared(&added.object)), false),
             Event::Updated(updated) => {
-                let same = updated.old.resource_version() == updated.new.resource_version();
+                let (old, new) = (shared(&updated.old), shared(&updated.new));
+                // A server may return other content for one version.
+                let same = Arc::ptr_eq(&old, &new)
+                    || old.resource_version() == new.resource_version()
+                        && old.has_same_content(&new) == Some(true);
                 let kind = if same { ChangeKind::Resync } else { ChangeKind::Updated };
-                (kind, Some(shared(&updated.old)), Some(shared(&updated.new)), false)
+                (kind, Some(old), Some(new), false)
             }
             Event::Deleted(deleted) => {
                 let unknown = matches!(deleted.tombstone, Tombstone::FinalStateUnknown(_));

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::app::App;
 use crate::change::Encoded;
 use crate::query::Query;
-use crate::reply::{Failure, body_of, json_of, tagged};
+use crate::reply::{Failure, body_of, hash, json_of, tagged};
 use crate::summary::{self, Row};
 use crate::views::{self, View};
 use crate::watched::Watched;
@@ -350,14 +350,13 @@ pub(crate) fn object(
             format!("{key} cannot be decoded: {}", watched.text_of_decoding(&error)),
         )
     })?;
-    let tag = object.resource_version().to_string();
-    // Each representation has a tag of its own.
-    let tag = if form == Form::Yaml { format!("{tag}-yaml") } else { tag };
-    let response = match form {
-        Form::Json => json_of(&value),
-        Form::Yaml => body_of("application/yaml", yaml(&value)?),
+    let (content_type, body) = match form {
+        Form::Json => ("application/json", value.to_string()),
+        Form::Yaml => ("application/yaml", yaml(&value)?),
     };
-    Ok(tagged(headers, &tag, || response))
+    // The version does not identify the content: a server may return other content for it, and there are two forms.
+    let tag = format!("{}-{:016x}", object.resource_version(), hash(&body));
+    Ok(tagged(headers, &tag, || body_of(content_type, body)))
 }
 
 fn yaml(value: &serde_json::Value) -> Result<String, Failure> {

@@ -85,6 +85,12 @@ fn quoted(tag: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("\"{safe}\"")).ok()
 }
 
+/// FNV-1a, which is the same in every build.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Adds an entity tag to a response, or answers 304 if the client has that version.
 pub(crate) fn tagged(request: &HeaderMap, tag: &str, response: impl FnOnce() -> Response) -> Response {
     let Some(quoted) = quoted(tag) else { return response() };

@@ -2,6 +2,8 @@
 
 use http::{Method, StatusCode};
 use kinformer_apiserver::Verb;
+use kinformer_testing::scripted_http::{Answer, in_process_client};
+use kinformer_testing::wait::within;
 use serde_json::{Value, json};
 
 use crate::common::{PODS, World, node, pod};
@@ -132,7 +134,8 @@ async fn validators_answer_with_304() {
     let stored = world.pods.lister().get(("shop", "web-0")).unwrap();
     let object = format!("{PODS}/objects/shop/web-0");
     let reply = world.client.get(&object).await;
-    assert_eq!(reply.header("etag"), format!("\"{}\"", stored.resource_version()));
+    let tag = reply.header("etag").to_owned();
+    assert!(tag.starts_with(&format!("\"{}-", stored.resource_version())), "{tag}");
     for path in [
         object.as_str(),
         &format!("{object}?format=yaml"),
@@ -160,6 +163,55 @@ async fn validators_answer_with_304() {
         assert_eq!(reply.status, StatusCode::OK, "the state has changed: {path}");
     }
     world.end().await;
+}
+
+/// A server that returns other content for one version, as after a change of a conversion.
+// contract: H-07b, H-09a
+#[tokio::test]
+async fn content_that_changes_at_one_version() {
+    let pod = |app: &str| {
+        let metadata =
+            json!({"name": "a", "namespace": "shop", "resourceVersion": "5", "labels": {"app": app}});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    };
+    let (send, events) = tokio::sync::mpsc::channel(1);
+    let mut events = Some(events);
+    let (client, _requests) = in_process_client(move |request| {
+        if request.is_watch_list() {
+            return Answer::failure(422, "Invalid");
+        }
+        if request.is_watch() {
+            return events
+                .take()
+                .map_or_else(Answer::never, |events| Answer::watch([]).then_received(events));
+        }
+        let metadata = json!({"resourceVersion": "10"});
+        let list =
+            json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [pod("old")]});
+        Answer::json(&list)
+    });
+    let factory = kinformer::SharedInformerFactory::new(client);
+    let pods = factory.core().v1().pods();
+    let builder = kinformer_serve::Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = builder.informer(&pods).bind().await.unwrap().spawn();
+    factory.start().unwrap();
+    within("sync", factory.wait_for_cache_sync()).await.into_result().unwrap();
+    let client = crate::common::Client { address: server.local_addr() };
+    let path = format!("{PODS}/objects/shop/a");
+    let old = client.get(&path).await;
+    let mut stream = client.stream("/api/v1/events", &[]).await;
+    let event = json!({"type": "MODIFIED", "object": pod("new")});
+    send.send(format!("{event}\n").into()).await.unwrap();
+    let change = stream.next_of(&["change"]).await.data;
+    let difference = json!([{"path": "metadata.labels.app", "old": "old", "new": "new"}]);
+    assert_eq!((&change["type"], &change["diff"]), (&"updated".into(), &difference), "{change}");
+    let new = client.request(Method::GET, &path, &[("if-none-match", old.header("etag"))]).await;
+    assert_eq!(new.status, StatusCode::OK);
+    assert_eq!(new.json()["metadata"]["labels"]["app"], "new");
+    assert_ne!(new.header("etag"), old.header("etag"));
+    drop(stream);
+    server.shutdown().await;
+    factory.shutdown().await.unwrap();
 }
 
 /// In both encodings of the store.
