@@ -157,6 +157,33 @@ test("why an object is not there, and one question to the API server", async (t)
   assert.equal(asked, 1);
 });
 
+test("the kind that had a deleted object comes first", async (t) => {
+  const server = await apiServer(t);
+  await server.create({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "shop", namespace: "default" } });
+  const { url } = await serve(t, server, "pods,configmaps");
+  const page = await openPage(t, `${url}/#/informers/configmaps`);
+  await row(page, "default/shop").waitFor();
+  await server.remove({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "shop", namespace: "default" } });
+  await row(page, "default/shop").waitFor({ state: "detached" });
+  await page.goto(`${url}/#/`);
+  await page.keyboard.press("f");
+  await page.keyboard.type("default/shop");
+  const first = page.locator(".results li").first();
+  await first.getByText(/^deleted .+ ago: why\?$/).waitFor();
+  assert.equal(await first.locator(".of").textContent(), "ConfigMap");
+  await page.locator(".results li").nth(1).getByText("is not there: why?").waitFor();
+});
+
+test("all columns of the informers are visible beside a long name", async (t) => {
+  const server = await apiServer(t);
+  const long = "validatingadmissionpolicybindings";
+  const { url } = await serve(t, server, `pods,${long}`);
+  const page = await openPage(t, `${url}/`);
+  await page.locator(`.informers tr[data-informer^="${long}"]`).waitFor();
+  const cut = await page.locator(".table-panel").evaluate((panel) => panel.scrollWidth - panel.clientWidth);
+  assert.equal(cut, 0, "the table is wider than its panel");
+});
+
 test("a lost connection is said clearly and recovers", async (t) => {
   const server = await apiServer(t);
   await server.create(pod("web-1"));

@@ -128,7 +128,7 @@ impl InformerState {
             resource_version: metrics.resource_versions.lowest().to_string(),
             bytes: snapshot.as_ref().map(|snapshot| watched.bytes_of(snapshot)),
             sources: informer.parts().iter().map(|part| Source::of(part, watched, failures)).collect(),
-            counters: Counters::of(&metrics),
+            counters: Counters::of(&metrics, watched.events()),
             queue: Queue { items: metrics.queue.depth },
             handlers: metrics.handlers.iter().map(Handler::of).collect(),
             indexes: indexes.unwrap_or_default(),
@@ -157,14 +157,14 @@ impl Source {
 }
 
 impl Counters {
-    fn of(metrics: &InformerMetrics) -> Self {
+    fn of(metrics: &InformerMetrics, events: u64) -> Self {
         let reflector = &metrics.reflector;
         Self {
             lists: reflector.lists + reflector.watch_lists,
             watches: reflector.watches,
             watch_restarts: reflector.watch_restarts,
             relists: reflector.relists,
-            events: reflector.events,
+            events,
             bookmarks: reflector.bookmarks,
             decode_errors: reflector.decode_errors,
             stalled_watches: reflector.stalled_watches,

@@ -1,13 +1,13 @@
 //! An informer of the server.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kinformer::kube_core::DynamicObject;
-use kinformer::{Informer, PackedObject, Registration, Snapshot, SourceError, WireError};
+use kinformer::{Event, Informer, PackedObject, Registration, Snapshot, SourceError, WireError};
 use kinformer_core::internal::with_causes;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -41,6 +41,8 @@ pub(crate) struct Watched {
     pub(crate) is_hidden: bool,
     /// The time of the last event in milliseconds since 1970; 0 if there was none.
     last_event: Arc<AtomicI64>,
+    /// The events since the handler was added, without those of initial lists.
+    events: Arc<AtomicU64>,
     bytes: Mutex<Option<Bytes>>,
     registration: Registration,
 }
@@ -68,12 +70,16 @@ impl Watched {
         let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
         let last_event = Arc::new(AtomicI64::new(0));
         let memory: Weak<Memory> = Arc::downgrade(memory);
-        let last = last_event.clone();
+        let events = Arc::new(AtomicU64::new(0));
+        let (last, counted) = (last_event.clone(), events.clone());
         let handler = informer.handler().name(HANDLER).resync(Duration::ZERO).inline();
         let since = Timestamp::now();
         let registration = handler.for_each(move |event| {
             let now = Timestamp::now();
             last.store(now.as_millisecond(), Ordering::Relaxed);
+            if !matches!(&event, Event::Added(added) if added.in_initial_list) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
             // Changes that are not shown do not displace others.
             if !is_hidden && let Some(memory) = memory.upgrade() {
                 memory.record(number, &event, now);
@@ -88,6 +94,7 @@ impl Watched {
             conceals: is_hidden || !hidden.is_empty(),
             is_hidden,
             last_event,
+            events,
             bytes: Mutex::default(),
             registration,
             informer,
@@ -144,6 +151,11 @@ impl Watched {
     pub(crate) fn last_event(&self) -> Option<Timestamp> {
         let milliseconds = self.last_event.load(Ordering::Relaxed);
         (milliseconds > 0).then(|| Timestamp::from_millisecond(milliseconds).ok()).flatten()
+    }
+
+    /// The events since the handler was added, without bookmarks and initial lists.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
     }
 
     /// The encoded bytes of the objects in a snapshot. O(objects) if they have changed and the last sum is old.

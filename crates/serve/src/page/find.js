@@ -1,7 +1,7 @@
 // Finds an object by a part of its name over all informers, or explains why it is not there.
 
-import { informerPath, json } from "./api.js";
-import { count, debounce, el, fill, text } from "./dom.js";
+import { informerPath, json, objectPath } from "./api.js";
+import { count, debounce, el, fill, since, text } from "./dom.js";
 import { explained } from "./objects.js";
 import { go, href } from "./router.js";
 import { state } from "./state.js";
@@ -27,7 +27,8 @@ export function openFind(dialog, preferred) {
   fill(dialog, el("div.find-dialog", {}, input, results, note));
   dialog.className = "finder";
 
-  const draw = (groups, query, isComplete) => {
+  /** `missing` are the informers that could have the object and do not, once all were read. */
+  const draw = (groups, query, missing = null) => {
     const entries = [];
     for (const { info, items, total, error } of groups) {
       for (const item of items) {
@@ -38,12 +39,9 @@ export function openFind(dialog, preferred) {
       }
       if (error) entries.push({ link: null, parts: [el("span.of", {}, info.kind), el("span.dim", {}, error)] });
     }
-    for (const info of query.informers) {
-      const key = explained(query.name, info);
-      const found = groups.some((group) => group.info.id === info.id && group.items.some((item) => item.key === key));
-      if (key && isComplete && !found) {
-        entries.push({ link: href(["informers", info.id], { open: `${info.id}|${key}`, tab: "why" }), parts: [el("span.of", {}, info.kind), el("span.key", {}, key), el("span.why-link", {}, "is not there: why?")] });
-      }
+    for (const { info, key, deleted } of missing ?? []) {
+      const why = deleted ? `deleted ${since(deleted)} ago: why?` : "is not there: why?";
+      entries.push({ link: href(["informers", info.id], { open: `${info.id}|${key}`, tab: "why" }), parts: [el("span.of", {}, info.kind), el("span.key", {}, key), el("span.why-link", {}, why)] });
     }
     selected = Math.min(selected, Math.max(0, entries.length - 1));
     fill(
@@ -52,7 +50,7 @@ export function openFind(dialog, preferred) {
         el("li", { role: "option", id: `found-${number}`, "aria-selected": String(number === selected) }, link ? el("a", { href: link, tabIndex: -1, on: { click: () => dialog.close() } }, parts) : el("span.result", {}, parts)),
       ),
     );
-    text(note, entries.length > 0 || !query.name ? "Enter opens, the arrow keys select, Escape closes." : isComplete ? "No informer has such an object. With namespace/name, the page explains why." : "Searching …");
+    text(note, entries.length > 0 || !query.name ? "Enter opens, the arrow keys select, Escape closes." : missing ? "No informer has such an object. With namespace/name, the page explains why." : "Searching …");
     mark();
   };
   const mark = () => {
@@ -67,7 +65,7 @@ export function openFind(dialog, preferred) {
     const { signal } = abort;
     const query = parse(input.value, preferred);
     if (!query.name) {
-      draw([], query, false);
+      draw([], query);
       return;
     }
     const groups = [];
@@ -79,9 +77,10 @@ export function openFind(dialog, preferred) {
         if (error.name === "AbortError") return;
         groups.push({ info, items: [], total: 0, error: error.message });
       }
-      draw(groups, query, false);
+      draw(groups, query);
     }
-    draw(groups, query, true);
+    const missing = await explanations(groups, query, signal);
+    if (!signal.aborted) draw(groups, query, missing);
   });
   input.addEventListener("input", () => {
     selected = 0;
@@ -108,6 +107,24 @@ export function openFind(dialog, preferred) {
   }, { once: true });
   dialog.showModal();
   input.focus();
+}
+
+/** The informers that could have an object and do not. Those from which it was deleted come first, the last one of all before others. */
+async function explanations(groups, query, signal) {
+  const missing = [];
+  for (const info of query.informers) {
+    const key = explained(query.name, info);
+    const isFound = groups.some((group) => group.info.id === info.id && group.items.some((item) => item.key === key));
+    if (key && !isFound) missing.push({ info, key, deleted: null });
+  }
+  const explain = async (one) => {
+    // Without its explanation an object is one that is not there.
+    const explanation = await json(objectPath(one.info, one.key, "/explain"), { signal }).catch(() => null);
+    if (explanation?.reason === "Deleted") one.deleted = explanation.time;
+  };
+  await Promise.all(missing.map(explain));
+  const time = ({ deleted }) => (deleted ? Date.parse(deleted) : 0);
+  return missing.sort((a, b) => time(b) - time(a));
 }
 
 /** Splits `kind namespace/name` or `kind/namespace/name`, and chooses the informers to read. */

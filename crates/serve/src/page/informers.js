@@ -62,7 +62,7 @@ class Row {
     const cells = this.#cells;
     this.element.dataset.severity = worst;
     this.element.classList.toggle("selected", selected);
-    text(this.name, info.name);
+    if (this.name.textContent !== info.name) fill(this.name, info.name.split(/(?<=\.)/).flatMap((part) => [el("wbr"), part]));
     text(this.kind, kindOf(info));
     text(this.state, word(info));
     this.state.dataset.tone = worst;

@@ -23,7 +23,7 @@ async fn wait_for(world: &World, reason: &str) -> String {
     problem(&reply.json(), reason).unwrap()
 }
 
-// contract: H-01, H-02b
+// contract: H-01a, H-01b, H-02b
 #[tokio::test]
 async fn state_of_each_informer() {
     let world = World::start(3).await;
@@ -52,7 +52,7 @@ async fn state_of_each_informer() {
         .map(|pod| pod.object().encoded_len())
         .sum();
     assert_eq!(pods["bytes"].as_u64(), Some(bytes as u64));
-    assert_eq!(pods["counters"]["lists"], 1);
+    assert_eq!((&pods["counters"]["lists"], &pods["counters"]["events"]), (&1.into(), &0.into()));
     assert!(
         ["Watching", "WatchListing", "Connecting"].contains(&pods["sources"][0]["state"].as_str().unwrap())
     );
@@ -60,6 +60,9 @@ async fn state_of_each_informer() {
     assert_eq!((&handler["name"], &handler["stuck"]), (&"serve".into(), &false.into()));
     assert!(pods["lastEventAt"].as_str().unwrap().ends_with('Z'), "{pods}");
     assert_eq!(pods["problems"], serde_json::json!([]), "all is well");
+    world.put(pod("web-9")).await;
+    world.delete("web-9").await;
+    assert_eq!(world.client.ok(PODS).await["counters"]["events"], 2);
     world.end().await;
 }
 
