@@ -23,6 +23,7 @@ pub struct Builder {
     #[cfg(feature = "tls")]
     tls: bool,
     history: usize,
+    kubernetes: u32,
     first_version: Option<u64>,
     faults: Vec<Fault>,
     lifecycle: NamespaceLifecycle,
@@ -41,6 +42,7 @@ impl Default for Builder {
             #[cfg(feature = "tls")]
             tls: false,
             history: 10_000,
+            kubernetes: 37,
             first_version: None,
             faults: Vec::new(),
             lifecycle: NamespaceLifecycle::default(),
@@ -111,6 +113,15 @@ impl Builder {
         self
     }
 
+    /// Sets the minor version of Kubernetes whose answers the server gives: 37 or 38. Default: 37.
+    ///
+    /// Since Kubernetes 1.38, the `Status` that answers a deletion, a binding or an eviction has the resource version of
+    /// the write. Other answers are those of 1.37 in any case.
+    pub fn kubernetes(mut self, minor: u32) -> Self {
+        self.kubernetes = minor;
+        self
+    }
+
     /// Sets the first resource version. Default: the microseconds since 1970, so that a server never issues a version
     /// of a server that was started earlier.
     ///
@@ -176,8 +187,14 @@ impl Builder {
         let tls: Option<Tls> = None;
         let api = Api::new(self.lifecycle, self.history, self.first_version)?;
         let access = Access { token: self.token, hosts: self.accept_hosts };
-        let context =
-            Arc::new(Context::new(api, access, self.fault_header, self.bookmark_interval, self.protobuf));
+        let context = Arc::new(Context::new(
+            api,
+            access,
+            self.fault_header,
+            self.bookmark_interval,
+            self.protobuf,
+            self.kubernetes,
+        ));
         for fault in self.faults {
             context.faults.inject(fault);
         }

@@ -295,8 +295,17 @@ impl Details {
     }
 }
 
+/// The response to a write that answers with no object. `version` is that of the write, since Kubernetes 1.38.
+pub(crate) fn success(version: Option<u64>) -> Value {
+    let mut metadata = Map::new();
+    if let Some(version) = version {
+        metadata.insert("resourceVersion".into(), version.to_string().into());
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Success"})
+}
+
 /// The response to a deletion that removed the object.
-pub(crate) fn success(subject: Subject<'_>, name: &str, uid: &str) -> Value {
+pub(crate) fn deleted(subject: Subject<'_>, name: &str, uid: &str, version: Option<u64>) -> Value {
     let details = Details {
         name: name.into(),
         group: subject.group.into(),
@@ -304,8 +313,9 @@ pub(crate) fn success(subject: Subject<'_>, name: &str, uid: &str) -> Value {
         uid: uid.into(),
         ..Details::default()
     };
-    json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-        "details": details.to_json(),
-    })
+    let mut status = success(version);
+    if let Some(status) = status.as_object_mut() {
+        status.insert("details".into(), details.to_json());
+    }
+    status
 }

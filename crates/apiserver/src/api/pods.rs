@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::registry::Resource;
 use crate::status::{Status, Subject};
-use crate::storage::Change;
+use crate::storage::{Change, Outcome, Stored};
 
 use super::delete::Preconditions;
-use super::{Api, DeleteOptions, DryRun, Object, metadata};
+use super::{Api, DeleteOptions, Deleted, DryRun, Object, metadata};
 
 /// `pods/binding`: assigns a pod to a node, which need not exist. The UID and version of the binding are
 /// preconditions on the pod; its labels and annotations are copied to the pod.
@@ -26,7 +26,7 @@ pub(crate) fn bind(
     name: &str,
     binding: &Object,
     dry_run: DryRun,
-) -> Result<(), Status> {
+) -> Result<Arc<Stored>, Status> {
     if metadata::text(binding, "name") != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
@@ -40,7 +40,7 @@ pub(crate) fn bind(
     let refused =
         |why: String| Err(Status::conflict(Subject { group: "", resource: "pods/binding" }, name, &why));
     let key = Api::key(resource, namespace, name);
-    resource.store.write(&key, |present| {
+    let outcome = resource.store.write(&key, |present| {
         let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
         preconditions.check(resource, present)?;
         let mut object = present.parse();
@@ -71,7 +71,10 @@ pub(crate) fn bind(
         }
         Ok(if dry_run == DryRun::All { Change::Keep } else { Change::Put(object) })
     })?;
-    Ok(())
+    match outcome {
+        Outcome::Stored(stored) | Outcome::Removed(stored) | Outcome::Kept(Some(stored)) => Ok(stored),
+        Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
+    }
 }
 
 /// `pods/eviction`: deletes a pod. Disruption budgets are ignored.
@@ -84,6 +87,8 @@ pub(crate) fn evict(
     namespace: &str,
     name: &str,
     options: &DeleteOptions,
-) -> Result<(), Status> {
-    api.delete(resource, namespace, name, options).map(|_| ())
+) -> Result<Arc<Stored>, Status> {
+    let (Deleted::Gone(stored) | Deleted::Terminating(stored)) =
+        api.delete(resource, namespace, name, options)?;
+    Ok(stored)
 }

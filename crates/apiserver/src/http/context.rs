@@ -41,6 +41,8 @@ pub(crate) struct Context {
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
     protobuf: ProtobufAnswers,
+    /// The minor version of Kubernetes.
+    pub(super) kubernetes: u32,
     /// Cancelled when the server shuts down.
     pub(crate) shutdown: CancellationToken,
     /// Cancelled and replaced when all watches are dropped.
@@ -56,6 +58,7 @@ impl Context {
         fault_header: FaultHeader,
         bookmark_interval: Duration,
         protobuf: ProtobufAnswers,
+        kubernetes: u32,
     ) -> Self {
         let shutdown = CancellationToken::new();
         Self {
@@ -66,6 +69,7 @@ impl Context {
             fault_header,
             bookmark_interval,
             protobuf,
+            kubernetes,
             watches: Mutex::new(shutdown.child_token()),
             connections: Mutex::new(CancellationToken::new()),
             shutdown,

@@ -24,7 +24,7 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
     let ok = |value: Value| Ok(answer::json(StatusCode::OK, &value));
     match parts.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Ok(answer::text(StatusCode::OK, "ok")),
-        ["version"] => ok(version()),
+        ["version"] => ok(version(context.kubernetes)),
         [] => ok(paths(&registry)),
         ["api"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Core)),
         ["apis"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Groups)),
@@ -55,9 +55,9 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
     }
 }
 
-/// The response to `/version`. The minor version is that of the reference.
-fn version() -> Value {
-    json!({"major": "1", "minor": "37", "gitVersion": "v1.37.0+kinformer", "gitCommit": "",
+/// The response to `/version`.
+fn version(minor: u32) -> Value {
+    json!({"major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0+kinformer"), "gitCommit": "",
         "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)})
 }

@@ -15,7 +15,7 @@ use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
-use crate::status::{Cause, Status, Subject, success};
+use crate::status::{Cause, Status, Subject, deleted, success};
 use crate::storage::{Stored, write_json};
 use crate::table::{self, Columns, IncludeObject};
 
@@ -171,6 +171,11 @@ impl Call<'_> {
         Ok(namespace)
     }
 
+    /// The version of a write that is answered by a `Status`. A dry run has none.
+    fn version_of(&self, stored: &Stored, dry_run: DryRun) -> Option<u64> {
+        (self.context.kubernetes >= 38 && dry_run == DryRun::No).then(|| stored.version())
+    }
+
     fn object(&self) -> Result<Object, Status> {
         decode_object(&media_type(self.headers), &self.body)
     }
@@ -208,8 +213,11 @@ impl Call<'_> {
     }
 
     fn create(&self) -> Result<Made, Status> {
-        let created = || {
-            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        let created = |stored: &Stored, dry_run| {
+            let mut status = success(self.version_of(stored, dry_run));
+            if let Some(status) = status.as_object_mut() {
+                status.insert("code".into(), 201.into());
+            }
             Ok(Made::Answer(answer::json(StatusCode::CREATED, &status)))
         };
         match (&self.sub, self.target.name.as_deref()) {
@@ -220,8 +228,9 @@ impl Call<'_> {
             }
             (Sub::Binding, Some(name)) => {
                 let binding = self.object()?;
-                api::bind(self.api(), self.resource, self.namespace()?, name, &binding, self.dry_run)?;
-                created()
+                let (namespace, dry_run) = (self.namespace()?, self.dry_run);
+                let bound = api::bind(self.api(), self.resource, namespace, name, &binding, dry_run)?;
+                created(&bound, dry_run)
             }
             (Sub::Eviction, Some(name)) => {
                 let eviction = self.object()?;
@@ -229,8 +238,8 @@ impl Call<'_> {
                     Some(options) if !options.is_null() => DeleteOptions::parse(options)?,
                     _ => DeleteOptions::default(),
                 };
-                api::evict(self.api(), self.resource, self.namespace()?, name, &options)?;
-                created()
+                let evicted = api::evict(self.api(), self.resource, self.namespace()?, name, &options)?;
+                created(&evicted, options.dry_run)
             }
             _ => Err(Status::method_not_allowed()),
         }
@@ -318,8 +327,12 @@ impl Call<'_> {
             return Err(Status::method_not_allowed());
         }
         let (name, namespace) = (self.name()?, self.namespace()?);
-        let value = match self.api().delete(self.resource, namespace, name, &self.delete_options()?)? {
-            Deleted::Gone(stored) => success(self.resource.kind.resource_subject(), name, stored.uid()),
+        let options = self.delete_options()?;
+        let value = match self.api().delete(self.resource, namespace, name, &options)? {
+            Deleted::Gone(stored) => {
+                let version = self.version_of(&stored, options.dry_run);
+                deleted(self.resource.kind.resource_subject(), name, stored.uid(), version)
+            }
             Deleted::Terminating(stored) => {
                 return Ok(answer::json_bytes(StatusCode::OK, converted(self.resource, &stored)));
             }

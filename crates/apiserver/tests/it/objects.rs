@@ -2,6 +2,7 @@
 
 use crate::common::{Client, config_map, names, pod, server, version_of, widget, widget_definition};
 use http::Method;
+use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -378,6 +379,45 @@ async fn pods_are_bound_and_evicted() {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
     assert_eq!(client.post(&format!("{PODS}/a/eviction"), &eviction).await.code, 201);
     client.get(&format!("{PODS}/a")).await.status(404, "NotFound");
+}
+
+/// The version in the `Status` of a write that answers with no object.
+// contract: E-13
+#[tokio::test]
+async fn answers_of_two_versions_of_kubernetes() {
+    for minor in [37, 38] {
+        let server = ApiServer::builder().kubernetes(minor).start().await.unwrap();
+        let client = Client::new(&server);
+        assert_eq!(client.get("/version").await.ok()["minor"], minor.to_string());
+        for name in ["a", "b", "c"] {
+            client.post(PODS, &pod(name)).await.ok();
+        }
+        client.post(MAPS, &config_map("other", "1")).await.ok();
+        let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+        let eviction =
+            |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        let check = |answer: Value, version: u64| {
+            let written = (minor == 38).then(|| json!(version.to_string()));
+            assert_eq!((&answer["kind"], &answer["status"]), (&json!("Status"), &json!("Success")));
+            assert_eq!(answer["metadata"].get("resourceVersion"), written.as_ref(), "{answer}");
+        };
+        let bound = client.post(&format!("{PODS}/a/binding"), &binding).await.ok();
+        let version = server.version();
+        check(bound, version);
+        assert_eq!(version_of(&client.get(&format!("{PODS}/a")).await.ok()), version);
+        // A dry run writes nothing, so it has no version.
+        for path in [format!("{PODS}/a?dryRun=All"), format!("{PODS}/b?dryRun=All")] {
+            let tried = client.delete(&path).await.ok();
+            assert_eq!(tried["metadata"].get("resourceVersion"), None, "{tried}");
+        }
+        check(client.post(&format!("{PODS}/a/eviction"), &eviction("a")).await.ok(), version + 1);
+        check(client.delete(&format!("{PODS}/b")).await.ok(), version + 2);
+        // A pod with finalizers is terminating, at the version of the answer.
+        let finalizers = json!({"metadata": {"finalizers": ["example.com/f"]}});
+        client.patch(&format!("{PODS}/c"), "merge-patch", &finalizers).await.ok();
+        let evicted = client.post(&format!("{PODS}/c/eviction"), &eviction("c")).await.ok();
+        check(evicted, version_of(&client.get(&format!("{PODS}/c")).await.ok()));
+    }
 }
 
 /// A binding is refused for a missing, another, bound, gated or terminating pod, and for a failed precondition.
