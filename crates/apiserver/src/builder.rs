@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Api, NamespaceLifecycle};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::server::{ApiServer, Tls};
+use crate::storage::Window;
 use crate::{Error, Fault};
 
 /// Configuration of a server. Every setting has a default.
@@ -22,7 +23,7 @@ pub struct Builder {
     accept_hosts: Vec<String>,
     #[cfg(feature = "tls")]
     tls: bool,
-    history: usize,
+    window: Window,
     kubernetes: u32,
     first_version: Option<u64>,
     faults: Vec<Fault>,
@@ -41,7 +42,7 @@ impl Default for Builder {
             accept_hosts: Vec::new(),
             #[cfg(feature = "tls")]
             tls: false,
-            history: 10_000,
+            window: Window { events: 10_000, bytes: 256 << 20 },
             kubernetes: 37,
             first_version: None,
             faults: Vec::new(),
@@ -107,9 +108,15 @@ impl Builder {
     /// Sets the number of events kept per resource, at least 1. Default: 10,000.
     ///
     /// This limits how far back a watch or an exact list can start, and how far a watch may lag before it is closed.
-    /// An event holds the object's bytes before and after the change.
     pub fn history(mut self, events: usize) -> Self {
-        self.history = events;
+        self.window.events = events;
+        self
+    }
+
+    /// Sets the bytes of the events kept per resource. An event has the bytes of the object before and after the change.
+    /// The newest event is always kept. Default: 256 MiB.
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.window.bytes = bytes;
         self
     }
 
@@ -185,7 +192,7 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let api = Api::new(self.lifecycle, self.history, self.first_version)?;
+        let api = Api::new(self.lifecycle, self.window, self.first_version)?;
         let access = Access { token: self.token, hosts: self.accept_hosts };
         let context = Arc::new(Context::new(
             api,

@@ -68,7 +68,7 @@ impl Api {
         if let Some(cause) = metadata::name_fault(kind, &name) {
             return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
         }
-        let faults = metadata::label_faults(&object);
+        let faults = metadata::faults(&object);
         if write.origin == Origin::Client && !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }

@@ -27,7 +27,7 @@ impl Api {
         Ok(stored)
     }
 
-    /// Serves the resources of a definition. Existing objects are kept.
+    /// Serves the resources of a definition, unless they are in an API version of built-in kinds. Existing objects are kept.
     pub(super) fn serve_definition(&self, definition: Definition) {
         self.change_registry(|registry| {
             let old = registry.remove(&definition.group, &definition.plural);
@@ -35,20 +35,19 @@ impl Api {
                 Some(resource) => resource.store.clone(),
                 None => {
                     let fields = definition.storage.fields.clone();
-                    Arc::new(ResourceStore::new(self.versions.clone(), fields, self.history))
+                    Arc::new(ResourceStore::new(self.versions.clone(), fields, self.window))
                 }
             };
             let stored = old.iter().find(|resource| resource.conversion.is_none());
             let mixed = old.iter().any(|resource| resource.mixed)
                 || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
-            if definition.storage_served {
-                let (kind, store) = (definition.storage, store.clone());
-                registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed }));
-            }
-            for kind in definition.others {
-                let store = store.clone();
-                let conversion = Some(Conversion::Rename);
-                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+            let storage = definition.storage_served.then_some((definition.storage, None));
+            let others = definition.others.into_iter().map(|kind| (kind, Some(Conversion::Rename)));
+            for (kind, conversion) in storage.into_iter().chain(others) {
+                if !registry.is_builtin(&kind.group, &kind.version) {
+                    let store = store.clone();
+                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+                }
             }
         });
     }

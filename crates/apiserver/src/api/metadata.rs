@@ -51,7 +51,7 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     }
     let Value::Object(metadata) = metadata else { return Err(wrong("metadata", "v1.ObjectMeta")) };
     metadata.retain(|_, value| !value.is_null());
-    for field in ["name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp"] {
+    for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {
             return Err(wrong(&format!("metadata.{field}"), "string"));
         }
@@ -84,11 +84,34 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
         return Err(wrong("metadata.finalizers", "[]string"));
     }
     if let Some(value) = metadata.get("ownerReferences")
-        && !value.as_array().is_some_and(|list| list.iter().all(Value::is_object))
+        && !value.as_array().is_some_and(|list| list.iter().all(is_reference))
     {
         return Err(wrong("metadata.ownerReferences", "[]v1.OwnerReference"));
     }
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = metadata.get(field)
+            && !value.as_str().is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
+        {
+            return Err(wrong(&format!("metadata.{field}"), "v1.Time"));
+        }
+    }
+    for field in ["generation", "deletionGracePeriodSeconds"] {
+        if metadata.get(field).is_some_and(|value| !value.is_i64()) {
+            return Err(wrong(&format!("metadata.{field}"), "int64"));
+        }
+    }
     Ok(())
+}
+
+/// Whether the fields of a value have the types of those of an owner reference.
+fn is_reference(value: &Value) -> bool {
+    value.as_object().is_some_and(|reference| {
+        reference.iter().all(|(name, value)| match name.as_str() {
+            "apiVersion" | "kind" | "name" | "uid" => value.is_string() || value.is_null(),
+            "controller" | "blockOwnerDeletion" => value.is_boolean() || value.is_null(),
+            _ => true,
+        })
+    })
 }
 
 /// Returns the metadata of an object that [`check_type`] has accepted.
@@ -183,9 +206,9 @@ pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
     if name.split('.').all(label) { None } else { invalid(SUBDOMAIN_RULE) }
 }
 
-/// Returns the problems with the labels and annotations of an object that [`check_type`] has accepted. Follows
-/// Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`).
-pub(super) fn label_faults(object: &Object) -> Vec<Cause> {
+/// Returns the problems with the labels, annotations and owners of an object that [`check_type`] has accepted. Follows
+/// Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`, `ValidateOwnerReferences`).
+pub(super) fn faults(object: &Object) -> Vec<Cause> {
     let metadata = object.get("metadata");
     let of =
         |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_object).into_iter().flatten();
@@ -201,7 +224,45 @@ pub(super) fn label_faults(object: &Object) -> Vec<Cause> {
     for (key, _) in of("annotations") {
         faults.extend(key_fault(&key.to_lowercase()).map(|rule| invalid("annotations", key, rule)));
     }
+    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_array);
+    faults.extend(owners.into_iter().flatten().flat_map(owner_faults));
+    let controllers: Vec<&str> = owners
+        .into_iter()
+        .flatten()
+        .filter(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+        .filter_map(|owner| owner.get("name")?.as_str())
+        .collect();
+    if let [first, second, ..] = controllers.as_slice() {
+        let rule = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        faults.push(invalid("ownerReferences", "", &rule));
+    }
     faults
+}
+
+fn owner_faults(owner: &Value) -> impl Iterator<Item = Cause> {
+    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("");
+    let version = text("apiVersion").rsplit('/').next().unwrap_or("");
+    let rules = [
+        ("apiVersion", version.is_empty(), "version must not be empty"),
+        ("kind", text("kind").is_empty(), "must not be empty"),
+        ("name", text("name").is_empty(), "must not be empty"),
+        ("uid", text("uid").is_empty(), "must not be empty"),
+        (
+            "apiVersion",
+            (text("apiVersion"), text("kind")) == ("v1", "Event"),
+            "/v1, Kind=Event is disallowed from being an owner",
+        ),
+    ];
+    let broken = rules.into_iter().filter(|(_, is_broken, _)| *is_broken);
+    broken.map(move |(field, _, rule)| {
+        let value = text(field);
+        Cause::invalid(
+            &format!("metadata.ownerReferences.{field}"),
+            format!("Invalid value: {value:?}: {rule}"),
+        )
+    })
 }
 
 /// Whether two states differ in any field other than metadata and status.

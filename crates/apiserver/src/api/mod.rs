@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::clock::Clock;
 use crate::registry::{Conversion, Registry, Resource};
 use crate::status::Status;
-use crate::storage::{Key, Stored, Versions};
+use crate::storage::{Key, Stored, Versions, Window};
 
 pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use pods::{bind, evict};
@@ -91,25 +91,25 @@ pub(crate) struct Api {
     definitions: Mutex<()>,
     pub(crate) clock: Clock,
     lifecycle: NamespaceLifecycle,
-    history: usize,
+    window: Window,
 }
 
 impl Api {
     pub(crate) fn new(
         lifecycle: NamespaceLifecycle,
-        history: usize,
+        window: Window,
         first_version: Option<u64>,
     ) -> Result<Self, Status> {
         let clock = Clock::start();
         let versions = Arc::new(Versions::starting_at(first_version.unwrap_or_else(|| clock.microseconds())));
-        let registry = Registry::builtin(&versions, history);
+        let registry = Registry::builtin(&versions, window);
         let api = Self {
             versions,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(()),
             clock,
             lifecycle,
-            history,
+            window,
         };
         api.make_builtin_namespaces()?;
         Ok(api)

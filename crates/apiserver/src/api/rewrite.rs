@@ -51,7 +51,7 @@ impl Rewrite<'_> {
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
-        self.check_labels(&object)?;
+        self.check_metadata(&object)?;
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }
@@ -142,11 +142,11 @@ impl Rewrite<'_> {
         Err(self.invalid(Cause::forbidden("metadata.finalizers", why)))
     }
 
-    fn check_labels(&self, object: &Object) -> Result<(), Status> {
+    fn check_metadata(&self, object: &Object) -> Result<(), Status> {
         if self.write.origin != Origin::Client {
             return Ok(());
         }
-        let faults = metadata::label_faults(object);
+        let faults = metadata::faults(object);
         if faults.is_empty() {
             return Ok(());
         }

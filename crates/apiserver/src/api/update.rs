@@ -36,7 +36,7 @@ impl Api {
                 )));
             }
         }
-        self.rewrite(resource, namespace, name, write, |_| Ok((object, Versioned::Update)))
+        self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)))
     }
 
     /// Applies a patch to the current object, or to the part that `write` selects.
@@ -56,7 +56,7 @@ impl Api {
         })
     }
 
-    /// Changes the current object by a function.
+    /// Changes the current object by a function, which is called again if the object is written meanwhile.
     ///
     /// # Errors
     /// The errors of [`Api::update`] and of the function.
@@ -66,7 +66,7 @@ impl Api {
         namespace: &str,
         name: &str,
         write: Write,
-        change: impl FnOnce(Object) -> Result<Object, Status>,
+        mut change: impl FnMut(Object) -> Result<Object, Status>,
     ) -> Result<Arc<Stored>, Status> {
         self.rewrite(resource, namespace, name, write, |present| {
             let mut object = change(present.clone())?;
@@ -88,7 +88,7 @@ impl Api {
         namespace: &str,
         name: &str,
         write: Write,
-        make: impl FnOnce(&Object) -> Result<(Object, Versioned), Status>,
+        mut make: impl FnMut(&Object) -> Result<(Object, Versioned), Status>,
     ) -> Result<Arc<Stored>, Status> {
         let key = Self::key(resource, namespace, name);
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
@@ -96,7 +96,9 @@ impl Api {
         let mut tried = None;
         let mut defined = None;
         let now = self.clock.rfc3339();
-        let outcome = resource.store.write(&key, |present| {
+        // A patch may take long, so it is not applied under the lock.
+        let outcome = resource.store.rewrite(&key, |present| {
+            (tried, defined) = (None, None);
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let before = Self::served(resource, present);
             let (object, versioned) = make(&before)?;

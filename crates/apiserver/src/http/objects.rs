@@ -275,9 +275,9 @@ impl Call<'_> {
         let given = if patch.is_none() { self.object()? } else { Object::new() };
         let subject = Subject { group: "autoscaling", resource: "Scale" };
         let stored = self.api().modify(self.resource, namespace, name, write, |mut object| {
-            let scale = match patch {
+            let scale = match &patch {
                 Some(patch) => patch.apply(scale_of(&object, paths), subject, name)?,
-                None => given,
+                None => given.clone(),
             };
             apply_scale(&mut object, &scale, paths)?;
             Ok(object)

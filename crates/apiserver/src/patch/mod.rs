@@ -2,6 +2,7 @@
 
 mod strategic;
 
+use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as Operations, PatchOperation};
 use serde_json::{Map, Value};
 
@@ -11,6 +12,8 @@ use crate::status::{Cause, Status, Subject};
 const MAX_OPERATIONS: usize = 10_000;
 /// The total size in bytes of JSON that the `copy` operations of one patch may copy.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// The total number of list items that the operations of one patch may move to make or take room.
+const MAX_MOVED: usize = 20_000_000;
 
 /// A patch, decoded but not applied.
 #[derive(Debug)]
@@ -76,7 +79,8 @@ impl Patch {
     /// Returns the patched object.
     ///
     /// # Errors
-    /// 422 for a JSON patch that does not apply, 400 for an invalid directive, 413 for a patch that copies too much.
+    /// 422 for a JSON patch that does not apply, 400 for an invalid directive, 413 for a patch that copies or moves too
+    /// much.
     pub(crate) fn apply(
         &self,
         object: Map<String, Value>,
@@ -106,7 +110,7 @@ fn apply_json(
     kind: Subject<'_>,
     name: &str,
 ) -> Result<(), Status> {
-    let mut copied = 0usize;
+    let (mut copied, mut moved) = (0usize, 0usize);
     for operation in operations.iter() {
         if let PatchOperation::Copy(copy) = operation
             && let Ok(source) = copy.from.resolve(document)
@@ -116,8 +120,57 @@ fn apply_json(
                 return Err(Status::body_too_large(MAX_COPIED));
             }
         }
+        moved = moved.saturating_add(moved_by(document, operation));
+        if moved > MAX_MOVED {
+            let message =
+                format!("The operations of the JSON patch move more than {MAX_MOVED} items of lists");
+            return Err(Status::new(413, "RequestEntityTooLarge", message));
+        }
         json_patch::patch(document, std::slice::from_ref(operation))
             .map_err(|error| Status::invalid(kind, name, vec![Cause::invalid("patch", error.to_string())]))?;
     }
     Ok(())
+}
+
+/// The number of items of the lists in which an operation inserts or removes one.
+fn moved_by(document: &Value, operation: &PatchOperation) -> usize {
+    let length = |path: &PointerBuf| {
+        let list = path.parent().and_then(|list| list.resolve(document).ok());
+        list.and_then(Value::as_array).map_or(0, Vec::len)
+    };
+    match operation {
+        PatchOperation::Add(add) => length(&add.path),
+        PatchOperation::Copy(copy) => length(&copy.path),
+        PatchOperation::Move(moving) => length(&moving.from) + length(&moving.path),
+        PatchOperation::Remove(remove) => length(&remove.path),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // contract: E-01j
+    #[test]
+    fn patch_that_moves_many_items_is_refused() {
+        let object = json!({"l": vec![0; 1_000_000]}).as_object().unwrap().clone();
+        let subject = Subject { group: "", resource: "ConfigMap" };
+        for operation in [
+            json!({"op": "add", "path": "/l/0", "value": 1}),
+            json!({"op": "remove", "path": "/l/0"}),
+            json!({"op": "copy", "from": "/l/1", "path": "/l/0"}),
+            json!({"op": "move", "from": "/l/1", "path": "/l/0"}),
+        ] {
+            let patch = |count: usize| {
+                let body = serde_json::to_vec(&vec![operation.clone(); count]).unwrap();
+                Patch::decode(PatchFormat::Json, &body).unwrap().apply(object.clone(), subject, "a")
+            };
+            patch(3).unwrap();
+            assert_eq!(patch(100).unwrap_err().code(), 413, "{operation}");
+        }
+    }
 }

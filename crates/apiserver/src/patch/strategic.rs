@@ -3,6 +3,8 @@
 //! The merge keys are those of the Kubernetes types (the struct tags `patchStrategy` and `patchMergeKey` of
 //! `k8s.io/api` 1.37), found by the name of the list. As in Kubernetes, lists without a merge key are replaced.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::status::Status;
@@ -61,11 +63,13 @@ pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>)
         Some(_) => return Err(bad("Unknown patch type found in map")),
     }
     if let Some(Value::Array(keep)) = patch.get(RETAIN_KEYS) {
-        object.retain(|name, _| keep.iter().any(|kept| kept == name));
+        let keep: HashSet<&str> = keep.iter().filter_map(Value::as_str).collect();
+        object.retain(|name, _| keep.contains(name.as_str()));
     }
     for (name, value) in patch {
         if let Some(list) = name.strip_prefix(DELETE_FROM_LIST) {
             let gone = value.as_array().ok_or_else(|| bad("$deleteFromPrimitiveList takes a list"))?;
+            let gone: HashSet<&Value> = gone.iter().collect();
             if let Some(Value::Array(values)) = object.get_mut(list) {
                 values.retain(|value| !gone.contains(value));
             }
@@ -129,12 +133,9 @@ fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> R
         _ => Vec::new(),
     };
     let merged = if is_set(name) {
-        let mut merged = present.clone();
-        for value in patch {
-            if !merged.contains(value) {
-                merged.push(value.clone());
-            }
-        }
+        let mut known: HashSet<&Value> = present.iter().collect();
+        let added = patch.iter().filter(|value| known.insert(value)).cloned();
+        let merged = present.iter().cloned().chain(added).collect();
         in_order(merged, patch, &present, keys)
     } else if keys.is_empty()
         || !patch.iter().all(|e| e.is_object() && (has_key(e) || directive(e).is_some()))
@@ -149,48 +150,100 @@ fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> R
     Ok(())
 }
 
-fn merge_elements(mut present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Result<Vec<Value>, Status> {
+fn merge_elements(present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Result<Vec<Value>, Status> {
+    let mut merged: Vec<Option<Value>> = present.into_iter().map(Some).collect();
+    let mut places: HashMap<(String, Value), BTreeSet<usize>> = HashMap::new();
+    let note = |places: &mut HashMap<(String, Value), BTreeSet<usize>>, place, element: &Value| {
+        for (key, value) in values_of(element, keys) {
+            places.entry((key.to_owned(), value.clone())).or_default().insert(place);
+        }
+    };
+    for (place, element) in merged.iter().flatten().enumerate() {
+        note(&mut places, place, element);
+    }
     for element in patch {
         let Value::Object(element) = element else { continue };
-        let Some(key) = keys.iter().find(|key| element.contains_key(**key)) else { continue };
-        let same = |other: &Value| other.get(key) == element.get(*key);
+        let Some((key, value)) = keys.iter().find_map(|key| Some((*key, element.get(*key)?))) else {
+            continue;
+        };
+        let named = (key.to_owned(), value.clone());
+        // Where an element had this value; a merge may have changed it.
+        let is_same = |place: &usize| {
+            let other = merged.get(*place).and_then(Option::as_ref);
+            other.is_some_and(|other| other.get(key) == Some(value))
+        };
         if element.get(PATCH).and_then(Value::as_str) == Some("delete") {
-            present.retain(|other| !same(other));
+            let gone: Vec<usize> =
+                places.remove(&named).into_iter().flatten().filter(|place| is_same(place)).collect();
+            for place in gone {
+                if let Some(element) = merged.get_mut(place) {
+                    *element = None;
+                }
+            }
             continue;
         }
-        match present.iter_mut().find(|other| same(other)) {
-            Some(Value::Object(target)) => merge(target, element)?,
-            _ => {
-                let mut fresh = Map::new();
-                merge(&mut fresh, element)?;
-                present.push(Value::Object(fresh));
-            }
+        let found = places.get(&named).and_then(|places| places.iter().copied().find(is_same));
+        let place = found.unwrap_or(merged.len());
+        if found.is_none() {
+            merged.push(Some(Value::Object(Map::new())));
+        }
+        if let Some(Some(Value::Object(target))) = merged.get_mut(place) {
+            merge(target, element)?;
+        }
+        if let Some(Some(target)) = merged.get(place) {
+            note(&mut places, place, target);
         }
     }
-    Ok(present)
+    Ok(merged.into_iter().flatten().collect())
+}
+
+/// The merge keys that an element has, with their values.
+fn values_of<'a>(element: &'a Value, keys: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    keys.iter().filter_map(|key| Some((*key, element.get(key)?)))
+}
+
+/// Where elements are in a list: the first place of an equal one, or of one with the same value of a merge key.
+struct Places<'a> {
+    equal: HashMap<&'a Value, usize>,
+    named: HashMap<(&'a str, &'a Value), usize>,
+    keys: &'a [&'a str],
+}
+
+impl<'a> Places<'a> {
+    fn of(list: &'a [Value], keys: &'a [&'a str]) -> Self {
+        let (mut equal, mut named) = (HashMap::new(), HashMap::new());
+        for (place, element) in list.iter().enumerate() {
+            equal.entry(element).or_insert(place);
+            for value in values_of(element, keys) {
+                named.entry(value).or_insert(place);
+            }
+        }
+        Self { equal, named, keys }
+    }
+
+    fn get(&self, element: &Value) -> Option<usize> {
+        let named = values_of(element, self.keys).filter_map(|(key, value)| self.named.get(&(key, value)));
+        named.chain(self.equal.get(element)).min().copied()
+    }
 }
 
 /// Sorts the elements that `order` names into that order. The other elements keep their places from `original`; new
 /// elements come before elements that the patch does not name. Follows Kubernetes 1.37 (`normalizeElementOrder`).
 fn in_order(merged: Vec<Value>, order: &[Value], original: &[Value], keys: &[&str]) -> Vec<Value> {
-    let place = |list: &[Value], value: &Value| {
-        list.iter().position(|other| {
-            other == value
-                || keys.iter().any(|key| other.get(key).is_some() && other.get(key) == value.get(key))
-        })
-    };
+    let (order, original) = (Places::of(order, keys), Places::of(original, keys));
     let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|value| place(order, value).is_some());
-    named.sort_by_key(|value| place(order, value));
-    rest.sort_by_key(|value| place(original, value));
+        merged.into_iter().partition(|value| order.get(value).is_some());
+    named.sort_by_cached_key(|value| order.get(value));
+    rest.sort_by_cached_key(|value| original.get(value));
     let mut named = named.into_iter().peekable();
     let mut rest = rest.into_iter().peekable();
     let mut all = Vec::new();
     loop {
         let stays_before = match (rest.peek(), named.peek()) {
             (None, None) => return all,
-            (Some(rest), Some(named)) => place(original, named)
-                .is_some_and(|index| place(original, rest).is_some_and(|rest| rest < index)),
+            (Some(rest), Some(named)) => {
+                original.get(named).is_some_and(|place| original.get(rest).is_some_and(|rest| rest < place))
+            }
             (rest, _) => rest.is_some(),
         };
         all.extend(if stays_before { rest.next() } else { named.next() });
@@ -231,6 +284,32 @@ mod tests {
         let object = json!({"args": ["a", "b"], "gone": 1, "m": {"x": 1, "y": 2}});
         let patch = json!({"args": ["c"], "gone": null, "m": {"x": null, "z": 3}});
         assert_eq!(merged(object, patch), json!({"args": ["c"], "m": {"y": 2, "z": 3}}));
+    }
+
+    /// Values of a merge key that occur twice, are changed by the patch, or are deleted and added again.
+    #[test]
+    fn elements_are_found_by_their_current_keys() {
+        let object = json!({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "name": "b"},
+            {"port": 3}, {"containerPort": 4, "port": 5}]});
+        let patch = json!({"ports": [{"containerPort": 1, "name": "c"}, {"port": 3, "containerPort": 6},
+            {"containerPort": 6, "name": "d"}, {"containerPort": 4, "$patch": "delete"}, {"containerPort": 4, "name": "e"}]});
+        assert_eq!(
+            merged(object, patch),
+            json!({"ports": [{"containerPort": 1, "name": "c"}, {"containerPort": 1, "name": "b"},
+                {"port": 3}, {"containerPort": 6, "port": 3, "name": "d"}, {"containerPort": 4, "name": "e"}]})
+        );
+    }
+
+    /// Takes minutes if each element is searched for in a list.
+    // contract: E-01j
+    #[test]
+    fn merge_of_long_lists_is_not_quadratic() {
+        let names: Vec<Value> = (0..50_000).map(|number| json!({"name": format!("n{number}")})).collect();
+        let object = json!({"containers": names, "finalizers": names});
+        let reversed: Vec<Value> = names.iter().rev().cloned().collect();
+        let patch = json!({"containers": reversed, "$setElementOrder/containers": reversed,
+            "finalizers": reversed, "$deleteFromPrimitiveList/finalizers": names});
+        assert_eq!(merged(object, patch), json!({"containers": reversed, "finalizers": reversed}));
     }
 
     #[test]

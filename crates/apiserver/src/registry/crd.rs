@@ -1,5 +1,7 @@
 //! Reads the kinds that a CustomResourceDefinition defines.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::status::{Cause, Status};
@@ -65,8 +67,14 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
             "Invalid value: must have exactly one version marked as storage version",
         ));
     }
-    if versions.iter().any(|v| v.get("name").and_then(Value::as_str).unwrap_or("").is_empty()) {
-        causes.push(Cause::required("spec.versions[*].name", ""));
+    let names = versions.iter().map(|version| version.get("name").and_then(Value::as_str).unwrap_or(""));
+    for (index, name) in names.clone().enumerate() {
+        if !is_label(name) {
+            causes.push(not_a_label(&format!("spec.versions[{index}].name"), name));
+        }
+    }
+    if names.collect::<BTreeSet<_>>().len() < versions.len() {
+        causes.push(Cause::invalid("spec.versions", "Invalid value: must contain unique version names"));
     }
     let singular = match text("/names/singular") {
         empty if empty.is_empty() => kind.to_lowercase(),
@@ -76,6 +84,17 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
         empty if empty.is_empty() => format!("{kind}List"),
         given => given,
     };
+    for (field, value) in [
+        ("plural", &plural),
+        ("singular", &singular),
+        ("kind", &kind.to_lowercase()),
+        ("listKind", &list_kind.to_lowercase()),
+    ] {
+        // What is missing is reported above.
+        if !kind.is_empty() && !value.is_empty() && !is_label(value) {
+            causes.push(not_a_label(&format!("spec.names.{field}"), value));
+        }
+    }
     let make = |version: &Value| Kind {
         group: group.clone(),
         version: version.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
@@ -103,6 +122,21 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage")).map(make).collect();
     complete(object, &storage, now);
     Ok(Definition { group, plural, storage, storage_served: is(stored, "served"), others })
+}
+
+/// Whether a name is a DNS label that starts with a letter. Follows Kubernetes 1.37 (`IsDNS1035Label`).
+fn is_label(name: &str) -> bool {
+    name.len() <= 63
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn not_a_label(field: &str, name: &str) -> Cause {
+    let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    Cause::invalid(field, format!("Invalid value: {name:?}: {rule}"))
 }
 
 fn complete(object: &mut Map<String, Value>, storage: &Kind, now: &str) {

@@ -8,7 +8,7 @@ mod kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::storage::{ResourceStore, Versions};
+use crate::storage::{ResourceStore, Versions, Window};
 
 pub(crate) use convert::Conversion;
 pub(crate) use crd::{Definition, definition};
@@ -40,11 +40,11 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn builtin(versions: &Arc<Versions>, history: usize) -> Self {
+    pub(crate) fn builtin(versions: &Arc<Versions>, window: Window) -> Self {
         let mut registry = Self::default();
         for row in builtin::KINDS {
             let kind = Kind::from(row);
-            let store = Arc::new(ResourceStore::new(versions.clone(), kind.fields.clone(), history));
+            let store = Arc::new(ResourceStore::new(versions.clone(), kind.fields.clone(), window));
             registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
@@ -67,11 +67,11 @@ impl Registry {
         self.resources.insert((kind.group.clone(), kind.version.clone(), kind.plural.clone()), resource);
     }
 
-    /// Removes a resource in all its versions.
+    /// Removes a custom resource in all its versions.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Resource>> {
         let (gone, rest) = std::mem::take(&mut self.resources)
             .into_iter()
-            .partition(|((g, _, p), _)| g == group && p == plural);
+            .partition(|((g, _, p), resource)| g == group && p == plural && resource.kind.custom);
         self.resources = rest;
         let gone: BTreeMap<Address, Arc<Resource>> = gone;
         gone.into_values().collect()
@@ -79,6 +79,11 @@ impl Registry {
 
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// Whether an API version has built-in kinds. Custom kinds in it are not served, as in Kubernetes.
+    pub(crate) fn is_builtin(&self, group: &str, version: &str) -> bool {
+        self.of_version(group, version).iter().any(|resource| !resource.kind.custom)
     }
 
     /// Finds a resource by the `apiVersion` and `kind` of an object.
@@ -151,7 +156,7 @@ mod tests {
     #[test]
     fn kinds_are_unique() {
         let versions = Arc::new(Versions::starting_at(1));
-        let registry = Registry::builtin(&versions, 8);
+        let registry = Registry::builtin(&versions, Window { events: 8, bytes: usize::MAX });
         assert_eq!(registry.iter().count(), builtin::KINDS.len() + builtin::OTHER_VERSIONS.len());
     }
 }

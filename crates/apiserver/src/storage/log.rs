@@ -27,6 +27,11 @@ impl Event {
         self.object.version()
     }
 
+    /// The bytes of both states.
+    fn bytes(&self) -> usize {
+        self.object.len() + self.previous.as_ref().map_or(0, |previous| previous.len())
+    }
+
     /// Returns the previous state as a deletion at this event's version, for watches whose selector the object no
     /// longer matches. Built at most once per event.
     ///
@@ -44,10 +49,19 @@ impl Event {
     }
 }
 
+/// The limits of the history of a resource. The newest event is always kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) events: usize,
+    /// The bytes of the states of all events.
+    pub(crate) bytes: usize,
+}
+
 /// A ring buffer of the newest events, oldest first.
 pub(crate) struct EventLog {
     events: VecDeque<Arc<Event>>,
-    limit: usize,
+    bytes: usize,
+    window: Window,
     /// Events up to this version have been dropped. A reader that has read up to here has missed nothing.
     floor: u64,
     /// Lists and watches can no longer start before this version.
@@ -55,17 +69,23 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
-    pub(crate) fn new(limit: usize, floor: u64) -> Self {
-        Self { events: VecDeque::new(), limit: limit.max(1), floor, compacted: floor }
+    pub(crate) fn new(window: Window, floor: u64) -> Self {
+        Self { events: VecDeque::new(), bytes: 0, window, floor, compacted: floor }
     }
 
     /// Appends an event, and returns the events that left the window, to be dropped outside the lock.
-    pub(crate) fn push(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
-        let dropped = if self.events.len() >= self.limit { self.events.pop_front() } else { None };
-        if let Some(event) = &dropped {
-            self.floor = event.version();
-        }
+    pub(crate) fn push(&mut self, event: Arc<Event>) -> Vec<Arc<Event>> {
+        self.bytes += event.bytes();
         self.events.push_back(event);
+        let mut dropped = Vec::new();
+        while self.events.len() > 1
+            && (self.events.len() > self.window.events || self.bytes > self.window.bytes)
+        {
+            let Some(event) = self.events.pop_front() else { break };
+            self.bytes = self.bytes.saturating_sub(event.bytes());
+            self.floor = event.version();
+            dropped.push(event);
+        }
         dropped
     }
 
@@ -73,6 +93,7 @@ impl EventLog {
     pub(crate) fn compact(&mut self, version: u64) -> VecDeque<Arc<Event>> {
         self.floor = self.events.back().map_or(self.floor, |event| event.version());
         self.compacted = version;
+        self.bytes = 0;
         std::mem::take(&mut self.events)
     }
 

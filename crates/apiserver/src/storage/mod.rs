@@ -12,7 +12,7 @@ mod versions;
 mod watcher;
 
 pub(crate) use event_type::EventType;
-pub(crate) use log::Event;
+pub(crate) use log::{Event, Window};
 pub(crate) use object::{FRAME_END, Key, Stored, write_json};
 pub(crate) use resource::{Change, Outcome, ResourceStore, Snapshot};
 pub(crate) use versions::Versions;

@@ -156,6 +156,11 @@ impl Stored {
         self.fields.get(index).map_or("", |value| value)
     }
 
+    /// The bytes of the frame.
+    pub(crate) fn len(&self) -> usize {
+        self.frame.len()
+    }
+
     /// Returns the complete object.
     pub(crate) fn object(&self) -> Bytes {
         self.frame.slice(self.object.clone())

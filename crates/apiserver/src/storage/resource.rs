@@ -5,18 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use imbl::OrdMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use crate::registry::FieldPath;
 use crate::status::Status;
 
-use super::log::EventLog;
+use super::log::{EventLog, Window};
 use super::{Event, EventType, Key, Stored, Versions};
 
 /// How many snapshots are kept for paginated lists. Further ones are reconstructed from the history.
 const KEPT_SNAPSHOTS: usize = 16;
+/// How often a rewrite is decided without the lock before it is decided under it.
+const ATTEMPTS: usize = 5;
 
 /// All objects of a resource at one version. Cloning is O(1).
 #[derive(Clone)]
@@ -53,8 +55,8 @@ struct State {
 
 /// One resource: a persistent map of its objects and a window of its events.
 ///
-/// Every operation holds the lock for O(log n), plus one parse and one serialization of the object for a write.
-/// Events are dropped outside the lock.
+/// Every operation holds the lock for O(log n), plus the serialization of the object for a write, and what a write decides
+/// under the lock. Events are dropped outside the lock.
 pub(crate) struct ResourceStore {
     state: Mutex<State>,
     versions: Arc<Versions>,
@@ -64,10 +66,10 @@ pub(crate) struct ResourceStore {
 }
 
 impl ResourceStore {
-    pub(crate) fn new(versions: Arc<Versions>, fields: Vec<FieldPath>, history: usize) -> Self {
+    pub(crate) fn new(versions: Arc<Versions>, fields: Vec<FieldPath>, window: Window) -> Self {
         let floor = versions.current();
         let state =
-            State { objects: OrdMap::new(), log: EventLog::new(history, floor), kept: VecDeque::new() };
+            State { objects: OrdMap::new(), log: EventLog::new(window, floor), kept: VecDeque::new() };
         Self {
             state: Mutex::new(state),
             versions,
@@ -155,10 +157,40 @@ impl ResourceStore {
         key: &Key,
         decide: impl FnOnce(Option<&Arc<Stored>>) -> Result<Change, Status>,
     ) -> Result<Outcome, Status> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let previous = state.objects.get(key).cloned();
-        let (outcome, event) = match decide(previous.as_ref())? {
-            Change::Keep => return Ok(Outcome::Kept(previous)),
+        let change = decide(previous.as_ref())?;
+        Ok(self.commit(state, key, previous, change))
+    }
+
+    /// As [`Self::write`], for decisions that may take long: `decide` runs without the lock, and again if the object was
+    /// written meanwhile. After several such writes it runs under the lock.
+    pub(crate) fn rewrite(
+        &self,
+        key: &Key,
+        mut decide: impl FnMut(Option<&Arc<Stored>>) -> Result<Change, Status>,
+    ) -> Result<Outcome, Status> {
+        for _ in 0..ATTEMPTS {
+            let seen = self.get(key);
+            let change = decide(seen.as_ref())?;
+            let state = self.state.lock();
+            let previous = state.objects.get(key).cloned();
+            if previous.as_ref().map(Arc::as_ptr) == seen.as_ref().map(Arc::as_ptr) {
+                return Ok(self.commit(state, key, previous, change));
+            }
+        }
+        self.write(key, decide)
+    }
+
+    fn commit(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        key: &Key,
+        previous: Option<Arc<Stored>>,
+        change: Change,
+    ) -> Outcome {
+        let (outcome, event) = match change {
+            Change::Keep => return Outcome::Kept(previous),
             Change::Put(object) => {
                 let event_type = if previous.is_some() { EventType::Modified } else { EventType::Added };
                 let stored = self.serialize(key, event_type, object);
@@ -173,10 +205,16 @@ impl ResourceStore {
         };
         let version = event.version();
         let dropped = state.log.push(Arc::new(event));
+        let mut expired = VecDeque::new();
+        if !dropped.is_empty() {
+            let oldest = state.log.oldest();
+            let kept = std::mem::take(&mut state.kept);
+            (expired, state.kept) = kept.into_iter().partition(|kept| kept.version < oldest);
+        }
         drop(state);
-        drop(dropped);
+        drop((dropped, expired));
         self.written.send_replace(version);
-        Ok(outcome)
+        outcome
     }
 
     fn serialize(&self, key: &Key, event_type: EventType, mut object: Map<String, Value>) -> Arc<Stored> {
@@ -298,12 +336,78 @@ mod tests {
         }
     }
 
+    fn put(store: &ResourceStore, key: &str, value: u32) -> Arc<Stored> {
+        let Ok(Outcome::Stored(stored)) = store.write(&Key::raw(key), |_| Ok(Change::Put(object(0, value))))
+        else {
+            panic!("not stored")
+        };
+        stored
+    }
+
+    /// Another write during a decision: it is not blocked, and the decision is repeated on its state.
+    // contract: E-01j
+    #[test]
+    fn rewrite_decides_without_the_lock() {
+        let window = Window { events: 100, bytes: usize::MAX };
+        let store = ResourceStore::new(Arc::new(Versions::starting_at(1)), Vec::new(), window);
+        let key = Key::raw("a");
+        put(&store, "a", 1);
+        let mut seen = Vec::new();
+        let outcome = store.rewrite(&key, |present| {
+            seen.push(present.map(|present| value_of(present)));
+            if seen.len() < 3 {
+                put(&store, "a", 10 * u32::try_from(seen.len()).unwrap());
+            }
+            Ok(Change::Put(object(0, 99)))
+        });
+        assert!(matches!(outcome, Ok(Outcome::Stored(stored)) if value_of(&stored) == 99));
+        assert_eq!(seen, [Some(1), Some(10), Some(20)]);
+        // An object that is written during each attempt: the last decision is made under the lock.
+        let mut attempts = 0;
+        let outcome = store.rewrite(&key, |_| {
+            attempts += 1;
+            if attempts <= ATTEMPTS {
+                put(&store, "a", 1);
+            }
+            Ok(Change::Put(object(0, 7)))
+        });
+        assert!(matches!(outcome, Ok(Outcome::Stored(stored)) if value_of(&stored) == 7));
+        assert_eq!(attempts, ATTEMPTS + 1);
+    }
+
+    // contract: E-05h
+    #[test]
+    fn history_is_limited_in_bytes() {
+        let of = |bytes| {
+            let window = Window { events: 100, bytes };
+            Arc::new(ResourceStore::new(Arc::new(Versions::starting_at(1)), Vec::new(), window))
+        };
+        let length = put(&of(usize::MAX), "a", 1).len();
+        // The first event has one state, later ones two.
+        let store = of(5 * length + 10);
+        let versions: Vec<u64> = (1..=4).map(|value| put(&store, "a", value).version()).collect();
+        store.keep(&store.snapshot());
+        assert_eq!(store.oldest(), versions[1], "two events have four states");
+        put(&store, "a", 5);
+        put(&store, "a", 6);
+        assert!(store.snapshot_at(versions[3]).is_some() && store.snapshot_at(versions[2]).is_none());
+        put(&store, "a", 7);
+        assert!(store.state.lock().kept.is_empty(), "snapshots before the window are dropped");
+        // The newest event is kept, whatever its size.
+        let store = of(1);
+        let newest = put(&store, "a", 1).version();
+        assert_eq!(store.oldest(), 1);
+        put(&store, "a", 2);
+        assert_eq!(store.oldest(), newest);
+    }
+
     proptest! {
         // contract: E-03a, E-04a, E-05b, E-05c
         #[test]
         fn every_version_in_the_window_is_reconstructed(steps in steps(), history in 1..40usize, keep in any::<u64>()) {
             let versions = Arc::new(Versions::starting_at(1));
-            let store = Arc::new(ResourceStore::new(versions.clone(), Vec::new(), history));
+            let window = Window { events: history, bytes: usize::MAX };
+            let store = Arc::new(ResourceStore::new(versions.clone(), Vec::new(), window));
             let mut model = Model::new();
             let mut states = BTreeMap::from([(1, Model::new())]);
             let mut written = Vec::new();

@@ -82,13 +82,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::{Change, Key, Versions};
+    use crate::storage::{Change, Key, Versions, Window};
 
     /// A wait that is dropped has read nothing: the next one reads the events from the same cursor.
     // contract: E-12a
     #[test]
     fn dropped_wait_consumes_no_event() {
-        let store = Arc::new(ResourceStore::new(Arc::new(Versions::starting_at(1)), Vec::new(), 100));
+        let window = Window { events: 100, bytes: usize::MAX };
+        let store = Arc::new(ResourceStore::new(Arc::new(Versions::starting_at(1)), Vec::new(), window));
         let mut watcher = Watcher::new(store.clone(), 1);
         let mut events = Vec::new();
         let mut wait = Box::pin(watcher.next(&mut events));

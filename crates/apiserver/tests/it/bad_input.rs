@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-// contract: E-01a
+// contract: E-01a, E-01k
 #[tokio::test]
 async fn invalid_bodies() {
     let server = server().await;
@@ -30,6 +30,12 @@ async fn invalid_bodies() {
         "{\"metadata\":{\"name\":\"a\",\"labels\":{\"a\":1}}}",
         "{\"metadata\":{\"name\":\"a\",\"finalizers\":\"x\"}}",
         "{\"metadata\":{\"name\":\"a\",\"ownerReferences\":[1]}}",
+        "{\"metadata\":{\"name\":\"a\",\"ownerReferences\":[{\"uid\":1}]}}",
+        "{\"metadata\":{\"name\":\"a\",\"ownerReferences\":[{\"controller\":\"true\"}]}}",
+        "{\"metadata\":{\"name\":\"a\",\"deletionTimestamp\":\"x\"}}",
+        "{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":\"2026-02-30T00:00:00Z\"}}",
+        "{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":7}}",
+        "{\"metadata\":{\"name\":\"a\",\"deletionGracePeriodSeconds\":\"1\"}}",
         "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}}",
         "{\"apiVersion\":\"v2\",\"metadata\":{\"name\":\"a\"}}",
         "{\"kind\":7}",
@@ -60,6 +66,50 @@ async fn invalid_names() {
     client.post(MAPS, &config_map("a.b-c.d", "1")).await.ok();
     let role = json!({"metadata": {"name": "system:controller"}});
     client.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await.ok();
+}
+
+// contract: E-01k
+#[tokio::test]
+async fn invalid_owners() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": "u", "controller": true});
+    let with = |owners: Value| {
+        let mut map = config_map("a", "1");
+        map["metadata"]["ownerReferences"] = owners;
+        map
+    };
+    for (field, value, part) in [
+        (
+            "apiVersion",
+            "",
+            "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
+        ),
+        ("apiVersion", "apps/", "metadata.ownerReferences.apiVersion: Invalid value"),
+        ("kind", "", "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty"),
+        ("name", "", "metadata.ownerReferences.name: Invalid value"),
+        ("uid", "", "metadata.ownerReferences.uid: Invalid value"),
+    ] {
+        let mut wrong = owner.clone();
+        wrong[field] = value.into();
+        let refused = client.post(MAPS, &with(json!([wrong]))).await;
+        let message = refused.status(422, "Invalid");
+        assert!(message.contains(part), "{message}");
+    }
+    let empty = client.post(MAPS, &with(json!([{}]))).await;
+    empty.status(422, "Invalid");
+    assert_eq!(empty.body["details"]["causes"].as_array().unwrap().len(), 4);
+    let event = json!({"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"});
+    let message = client.post(MAPS, &with(json!([event]))).await.status(422, "Invalid");
+    assert!(message.contains("is disallowed from being an owner"), "{message}");
+    let mut other = owner.clone();
+    other["uid"] = "other".into();
+    let message = client.post(MAPS, &with(json!([owner, other]))).await.status(422, "Invalid");
+    assert!(message.contains("Only one reference can have Controller set to true"), "{message}");
+    client.post(MAPS, &with(json!([owner]))).await.ok();
+    let patch = json!({"metadata": {"ownerReferences": [{"name": "b"}]}});
+    client.patch(&format!("{MAPS}/a"), "merge-patch", &patch).await.status(422, "Invalid");
 }
 
 #[tokio::test]

@@ -321,7 +321,7 @@ async fn definition_adds_and_removes_its_resource() {
     client.get("/apis/example.com").await.status(404, "NotFound");
 }
 
-// contract: E-01b
+// contract: E-01b, E-01l
 #[tokio::test]
 async fn invalid_definition_reports_all_causes() {
     let server = server().await;
@@ -340,6 +340,55 @@ async fn invalid_definition_reports_all_causes() {
         assert!(message.contains(part), "{message}");
     }
     assert_eq!(answer.body["details"]["causes"].as_array().unwrap().len(), 3);
+    for (path, value, part) in [
+        (
+            "/spec/versions/1/name",
+            "../v1",
+            "spec.versions[1].name: Invalid value: \"../v1\": a DNS-1035 label",
+        ),
+        ("/spec/versions/1/name", "V1", "spec.versions[1].name: Invalid value"),
+        ("/spec/versions/1/name", "", "spec.versions[1].name: Invalid value"),
+        ("/spec/versions/1/name", "v1", "spec.versions: Invalid value: must contain unique version names"),
+        ("/spec/names/kind", "Wid/get", "spec.names.kind: Invalid value"),
+        ("/spec/names/kind", "7", "spec.names.kind: Invalid value"),
+    ] {
+        let mut bad = widget_definition();
+        *bad.pointer_mut(path).unwrap() = value.into();
+        let answer = client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &bad).await;
+        let message = answer.status(422, "Invalid");
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+/// As in Kubernetes, the definition is an object, and has no effect on the built-in kinds.
+// contract: E-01l
+#[tokio::test]
+async fn definitions_do_not_replace_built_in_kinds() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    client.post(leases, &json!({"metadata": {"name": "held"}})).await.ok();
+    for (group, plural, kind) in [
+        ("coordination.k8s.io", "leases", "Lease"),
+        ("coordination.k8s.io", "widgets", "Widget"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition"),
+    ] {
+        let mut shadow = widget_definition();
+        shadow["metadata"]["name"] = format!("{plural}.{group}").into();
+        shadow["spec"]["group"] = group.into();
+        shadow["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        client.post(definitions, &shadow).await.ok();
+        // Its other version has no built-in kinds.
+        let other = client.get(&format!("/apis/{group}/v1beta1/namespaces/default/{plural}")).await;
+        assert_eq!(other.code, 200, "{}", other.body);
+        client.get(&format!("{leases}/held")).await.ok();
+        assert_eq!(client.get(definitions).await.ok()["kind"], "CustomResourceDefinitionList");
+        client.delete(&format!("{definitions}/{plural}.{group}")).await.ok();
+        client.get(&format!("{leases}/held")).await.ok();
+        client.get(definitions).await.ok();
+    }
+    client.get("/apis/coordination.k8s.io/v1/namespaces/default/widgets").await.status(404, "NotFound");
 }
 
 /// Events and autoscalers are stored once and served in two versions.
