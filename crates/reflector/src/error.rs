@@ -371,6 +371,7 @@ impl SourceError {
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Status(status) | Self::NotServed { status, .. } => Some(status),
+            Self::PageExpired { source, .. } => source.status(),
             _ => None,
         }
     }
@@ -424,7 +425,12 @@ impl SourceError {
     ///
     /// Follows client-go 0.37 (`isExpiredError`).
     pub fn is_expired(&self) -> bool {
-        self.has(410, &["Expired", "Gone"]) || matches!(self, Self::PageExpired { .. })
+        self.has(410, &["Expired", "Gone"])
+    }
+
+    /// Returns whether the pages of a list were not those of one list, so that it is requested in one piece.
+    pub(crate) fn needs_one_piece(&self) -> bool {
+        matches!(self, Self::PageExpired { .. } | Self::PagesDiffer { .. })
     }
 
     /// Returns whether the server has not reached the requested version yet. It may never reach it.

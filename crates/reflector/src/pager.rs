@@ -190,35 +190,34 @@ impl<T: Object> Pager<T> {
     /// Follows client-go 0.37 (`ListWithAlloc` with `FullListIfExpired`), which ignores a continue token of the list in
     /// one piece, and the versions of later pages.
     pub async fn list(&self) -> Result<List<T>, SourceError> {
-        let full = self.list_with(|_, _| ()).await?;
+        let full = match self.merged(|_, _| ()).await {
+            // The earlier pages are dropped by now: they must not occupy memory while the full list arrives.
+            Err(error) if error.needs_one_piece() => self.in_one_piece(|_, _| ()).await?,
+            listed => listed?,
+        };
         Ok(List::new(full.objects, full.resource_version).undecodable(full.undecodable))
     }
 
-    /// Reads the list as [`Self::list`]. Calls `received` with each page and the number of pages so far.
-    pub(crate) async fn list_with(
+    /// Reads the list in one piece, after pages that were not those of one list.
+    pub(crate) async fn in_one_piece(
         &self,
         received: impl Fn(&List<T>, u32) + Send + Sync,
     ) -> Result<FullList<T>, SourceError> {
-        match self.merged(self.first.clone(), &received).await {
-            // The earlier pages are dropped by now: they must not occupy memory while the full list arrives.
-            Err(SourceError::PageExpired { .. } | SourceError::PagesDiffer { .. }) => {
-                let in_one_piece = ListOptions { limit: None, ..self.first.clone() };
-                let full = self.merged(in_one_piece, &received).await.map_err(|error| match error {
-                    SourceError::PageExpired { source, .. } => *source,
-                    error => error,
-                })?;
-                Ok(FullList { paged: true, ..full })
-            }
-            result => result,
-        }
+        let pager = Self { first: ListOptions { limit: None, ..self.first.clone() }, ..self.clone() };
+        let full = pager.merged(received).await.map_err(|error| match error {
+            SourceError::PageExpired { source, .. } => *source,
+            error => error,
+        })?;
+        Ok(FullList { paged: true, ..full })
     }
 
-    async fn merged(
+    /// Reads all pages and merges them, without another list if that fails. Calls `received` with each page and the number
+    /// of pages so far.
+    pub(crate) async fn merged(
         &self,
-        first: ListOptions<T>,
-        received: &(impl Fn(&List<T>, u32) + Send + Sync),
+        received: impl Fn(&List<T>, u32) + Send + Sync,
     ) -> Result<FullList<T>, SourceError> {
-        let mut pages = Pages::new(self.source.clone(), first, self.page_timeout);
+        let mut pages = Pages::new(self.source.clone(), self.first.clone(), self.page_timeout);
         let mut full = FullList {
             objects: Vec::new(),
             resource_version: ResourceVersion::UNSET,

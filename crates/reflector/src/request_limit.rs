@@ -16,8 +16,8 @@ use crate::backoff::lengthened;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestLimit {
-    /// At most 10 in any 10 seconds and at most 30 in any minute. All pages of a list count as one request, and so does
-    /// a request for the newest version. The default.
+    /// At most 10 in any 10 seconds and at most 30 in any minute. All pages of a list count as one request. A list in one
+    /// piece, which follows an expired page, counts too, and so does a request for the newest version. The default.
     #[default]
     Standard,
     /// No limit apart from the delays after failures. For tests, and for a source in this process that ends a watch to

@@ -12,7 +12,7 @@ use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::source_versions::went_back;
 use crate::state::count;
 use crate::unidentified::take_unidentified;
-use crate::{List, ListOptions, Recovery, ReflectorState, SourceError, StopReason};
+use crate::{List, ListOptions, NextRequest, Recovery, ReflectorState, SourceError, StopReason};
 
 /// The reason of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +30,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let version = self.list_version();
         let any_state = version == ResourceVersion::number(0);
-        let listed = self.request_list(version).await?;
-        self.lists_not_before = listed.as_ref().err().map(|error| Instant::now() + retry_after(error));
-        let mut list = match listed {
+        let mut list = match self.request_list(version).await? {
             Ok(list) => list,
             Err(error) if reason == ListReason::RepeatIncomplete => {
                 return Ok(self.repeated_list_failed(error));
@@ -107,18 +105,18 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }))
     }
 
-    /// Requests all pages of a list and counts them.
+    /// Requests all pages of a list and counts them. A list in one piece follows pages that are not those of one list.
     pub(super) async fn all_pages(
-        &self,
+        &mut self,
         first: ListOptions<T>,
     ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
         count(&self.shared.counters.lists);
-        let version = first.resource_version.clone();
+        let (version, shared) = (first.resource_version.clone(), self.shared.clone());
         let received = |page: &List<T>, pages| {
-            count(&self.shared.counters.pages);
+            count(&shared.counters.pages);
             if page.continue_token.is_some() {
                 let resource_version = version.clone();
-                self.shared.set_state(ReflectorState::Listing { resource_version, pages });
+                shared.set_state(ReflectorState::Listing { resource_version, pages });
             }
         };
         let pager = Pager {
@@ -127,7 +125,22 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             page_timeout: self.options.list_timeout,
             prefetch: 0,
         };
-        self.or_cancel(pager.list_with(received)).await
+        let mut listed = self.or_cancel(pager.merged(received)).await?;
+        self.delay_lists_after(&listed);
+        if listed.as_ref().is_err_and(SourceError::needs_one_piece) {
+            // The pages count as one request, and this is another one.
+            self.admit(NextRequest::List).await?;
+            let resource_version = version.clone();
+            self.shared.set_state(ReflectorState::Listing { resource_version, pages: 0 });
+            listed = self.or_cancel(pager.in_one_piece(received)).await?;
+            self.delay_lists_after(&listed);
+        }
+        Ok(listed)
+    }
+
+    /// Delays the next list by the `Retry-After` of the last one.
+    fn delay_lists_after(&mut self, listed: &Result<FullList<T>, SourceError>) {
+        self.lists_not_before = listed.as_ref().err().map(|error| Instant::now() + retry_after(error));
     }
 
     fn list_failed(&mut self, error: SourceError) -> Step<T> {

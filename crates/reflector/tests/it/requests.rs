@@ -33,8 +33,6 @@ struct Inner {
     read: usize,
     version: u64,
     requests: Vec<Instant>,
-    /// Whether a page has expired, so that the next request is the full list in its place.
-    replaces_a_page: bool,
 }
 
 impl ByteSource {
@@ -95,17 +93,13 @@ impl ByteSource {
 #[async_trait::async_trait]
 impl ListerWatcher<Item> for ByteSource {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
-        let is_part =
-            options.continue_token.is_some() || std::mem::take(&mut self.inner.lock().replaces_a_page);
+        let is_part = options.continue_token.is_some();
         if !is_part {
             self.count_request().await;
         }
         let list = List::new([Item::new("a", 0)], self.version());
         match self.read() % 4 {
-            0 if options.continue_token.is_some() => {
-                self.inner.lock().replaces_a_page = true;
-                Err(expired())
-            }
+            0 if is_part => Err(expired()),
             0 => Err(self.error()),
             // At most two pages.
             1 if options.limit.is_some() && !is_part => {
@@ -210,6 +204,25 @@ proptest! {
         prop_assert_eq!(within_the_limit(&requests), Ok(()));
         prop_assert!(!requests.is_empty());
     }
+}
+
+/// The list in one piece that follows an expired page is delayed as any other.
+// contract: R-21a, R-21b
+#[tokio::test(start_paused = true)]
+async fn list_in_one_piece_counts_as_another_list() {
+    let mut source = script();
+    for _ in 0..10 {
+        source = source.list(list(7, &[("a", 1)]).continue_token("b"));
+        source = source.list_error(expired()).list_error(status(403, "Forbidden"));
+    }
+    let run = start_with(source.list(list(7, &[])).watch(hang()), eager());
+    run.finished().await;
+    let calls = run.source.calls().into_iter().zip(run.source.texts());
+    let lists: Vec<_> =
+        calls.filter(|(_, text)| !text.contains("continue")).map(|((time, _), _)| time).collect();
+    within_the_limit(&lists).unwrap();
+    assert_eq!(lists.len(), 22);
+    run.stop().await;
 }
 
 /// A source whose watches deliver one event and end without an error.
