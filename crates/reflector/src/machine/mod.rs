@@ -60,6 +60,8 @@ pub(crate) struct Machine<T: Object, S> {
     /// Whether the server no longer has `version`: the next list requests the newest.
     version_unavailable: bool,
     source_versions: SourceVersions,
+    /// How often the versions of the source had gone back at the last list.
+    went_back_before: u64,
     /// The version that the last watch requested when it ended as expired.
     expired_at: Option<ResourceVersion>,
     /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
@@ -137,6 +139,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             version: ResourceVersion::UNSET,
             version_unavailable: false,
             source_versions: SourceVersions::new(),
+            went_back_before: 0,
             expired_at: None,
             paged: false,
             tries_without_progress: 0,

@@ -1,11 +1,14 @@
 //! Replaces the contents of the sink by a list.
 
+use std::sync::atomic::Ordering;
+
 use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
 
 use crate::consistency;
 use crate::machine::{Machine, Step};
 use crate::options::ConsistencyCheck;
+use crate::source_versions::went_back;
 use crate::spans;
 use crate::state::count;
 use crate::{ListOptions, NextRequest, Recovery, SourceError, StopReason, VersionMatch};
@@ -22,6 +25,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
         let objects = list.objects.len();
         drop(self.shared.take_relist_request());
+        // A server that lacks the last version may say so before anything shows that it has gone back.
+        let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
+        if counted == self.went_back_before
+            && let Some(error) = went_back(&self.version, &version)
+        {
+            count(&self.shared.counters.versions_went_back);
+            self.report_skipped(error);
+        }
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
             Ok(Ok(errors)) => self.report_errors("replace", errors),
@@ -39,6 +50,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         count(&self.shared.counters.replaces);
         spans::listed(&self.span, objects, &version);
         self.version = version.clone();
+        self.went_back_before = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
         self.version_unavailable = false;
         self.probing.listed();
         self.is_restart = false;

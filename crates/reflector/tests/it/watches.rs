@@ -263,7 +263,7 @@ async fn version_expired_twice_is_not_listed_again() {
     run.stop().await;
 }
 
-// contract: R-05b, R-08d
+// contract: R-05b, R-08d, R-17d
 #[tokio::test(start_paused = true)]
 async fn version_too_large_for_watch_lists_the_newest() {
     let error = || {
@@ -275,6 +275,8 @@ async fn version_too_large_for_watch_lists_the_newest() {
     assert_eq!(run.source.texts()[1..], ["watch 7", "list - limit 500", "watch 3"]);
     // The last version goes back with the list, as the server has.
     assert_eq!(run.handle.last_version(), 3.into());
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
+    assert!(matches!(*run.handle.last_error().unwrap(), SourceError::VersionsWentBack { .. }));
     run.stop().await;
 }
 
