@@ -5,8 +5,8 @@ use kinformer_core::internal::with_causes;
 
 /// The error of creating a client or a lister-watcher, and of single requests.
 ///
-/// [`Redirect`](Error::Redirect), [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding)
-/// concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
+/// [`Redirect`](Error::Redirect), [`NotRepeatable`](Error::NotRepeatable), [`PathSegment`](Error::PathSegment) and
+/// [`ContentEncoding`](Error::ContentEncoding) concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
 /// `kube_client::Error::Service` if the client is used directly.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -66,6 +66,12 @@ pub enum Error {
         target: String,
         /// The reason for not following it.
         reason: &'static str,
+    },
+    /// The server did not process a request, and the request cannot be repeated: its body is a stream.
+    #[error("the server did not process the request, whose body cannot be sent again: {}", with_causes(&**source))]
+    NotRepeatable {
+        /// The error of the request.
+        source: BoxError,
     },
     /// A name cannot be a segment of a URL path.
     #[error("the {what} {value:?} {problem}")]

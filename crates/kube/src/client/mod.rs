@@ -1,6 +1,7 @@
 //! Creates kube clients with shared connections and renewed credentials.
 
 mod connecting;
+mod copy;
 mod credentials;
 mod exec;
 mod normalize;
@@ -10,6 +11,8 @@ mod pool;
 mod proxy;
 pub(crate) mod redirect;
 mod renewal;
+#[cfg(feature = "rustls-tls")]
+mod repeat;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 mod transport;
@@ -35,8 +38,14 @@ use renewal::Renewing;
 /// lost peer. Beyond 100 concurrent requests there is one connection for each hundred. Requests that start before there
 /// is a connection wait for the first one to connect; if that fails, the next request connects. No request waits longer
 /// than the connect timeout. Once the server is known to speak HTTP/1.1, connections are opened in parallel.
-/// kube-client's own retries, which would hide 429 and 503 responses from the reflector for minutes, are disabled.
 /// Without a connect timeout in the configuration, it is 10 s.
+///
+/// A request that the server certainly did not process is repeated, as in Go: the server closes a connection in good
+/// order before it (GOAWAY), or refuses its stream. kube-client's own retries, which would hide 429 and 503 responses from
+/// the reflector for minutes, are disabled.
+///
+/// A request with the header `Upgrade`, such as those of `exec`, `attach` and `portforward`, has an HTTP/1.1 connection
+/// of its own.
 ///
 /// # Credentials
 /// An exec plugin runs only if the configuration has no token, user name or client certificate, as in client-go. It runs

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, Either, select};
 use http::uri::Scheme;
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -25,6 +25,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
 use super::connecting::{CONNECT, Versions};
+use super::repeat::{is_unprocessed, repeat};
 use super::tls;
 use crate::Error;
 
@@ -72,11 +73,15 @@ fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError>
 
 /// Pools with at most [`MAX_STREAMS`] requests each. With HTTP/2 a pool is one connection.
 #[derive(Clone)]
-pub(super) struct Connections {
+pub(super) struct Connections(Arc<Shared>);
+
+struct Shared {
     connector: Connector,
+    /// For requests that upgrade their connection, which HTTP/2 does not.
+    upgrades: legacy::Client<Connector, Body>,
     /// The maximum time that a request waits for another one to connect.
     max_wait: Duration,
-    open: Arc<Mutex<Vec<Pool>>>,
+    open: Mutex<Vec<Pool>>,
 }
 
 #[derive(Clone)]
@@ -89,13 +94,20 @@ struct Pool {
 
 impl Connections {
     pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
-        Ok(Self {
-            connector: connector(config, versions)?,
+        let http1 = connector(config, Versions::Http1)?;
+        Ok(Self(Arc::new(Shared {
+            connector: match versions {
+                Versions::All => connector(config, versions)?,
+                Versions::Http1 => http1.clone(),
+            },
+            upgrades: legacy::Builder::new(TokioExecutor::new()).pool_max_idle_per_host(0).build(http1),
             max_wait: config.connect_timeout.unwrap_or(CONNECT),
-            open: Arc::default(),
-        })
+            open: Mutex::default(),
+        })))
     }
+}
 
+impl Shared {
     /// Returns a pool with fewer than [`MAX_STREAMS`] requests. Creates a pool if all are full.
     fn pool(&self) -> Pool {
         let mut open = self.open.lock();
@@ -117,23 +129,30 @@ impl Connections {
         open.push(pool.clone());
         pool
     }
+
+    async fn send(&self, request: Request<Body>) -> Result<Response<Counted>, BoxError> {
+        let (answer, requests) = if request.headers().contains_key(header::UPGRADE) {
+            (self.upgrades.request(request).await?, Arc::default())
+        } else {
+            let Pool { client, gate, requests } = self.pool();
+            (gate.request(&client, request).await?, requests)
+        };
+        Ok(answer.map(|body| Counted { body, _requests: requests }))
+    }
 }
 
 impl Service<Request<Body>> for Connections {
     type Response = Response<Counted>;
-    type Error = legacy::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Pool { client, gate, requests } = self.pool();
-        Box::pin(async move {
-            let answer = gate.request(&client, request).await?;
-            Ok(answer.map(|body| Counted { body, _requests: requests }))
-        })
+        let shared = self.0.clone();
+        Box::pin(async move { repeat(request, |request| shared.send(request), is_unprocessed).await })
     }
 }
 

@@ -10,8 +10,9 @@ use kinformer_core::BoxError;
 use kube_client::client::Body;
 use tower::Service;
 
+use super::copy::copy;
 use super::renewal::Renewing;
-use super::transport::{AnswerBody, copy};
+use super::transport::AnswerBody;
 use crate::Error;
 
 /// The maximum number of redirects in a row, as in Go.

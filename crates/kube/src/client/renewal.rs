@@ -11,9 +11,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::copy::copy;
 use super::credentials::{Generation, Source};
 use super::exec::Process;
-use super::transport::{AnswerBody, copy};
+use super::transport::AnswerBody;
 use crate::Error;
 
 /// The minimum time between the starts of two renewals.

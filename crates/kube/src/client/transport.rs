@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use futures::FutureExt;
+use futures::{FutureExt, TryFutureExt};
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use kinformer_core::BoxError;
@@ -67,7 +67,7 @@ impl Service<Request<Body>> for Transport {
         match self {
             #[cfg(feature = "rustls-tls")]
             Self::Pool(connections) => {
-                connections.call(request).map(|answer| Ok(answer?.map(http_body_util::Either::Left))).boxed()
+                connections.call(request).map_ok(|answer| answer.map(http_body_util::Either::Left)).boxed()
             }
             Self::Kube(client) => {
                 let client = client.clone();
@@ -81,15 +81,4 @@ impl Service<Request<Body>> for Transport {
             }
         }
     }
-}
-
-/// Copies a request. Returns `None` if its body cannot be sent twice.
-pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    *copy.headers_mut() = request.headers().clone();
-    *copy.extensions_mut() = request.extensions().clone();
-    Some(copy)
 }

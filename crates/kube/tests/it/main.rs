@@ -26,4 +26,8 @@ mod requests;
 mod server_certificates;
 #[cfg(feature = "rustls-tls")]
 mod tls;
+#[cfg(feature = "rustls-tls")]
+mod unprocessed;
+#[cfg(feature = "rustls-tls")]
+mod upgrades;
 mod versions;

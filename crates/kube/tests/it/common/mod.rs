@@ -2,6 +2,10 @@
 
 #[cfg(feature = "rustls-tls")]
 pub mod certificates;
+#[cfg(feature = "rustls-tls")]
+pub mod http2;
+#[cfg(feature = "rustls-tls")]
+pub mod tls_server;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +24,18 @@ use kinformer_testing::scripted_http::Answer;
 pub use kinformer_testing::wait::PATIENCE;
 use kube_client::Client;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// Reads the head of a request of HTTP/1.1.
+pub async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
+}
 
 /// A list without config maps.
 pub fn empty_list() -> Answer {
