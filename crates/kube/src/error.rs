@@ -5,8 +5,8 @@ use kinformer_core::internal::with_causes;
 
 /// The error of creating a client or a lister-watcher, and of single requests.
 ///
-/// [`Redirect`](Error::Redirect), [`NotRepeatable`](Error::NotRepeatable), [`PathSegment`](Error::PathSegment) and
-/// [`ContentEncoding`](Error::ContentEncoding) concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
+/// [`Redirect`](Error::Redirect), [`Proxy`](Error::Proxy), [`NotRepeatable`](Error::NotRepeatable),
+/// [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding) concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
 /// `kube_client::Error::Service` if the client is used directly.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -66,6 +66,14 @@ pub enum Error {
         target: String,
         /// The reason for not following it.
         reason: &'static str,
+    },
+    /// No connection to the server can be opened through the proxy.
+    #[error("cannot connect through the proxy {proxy}: {}", with_causes(&**source))]
+    Proxy {
+        /// The URL of the proxy, without a user.
+        proxy: String,
+        /// The problem of the proxy, or of the connection through it.
+        source: BoxError,
     },
     /// The server did not process a request, and the request cannot be repeated: its body is a stream.
     #[error("the server did not process the request, whose body cannot be sent again: {}", with_causes(&**source))]

@@ -3,6 +3,8 @@
 mod connecting;
 mod copy;
 mod credentials;
+#[cfg(feature = "rustls-tls")]
+mod dial;
 mod exec;
 mod normalize;
 pub(crate) mod pem;
@@ -85,8 +87,13 @@ use renewal::Renewing;
 /// rules: `HTTP_PROXY` is for servers without TLS, and loopback addresses and those of `NO_PROXY` need no proxy. A
 /// `Config` that kube-client has made of `HTTPS_PROXY` is read as one without a proxy.
 ///
-/// With a proxy, or without the feature `rustls-tls`, connections are like those of
-/// [`client_http1`] and opened by kube-client, which does not accept server certificates that are their own CA.
+/// The scheme of a proxy is `http`, `https` or `socks5`; the user in its URL is sent to it. Connections through a proxy are
+/// like others. An HTTP proxy opens a tunnel to a server with TLS, and forwards the requests to a server without TLS. A
+/// proxy with TLS is verified as the server is, by its own name, and receives the same client certificate. Follows Go
+/// 1.26 (`net/http`).
+///
+/// Without the feature `rustls-tls`, connections are like those of [`client_http1`] and opened by kube-client, which does
+/// not accept server certificates that are their own CA, and needs its own features for proxies.
 ///
 /// # Other clients
 /// A [`Client`] from [`Client::try_from`] works with the sources and informers of this workspace, but has none of these

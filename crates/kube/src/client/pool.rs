@@ -9,22 +9,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{BoxFuture, Either, select};
 use http::uri::Scheme;
-use http::{Request, Response, Uri, header};
+use http::{HeaderValue, Request, Response, Uri, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kinformer_core::BoxError;
 use kube_client::Config;
 use kube_client::client::Body;
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
 use super::connecting::{CONNECT, Versions};
+use super::dial::{Dialer, Proxy};
 use super::repeat::{is_unprocessed, repeat};
 use super::tls;
 use crate::Error;
@@ -45,13 +47,16 @@ const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
 /// The number of unread bytes per connection. Large enough that a watch that is not read does not stop the others.
 const CONNECTION_WINDOW: u32 = 1024 * 1024 * 1024;
 
-type Connector = TimeoutConnector<HttpsConnector<HttpConnector>>;
+type Connector = TimeoutConnector<HttpsConnector<Dialer>>;
 
-fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls::client_config(config)?).https_or_http();
+fn connector(
+    config: &Config,
+    proxy: Option<&Proxy>,
+    tls: ClientConfig,
+    versions: Versions,
+) -> Result<Connector, BoxError> {
+    let dialer = Dialer::new(proxy, tls.clone())?;
+    let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = config.tls_server_name.clone() {
         let name = name.try_into().map_err(|error| Error::Config {
             field: "tls-server-name",
@@ -60,8 +65,8 @@ fn connector(config: &Config, versions: Versions) -> Result<Connector, BoxError>
         tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let https = match versions {
-        Versions::All => tls.enable_all_versions().wrap_connector(tcp),
-        Versions::Http1 => tls.enable_http1().wrap_connector(tcp),
+        Versions::All => tls.enable_all_versions().wrap_connector(dialer),
+        Versions::Http1 => tls.enable_http1().wrap_connector(dialer),
     };
     let mut connector = TimeoutConnector::new(https);
     connector.set_connect_timeout(config.connect_timeout);
@@ -82,6 +87,9 @@ struct Shared {
     /// The maximum time that a request waits for another one to connect.
     max_wait: Duration,
     open: Mutex<Vec<Pool>>,
+    proxy: Option<Proxy>,
+    /// Credentials for a proxy that receives the requests.
+    proxy_authorization: Option<HeaderValue>,
 }
 
 #[derive(Clone)]
@@ -94,15 +102,18 @@ struct Pool {
 
 impl Connections {
     pub(super) fn new(config: &Config, versions: Versions) -> Result<Self, BoxError> {
-        let http1 = connector(config, Versions::Http1)?;
+        let proxy = config.proxy_url.as_ref().map(Proxy::new).transpose()?;
+        let authorization = proxy.as_ref().map(|proxy| proxy.authorization_of_requests(&config.cluster_url));
+        let tls = tls::client_config(config)?;
+        let connector = |versions| connector(config, proxy.as_ref(), tls.clone(), versions);
+        let upgrades = connector(Versions::Http1)?;
         Ok(Self(Arc::new(Shared {
-            connector: match versions {
-                Versions::All => connector(config, versions)?,
-                Versions::Http1 => http1.clone(),
-            },
-            upgrades: legacy::Builder::new(TokioExecutor::new()).pool_max_idle_per_host(0).build(http1),
+            connector: connector(versions)?,
+            upgrades: legacy::Builder::new(TokioExecutor::new()).pool_max_idle_per_host(0).build(upgrades),
             max_wait: config.connect_timeout.unwrap_or(CONNECT),
             open: Mutex::default(),
+            proxy_authorization: authorization.transpose()?.flatten(),
+            proxy,
         })))
     }
 }
@@ -130,14 +141,23 @@ impl Shared {
         pool
     }
 
-    async fn send(&self, request: Request<Body>) -> Result<Response<Counted>, BoxError> {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Counted>, BoxError> {
+        if let Some(authorization) = &self.proxy_authorization {
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
+        }
         let (answer, requests) = if request.headers().contains_key(header::UPGRADE) {
-            (self.upgrades.request(request).await?, Arc::default())
+            (self.upgrades.request(request).await, Arc::default())
         } else {
             let Pool { client, gate, requests } = self.pool();
-            (gate.request(&client, request).await?, requests)
+            (gate.request(&client, request).await, requests)
         };
-        Ok(answer.map(|body| Counted { body, _requests: requests }))
+        match (answer, &self.proxy) {
+            (Ok(answer), _) => Ok(answer.map(|body| Counted { body, _requests: requests })),
+            (Err(error), Some(proxy)) if error.is_connect() => {
+                Err(Error::Proxy { proxy: proxy.name(), source: error.into() }.into())
+            }
+            (Err(error), _) => Err(error.into()),
+        }
     }
 }
 

@@ -21,6 +21,8 @@ mod kinds;
 #[cfg(all(unix, feature = "rustls-tls"))]
 mod kubeconfigs;
 mod object;
+#[cfg(feature = "rustls-tls")]
+mod proxies;
 mod requests;
 #[cfg(feature = "rustls-tls")]
 mod server_certificates;

@@ -1,8 +1,8 @@
 //! Requests that upgrade their connection, such as `exec`, `attach` and `portforward`.
 
-use crate::common::head;
 use crate::common::http2::Http2;
 use crate::common::tls_server::TlsServer;
+use crate::common::{head, proxy};
 use http::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use kinformer_kube::client;
@@ -81,4 +81,15 @@ async fn upgrades_work_without_tls() {
     let server = tokio::spawn(async move { upgrade(listener.accept().await.unwrap().0).await });
     echoes(&client).await;
     server.await.unwrap();
+}
+
+// contract: L-40
+#[tokio::test]
+async fn upgrades_use_the_proxy() {
+    let server = TlsServer::new(&["h2", "http/1.1"], |_, stream| upgrade(stream)).await;
+    let (port, log, _proxy) = proxy::listen(proxy::http).await;
+    let mut config = server.config();
+    config.proxy_url = Some(format!("http://127.0.0.1:{port}").parse().unwrap());
+    echoes(&with_token(config)).await;
+    assert_eq!(*log.lock(), [format!("CONNECT {} HTTP/1.1", server.address)]);
 }

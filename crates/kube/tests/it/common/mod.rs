@@ -5,6 +5,8 @@ pub mod certificates;
 #[cfg(feature = "rustls-tls")]
 pub mod http2;
 #[cfg(feature = "rustls-tls")]
+pub mod proxy;
+#[cfg(feature = "rustls-tls")]
 pub mod tls_server;
 
 use std::collections::BTreeMap;
