@@ -22,4 +22,5 @@ mod mode;
 mod output;
 mod planes;
 mod recorder;
+mod requests;
 mod scheduler;
