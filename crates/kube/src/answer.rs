@@ -133,15 +133,19 @@ fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
     status.into()
 }
 
-/// Decodes a `Status`. Returns `None` if the body is not one.
+/// Decodes a `Status`, which without a kind has a code and a reason. Returns `None` if the body is not one.
 fn status(encoding: Encoding, body: &[u8]) -> Option<kube_core::Status> {
     #[derive(Deserialize)]
     struct Kind {
-        kind: String,
+        kind: Option<String>,
     }
     let kind: Kind = decode_response(encoding, body).ok()?;
-    let Status(status) = (kind.kind == "Status").then(|| decode_response(encoding, body).ok())??;
-    Some(status)
+    let Status(status) = decode_response(encoding, body).ok()?;
+    let is_status = match kind.kind.as_deref() {
+        None | Some("") => status.code > 0 && !status.reason.is_empty(),
+        Some(kind) => kind == "Status",
+    };
+    is_status.then_some(status)
 }
 
 /// A `Status` in which null is an absent field, as in Go.

@@ -32,10 +32,20 @@ pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> R
     if fits { Ok(()) } else { Err(wrong(resource, named, &received(api_version, kind))) }
 }
 
-/// Returns the kind of a list with which a watch was answered, by the beginning of the body: a list has a kind that ends in
-/// `List`, or items, and an event has a type and an object.
-pub(crate) fn instead_of_watch(start: &[u8]) -> Option<String> {
-    struct Fields<'a>(&'a mut Option<String>);
+/// What the beginning of a body is.
+pub(crate) enum Start {
+    /// A list of this kind.
+    List(String),
+    /// Something else.
+    Other,
+    /// More of the body is needed.
+    Unknown,
+}
+
+/// Returns whether a watch was answered by a list: a list has a kind that ends in `List`, or items, and an event has a type
+/// and an object.
+pub(crate) fn instead_of_watch(start: &[u8]) -> Start {
+    struct Fields<'a>(&'a mut Start);
 
     impl<'de> Visitor<'de> for Fields<'_> {
         type Value = ();
@@ -49,24 +59,29 @@ pub(crate) fn instead_of_watch(start: &[u8]) -> Option<String> {
                 match &*field {
                     "type" | "object" => break,
                     "kind" => {
-                        *self.0 = Some(fields.next_value()?).filter(|kind: &String| kind.ends_with("List"));
-                        break;
+                        let kind: String = fields.next_value()?;
+                        *self.0 = if kind.ends_with("List") { Start::List(kind) } else { Start::Other };
+                        return Ok(());
                     }
                     "items" => {
-                        *self.0 = Some("a list without a kind".to_owned());
-                        break;
+                        *self.0 = Start::List("a list without a kind".to_owned());
+                        return Ok(());
                     }
                     _ => _ = fields.next_value::<IgnoredAny>()?,
                 }
             }
+            *self.0 = Start::Other;
             Ok(())
         }
     }
 
-    let mut kind = None;
+    let mut found = Start::Unknown;
     // The beginning of a body may end anywhere, which is an error after the fields that are known.
-    _ = serde_json::Deserializer::from_slice(start).deserialize_map(Fields(&mut kind));
-    kind
+    let read = serde_json::Deserializer::from_slice(start).deserialize_map(Fields(&mut found));
+    match read {
+        Err(error) if matches!(found, Start::Unknown) && !error.is_eof() => Start::Other,
+        _ => found,
+    }
 }
 
 /// Returns the error for a list of another kind.

@@ -30,10 +30,13 @@ use tracing::field::Empty;
 
 use crate::answer::{self, failure};
 use crate::decode::Named;
+use crate::list_kind::Start;
 use crate::{Error, KubeObject, Params, decode, list_kind, path};
 
 /// The default idle timeout.
 const IDLE: Duration = Duration::from_secs(30);
+/// About how many bytes of a watch are searched for the kind of a list.
+const MAX_START: usize = 16 * 1024;
 
 /// Lists and watches one kind of objects on a Kubernetes API server.
 ///
@@ -553,7 +556,7 @@ impl<K> KubeListerWatcher<K> {
             decoder: Some(WatchDecoder::of(encoding, self.managed_fields)),
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
-            is_start: encoding == Encoding::Json,
+            start: (encoding == Encoding::Json).then(Vec::new),
         };
         Ok(events.into_stream().boxed())
     }
@@ -669,8 +672,8 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
-    /// Whether the body is JSON, and nothing of it has arrived.
-    is_start: bool,
+    /// The beginning of a body in JSON that may be a list; `None` once it is no list.
+    start: Option<Vec<u8>>,
 }
 
 impl<K: Object + FromWire> Events<K> {
@@ -689,7 +692,7 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, is_start, .. } = self;
+        let Self { decoder, objects, ready, start, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
@@ -702,12 +705,17 @@ impl<K: Object + FromWire> Events<K> {
         match chunk {
             Some(Ok(chunk)) => {
                 let Some(open) = decoder else { return };
-                if std::mem::take(is_start)
-                    && let Some(kind) = list_kind::instead_of_watch(&chunk)
-                {
-                    ready.push_back(Err(SourceError::ListInsteadOfWatch { kind }));
-                    *decoder = None;
-                    return;
+                if let Some(before) = start {
+                    before.extend_from_slice(chunk.get(..MAX_START).unwrap_or(&chunk));
+                    match list_kind::instead_of_watch(before) {
+                        Start::List(kind) => {
+                            ready.push_back(Err(SourceError::ListInsteadOfWatch { kind }));
+                            *decoder = None;
+                            return;
+                        }
+                        Start::Unknown if before.len() < MAX_START => {}
+                        Start::Unknown | Start::Other => *start = None,
+                    }
                 }
                 let fed = open.feed(&chunk, &mut on_event);
                 if fed.is_err() || ended {

@@ -27,7 +27,7 @@
 //!
 //! Every byte of JSON is read twice, once by the scanner and once by serde. The scanner is many times faster and
 //! removes the managed fields before serde. Broken JSON inside a list can hide the start of the next object, and then
-//! the whole list fails; in a watch, parsing resumes at the next line. Broken protobuf is handled in the same way, with
+//! the whole list fails; in a watch, parsing resumes at a later line. Broken protobuf is handled in the same way, with
 //! as little loss as possible.
 //!
 //! Protobuf without managed fields decodes in half the time of JSON with them; most of the rest is memory allocation

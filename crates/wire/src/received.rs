@@ -142,14 +142,22 @@ impl ObjectDecoder {
     }
 
     fn status<S: DeserializeOwned>(&self, event: &RawEvent<'_>) -> Result<S, Error> {
-        let status = event.decode()?;
-        match event.kind().as_deref() {
-            Some("Status") => Ok(status),
-            kind => Err(broken(
-                event,
-                format!("an ERROR event with a {} instead of a Status", kind.unwrap_or_default()),
-            )),
+        /// The fields that identify a `Status` without a kind.
+        #[derive(Deserialize)]
+        struct Known {
+            code: u16,
+            reason: String,
         }
+        let status = event.decode()?;
+        let other = match event.kind() {
+            Some(kind) if kind == "Status" => return Ok(status),
+            Some(kind) => format!("a {kind}"),
+            None if event.decode().is_ok_and(|Known { code, reason }| code > 0 && !reason.is_empty()) => {
+                return Ok(status);
+            }
+            None => "an object without a kind, a code and a reason".to_owned(),
+        };
+        Err(broken(event, format!("an ERROR event with {other} instead of a Status")))
     }
 
     fn bookmark<K, S>(&self, event: &RawEvent<'_>) -> Result<WireEvent<K, S>, Error> {

@@ -34,6 +34,9 @@ impl RawEvent<'_> {
 
 /// Reads the body of a watch in chunks and delivers each event as soon as it is complete.
 ///
+/// In JSON a watch is a stream of objects, as in Go: an event may take several lines, and events need no newline between
+/// them. An event that ends neither with its line nor with a chunk may be delivered with the next chunk.
+///
 /// Memory: one event, and one object. Grows with the received bytes only, never by a length that the bytes announce.
 #[derive(Debug)]
 pub struct WatchDecoder(AnyWatch);
@@ -53,7 +56,7 @@ impl WatchDecoder {
     }
 
     /// Reads the next chunk and calls `on_event` with each event that ends in it. A malformed event is passed as an
-    /// error, and decoding continues with the next event.
+    /// error, and decoding continues with the next event; in JSON after a malformed object, or else with a next line.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if an event exceeds [`Self::LIMIT`], or another error if the end of an event is unknown. The
@@ -66,7 +69,7 @@ impl WatchDecoder {
         self.0.feed(chunk, on_event)
     }
 
-    /// Ends the body. In JSON, a complete last line without a line end is delivered.
+    /// Ends the body. In JSON, events that are complete and were not delivered yet are.
     ///
     /// # Errors
     /// [`Error::Truncated`] if the body ended within an event.

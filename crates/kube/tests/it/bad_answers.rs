@@ -84,6 +84,23 @@ async fn status_keeps_code_reason_and_retry_after() {
     }
 }
 
+/// An error response is a `Status` without its kind too, if it has a code and a reason.
+// contract: L-40b
+#[tokio::test]
+async fn status_without_kind_is_identified_by_code_and_reason() {
+    for kind in ["", r#""kind":"","#, r#""kind":null,"#] {
+        let body = format!(r#"{{{kind}"message":"no room","reason":"Expired","code":410}}"#);
+        match list(http("400 Bad Request", &body), true).await {
+            SourceError::Status(status) => {
+                assert_eq!((status.code, status.message.as_str()), (410, "no room"), "{body}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let error = list(http("400 Bad Request", r#"{"message":"no room","reason":"Expired"}"#), true).await;
+    assert_message(&error, "not a response of a Kubernetes API");
+}
+
 /// A list that ends early is a transport error; a list that never ends or never starts is a timeout.
 #[tokio::test]
 async fn truncated_or_missing_list() {
@@ -170,7 +187,7 @@ async fn ended_watch_stays_ended() {
 }
 
 /// A watch that is answered by a list, in any order of fields, is one typed error. An object with such a kind or field is not.
-// contract: R-26a
+// contract: R-26a, L-40a
 #[tokio::test]
 async fn watch_that_is_answered_by_a_list() {
     let watched = async |body: &str| {
@@ -188,6 +205,12 @@ async fn watch_that_is_answered_by_a_list() {
         let [Err(SourceError::ListInsteadOfWatch { kind: found })] = &*events else { panic!("{events:?}") };
         assert_eq!(found, kind);
     }
+    // The beginning may arrive in pieces.
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let body: String = "{ \"kind\": \"PodList\"".chars().map(|char| format!("1\r\n{char}\r\n")).collect();
+    let source = answering(format!("{head}{body}").leak().as_bytes(), false).await;
+    let mut watch = source.watch(WatchOptions::from("5", Duration::from_secs(5))).await.unwrap();
+    assert!(matches!(watch.next().await, Some(Err(SourceError::ListInsteadOfWatch { .. }))));
     for event in [
         r#"{"object":{"kind":"PodList","apiVersion":"v1","items":[],"metadata":{"name":"a"}},"type":"ADDED"}"#,
         r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}"#,

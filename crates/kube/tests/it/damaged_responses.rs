@@ -106,6 +106,23 @@ async fn unidentified_event_ends_watch() {
     ends_the_watch(KubeListerWatcher::<PartialObjectMeta<Pod>>::new, metadata).await;
 }
 
+/// Errors of a watch are typed in any form: a `Status` without a kind, over several lines, or in place of an event.
+// contract: L-10, L-40a, L-40b
+#[tokio::test]
+async fn errors_of_a_watch_are_typed_in_any_form() {
+    let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
+    for body in [
+        r#"{"type":"ERROR","object":{"status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#,
+        "{\n  \"type\": \"ERROR\",\n  \"object\": {\n    \"kind\": \"Status\",\n    \"code\": 410\n  }\n}\n",
+        "{\n  \"kind\": \"Status\",\n  \"apiVersion\": \"v1\",\n  \"code\": 410\n}",
+        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"code":410}"#,
+    ] {
+        let events = fixture.watch(Encoding::Json, body.as_bytes().to_vec()).await;
+        let [Err(error)] = events.as_slice() else { panic!("{body}: {events:?}") };
+        assert!(error.is_expired(), "{body}: {error}");
+    }
+}
+
 /// A bookmark or an error event that cannot be read is an unidentified event.
 // contract: R-14a, R-14b, R-14c, L-04a, L-10
 #[tokio::test]
@@ -118,8 +135,9 @@ async fn damaged_bookmark_or_error_is_unidentified() {
         r#"{"type":"ERROR","object":{"kind":"Status","code":"x"}}"#,
         r#"{"type":"","object":{"kind":"Pod","metadata":{"name":"a"}}}"#,
         r#"{"type":"ADD\u0000D","object":{"kind":"Pod","metadata":{"name":"a"}}}"#,
+        r#"{"type":"ERROR","object":{"code":410,"reason":""}}"#,
         r#"{"type":"ADDED"}"#,
-        r#"{"kind":"Status","code":410}"#,
+        r#"{"kind":"Statue","code":410}"#,
     ];
     let mut bodies: Vec<_> =
         lines.iter().map(|line| (Encoding::Json, format!("{line}\n").into_bytes())).collect();

@@ -3,6 +3,7 @@
 mod drop_fields;
 mod identity;
 mod list;
+mod object_end;
 mod same;
 mod scan;
 mod text;

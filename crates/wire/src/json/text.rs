@@ -304,19 +304,23 @@ fn skip_scalar(rest: &mut &[u8], levels: &mut Levels) -> Result<bool> {
 
 /// A bit for each level: whether it is a list. Beyond 64 levels the bits are allocated, at most one bit per byte of the
 /// input.
-#[derive(Default)]
-struct Levels {
+#[derive(Debug, Default)]
+pub(super) struct Levels {
     depth: usize,
     innermost: u64,
     outer: Vec<u64>,
 }
 
 impl Levels {
-    fn is_list(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
+        self.depth == 0
+    }
+
+    pub(super) fn is_list(&self) -> bool {
         self.depth > 0 && self.innermost & 1 == 1
     }
 
-    fn open(&mut self, is_list: bool) {
+    pub(super) fn open(&mut self, is_list: bool) {
         if self.depth > 0 && self.depth.is_multiple_of(64) {
             self.outer.push(self.innermost);
         }
@@ -324,7 +328,7 @@ impl Levels {
         self.depth += 1;
     }
 
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         self.innermost >>= 1;
         if self.depth > 0 && self.depth.is_multiple_of(64) {
