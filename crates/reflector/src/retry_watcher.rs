@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::backoff::{FOREVER, RunningBackoff, WARN_FROM, after};
 use crate::options::{MIN_WATCH_TIMEOUT, STALL_MARGIN};
 use crate::request_limit::RequestWindow;
-use crate::short_watches::ShortWatches;
+use crate::short_watches::{ShortWatches, reopens_after};
 use crate::source_versions::went_back;
 use crate::stream::{OpenWatch, watch_timeout};
 use crate::unidentified::{unidentified_event, version_of};
@@ -285,7 +285,7 @@ impl<T: Object> Watching<T> {
     async fn back_off(&mut self, error: &SourceError) {
         self.failures = self.failures.saturating_add(1);
         let (failures, version) = (self.failures, &self.version);
-        let delay = after(error, self.backoff.next_delay()).min(FOREVER);
+        let delay = reopens_after(error).unwrap_or_else(|| after(error, self.backoff.next_delay())).min(FOREVER);
         if failures >= WARN_FROM || !error.is_retryable() {
             tracing::warn!(%error, %version, ?delay, failures, "watch failed; it will be continued");
         } else {

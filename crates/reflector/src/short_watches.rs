@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::SourceError;
 use crate::backoff::lengthened;
 
 /// A watch that ends sooner and delivered nothing new counts as very short.
@@ -23,12 +24,25 @@ impl ShortWatches {
         let very_short = lasted < VERY_SHORT;
         self.0 = if very_short { self.0.saturating_add(1) } else { 0 };
         let reopens = (delivered || !very_short) && self.0 < MAX_IN_A_ROW;
-        reopens.then(|| lengthened(Duration::ZERO, REOPEN_WITHIN))
+        reopens.then(reopen_delay)
     }
 
     /// Ends the row, because a watch has failed.
     pub(crate) fn failed(&mut self) {
         self.0 = 0;
+    }
+}
+
+fn reopen_delay() -> Duration {
+    lengthened(Duration::ZERO, REOPEN_WITHIN)
+}
+
+/// Returns the delay before the next watch, if the error is that the answer to a watch did not begin in time. The source may
+/// withhold it until the first event, so no watch should be missing in the meantime; the time-out was the delay.
+pub(crate) fn reopens_after(error: &SourceError) -> Option<Duration> {
+    match error {
+        SourceError::Timeout { after } if is_alive_after(*after) => Some(reopen_delay()),
+        _ => None,
     }
 }
 

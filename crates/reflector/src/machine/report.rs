@@ -9,6 +9,7 @@ use kinformer_core::{Object, Sink};
 
 use crate::backoff::{WARN_FROM, after};
 use crate::machine::{Machine, Step};
+use crate::short_watches::reopens_after;
 use crate::spans;
 use crate::state::count;
 use crate::{Failure, NextRequest, Recovery, SourceError};
@@ -18,8 +19,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
         self.failures = self.failures.saturating_add(1);
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
+        let reopens_after = if recovery == Recovery::Rewatch { reopens_after(&error) } else { None };
         let error = self.failed_with(error);
-        let delay = self.next_delay_after(&error).max(self.shortest_delay());
+        let delay =
+            reopens_after.unwrap_or_else(|| self.next_delay_after(&error)).max(self.shortest_delay());
         self.report(error, recovery, delay);
         let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
         Step::BackOff { delay, next }

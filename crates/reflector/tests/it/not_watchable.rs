@@ -74,3 +74,26 @@ async fn refused_watch_list_leads_to_a_list_at_once() {
         run.stop().await;
     }
 }
+
+/// A watch whose answer does not begin in time, since the source withholds it until the first event, is requested again
+/// without the delays of the backoff, and the fifth in a row leads to a list.
+// contract: R-20g
+#[tokio::test(start_paused = true)]
+async fn late_answers_leave_no_time_without_a_watch() {
+    let late = || SourceError::Timeout { after: SECOND * 30 };
+    let run = start(
+        (0..5)
+            .fold(listed(), |script, _| script.watch_error(late()))
+            .list(list(8, &[("a", 8)]))
+            .watch_error(SourceError::Timeout { after: SECOND / 2 })
+            .watch(hang()),
+    );
+    run.finished().await;
+    let rewatch = Recovery::Rewatch;
+    assert_eq!(run.recoveries(), [rewatch, rewatch, rewatch, rewatch, Recovery::Relist, rewatch]);
+    let delays = run.delays();
+    assert!(delays[..4].iter().all(|delay| *delay < SECOND / 2), "{delays:?}");
+    assert!(delays[4..].iter().all(|delay| *delay >= SECOND * 4 / 5), "{delays:?}");
+    assert_eq!(run.handle.metrics().failures, 6);
+    run.stop().await;
+}
