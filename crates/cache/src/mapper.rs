@@ -16,12 +16,15 @@ use crate::error::Error;
 
 /// The time after which an unknown kind is requested again.
 const REFRESH: Duration = Duration::from_secs(10);
+/// The time after which a failed request is repeated.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Finds the resources of kinds by discovery: on first use, once for each group and version. Cheap to clone; clones share
 /// what they have found.
 ///
 /// A kind that the server did not serve is requested again after 10 s at the earliest, so a definition that is installed
-/// later is found without a restart, and a kind that does not exist causes no more requests than that.
+/// later is found without a restart, and a kind that does not exist causes no more requests than that. A failed request, as
+/// for a group that is not available (503), is repeated after a second at the earliest.
 ///
 /// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
 #[derive(Clone)]
@@ -46,6 +49,8 @@ struct Found {
     resources: Vec<(ApiResource, Scope)>,
     /// When the resources were requested, successfully or not found.
     at: Option<Instant>,
+    /// The error and the time of a failed request after that.
+    failed: Option<(Arc<kube_client::Error>, Instant)>,
 }
 
 impl RestMapper {
@@ -119,6 +124,13 @@ impl RestMapper {
         if found.at.is_some_and(|at| at.elapsed() < REFRESH) {
             return Ok(None);
         }
+        let failure = |source: &Arc<kube_client::Error>| {
+            let what = format!("{name} of {}", group_version.api_version()).into();
+            kinformer::Error::Discovery { what, source: source.clone() }.into()
+        };
+        if let Some((source, _)) = found.failed.as_ref().filter(|(_, at)| at.elapsed() < RETRY) {
+            return Err(failure(source));
+        }
         match pinned_group(&self.client, group_version).await {
             Ok(group) => {
                 let resources = group.versioned_resources(&group_version.version).into_iter();
@@ -132,10 +144,12 @@ impl RestMapper {
             }
             Err(kube_client::Error::Api(status)) if status.code == 404 => found.at = Some(Instant::now()),
             Err(source) => {
-                let what = format!("{name} of {}", group_version.api_version()).into();
-                return Err(kinformer::Error::Discovery { what, source: Arc::new(source) }.into());
+                let source = Arc::new(source);
+                found.failed = Some((source.clone(), Instant::now()));
+                return Err(failure(&source));
             }
         }
+        found.failed = None;
         Ok(wanted(&found))
     }
 }

@@ -18,6 +18,8 @@ use crate::{indexes, objects};
 
 /// How long the first list may take.
 const SYNC: Duration = Duration::from_secs(120);
+/// How long a received list of a resource that cannot be watched may take to be stored.
+const LISTED: Duration = Duration::from_secs(2);
 /// How many objects are formatted at a time in JSON.
 const AT_ONCE: usize = 100;
 
@@ -28,7 +30,7 @@ const AT_ONCE: usize = 100;
 pub(crate) async fn run(args: GetArgs, stop: Stop) -> Result<(), Error> {
     let wanted = Query::of(&args)?;
     let names = [args.resource.clone()];
-    let begun = Session::begin(&args.connection, &args.scope, &names, &stop).await?;
+    let begun = Session::begin(&args.connection, &args.scope, &names, &["list"], &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let (output, written) = Output::stdout()?;
     let result = get(&args, &wanted, &session, &output, &stop).await;
@@ -89,6 +91,7 @@ async fn get(
             _ => (None, None),
         };
         // JSON output is the server's own text.
+        let can_watch = served.can("watch");
         let encoding = (args.output == Format::Json).then_some(Encoding::Json);
         let reading = Reading {
             namespace: namespace.or(session.namespace.as_deref()),
@@ -96,7 +99,7 @@ async fn get(
             fields: name.as_deref(),
             metadata_only: false,
             dropped: &[],
-            how: ReadingArgs { encoding, ..ReadingArgs::default() },
+            how: ReadingArgs { encoding, watch_list: can_watch, ..ReadingArgs::default() },
         };
         let informers = Informers::new(session, [served], reading);
         let (informer, fatal_error) = informers.of(served);
@@ -104,7 +107,11 @@ async fn get(
         informers.start()?;
         let synced = tokio::select! {
             biased;
-            Ok(error) = fatal_error => Err(error),
+            Ok(error) = fatal_error => {
+                // It may be the error of the watch that follows the list.
+                let wait = if can_watch { Duration::ZERO } else { LISTED };
+                informer.wait_for_sync_until(Instant::now() + wait).await.map_err(|_| error).map(|()| true)
+            }
             synced = informer.wait_for_sync_until(Instant::now() + SYNC) => {
                 synced.map_err(|error| Error::Timeout(error.to_string())).map(|()| true)
             }

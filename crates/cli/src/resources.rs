@@ -29,7 +29,7 @@ impl Served {
         }
     }
 
-    fn can(&self, verb: &str) -> bool {
+    pub(crate) fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 }
@@ -37,7 +37,11 @@ impl Served {
 /// All resources of the server, in kubectl's search order: the core group, then the other groups in the server's
 /// order, each with its preferred version first.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue(Vec<Served>);
+pub(crate) struct Catalogue {
+    served: Vec<Served>,
+    /// The groups and versions whose resources the server does not know now, such as `metrics.k8s.io/v1beta1`.
+    unavailable: Vec<String>,
+}
 
 impl Catalogue {
     /// Discovers the resources with two requests. A server before 1.26 takes one more for each version of each group.
@@ -46,25 +50,34 @@ impl Catalogue {
     /// [`Error::Unreachable`], [`Error::Refused`], [`Error::BadResponse`].
     pub(crate) async fn discover(client: &Client, server: &str) -> Result<Self, Error> {
         let failed = |error| Error::from_request(server, "list its API resources", &error);
-        let core = client.list_core_api_versions_aggregated().await.map_err(failed)?;
+        // A server may have no core group.
+        let core = unless_not_found(client.list_core_api_versions_aggregated().await).map_err(failed)?;
         // A server without aggregated discovery answers with another kind, which decodes to nothing here.
-        if core.items.is_empty() {
-            return Self::discover_one_by_one(client).await.map_err(failed);
+        let is_aggregated = |list: &APIGroupDiscoveryList| !list.items.is_empty();
+        if core.as_ref().is_none_or(is_aggregated) {
+            let groups = client.list_api_groups_aggregated().await;
+            let groups = if core.is_some() { unless_not_found(groups) } else { groups.map(Some) };
+            let groups = groups.map_err(failed)?.unwrap_or_default();
+            if core.is_some() || is_aggregated(&groups) {
+                return Ok(Self::aggregated(core.into_iter().chain([groups])));
+            }
         }
-        let groups = client.list_api_groups_aggregated().await.map_err(failed)?;
-        Ok(Self::aggregated([core, groups]))
+        Self::discover_one_by_one(client).await.map_err(failed)
     }
 
     fn aggregated(lists: impl IntoIterator<Item = APIGroupDiscoveryList>) -> Self {
-        let mut served = Vec::new();
+        let mut catalogue = Self::default();
         for group in lists.into_iter().flat_map(|list| list.items) {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
             for version in group.versions {
                 let version_name = version.version.unwrap_or_default();
+                if version.freshness.as_deref() == Some("Stale") {
+                    catalogue.unavailable.push(api_version(&name, &version_name));
+                }
                 for found in version.resources {
                     // An entry without a kind only has subresources.
                     let Some(kind) = found.response_kind.and_then(|kind| kind.kind) else { continue };
-                    served.push(Served {
+                    catalogue.served.push(Served {
                         resource: resource(&name, &version_name, kind, found.resource.unwrap_or_default()),
                         namespaced: found.scope.as_deref() == Some("Namespaced"),
                         singular: found.singular_resource.unwrap_or_default(),
@@ -75,14 +88,15 @@ impl Catalogue {
                 }
             }
         }
-        Self(served)
+        catalogue
     }
 
     async fn discover_one_by_one(client: &Client) -> Result<Self, kube_client::Error> {
-        let mut served = Vec::new();
-        for version in client.list_core_api_versions().await?.versions {
+        let mut catalogue = Self::default();
+        let core = unless_not_found(client.list_core_api_versions().await)?.unwrap_or_default();
+        for version in core.versions {
             let list = client.list_core_api_resources(&version).await?;
-            served.extend(one_by_one("", &version, list.resources));
+            catalogue.served.extend(one_by_one("", &version, list.resources));
         }
         for group in client.list_api_groups().await?.groups {
             let preferred = group.preferred_version.map(|version| version.version);
@@ -91,25 +105,28 @@ impl Catalogue {
             for version in versions {
                 // An unavailable group does not hide the others.
                 match client.list_api_group_resources(&format!("{}/{version}", group.name)).await {
-                    Ok(list) => served.extend(one_by_one(&group.name, &version, list.resources)),
+                    Ok(list) => {
+                        catalogue.served.extend(one_by_one(&group.name, &version, list.resources));
+                    }
                     Err(error) => {
-                        tracing::warn!(group = group.name, version, %error, "skipping unavailable API group")
+                        tracing::warn!(group = group.name, version, %error, "skipping unavailable API group");
+                        catalogue.unavailable.push(api_version(&group.name, &version));
                     }
                 }
             }
         }
-        Ok(Self(served))
+        Ok(catalogue)
     }
 
-    /// Resolves the given names to resources without duplicates, in the given order. A category, such as `all`,
-    /// resolves to several.
+    /// Resolves the given names to resources with these verbs, without duplicates, in the given order. A category, such as
+    /// `all`, resolves to several.
     ///
     /// # Errors
-    /// [`Error::Usage`]: a name is unknown, or its resource cannot be listed and watched.
-    pub(crate) fn find_all(&self, names: &[String]) -> Result<Vec<Served>, Error> {
+    /// [`Error::Usage`]: a name is unknown, or its resource does not have the verbs.
+    pub(crate) fn find_all(&self, names: &[String], verbs: &[&str]) -> Result<Vec<Served>, Error> {
         let mut found: Vec<Served> = Vec::new();
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            for served in self.find(name)? {
+            for served in self.find(name, verbs)? {
                 if !found.contains(served) {
                     found.push(served.clone());
                 }
@@ -124,16 +141,16 @@ impl Catalogue {
     /// Follows kubectl 1.37: accepts `pods`, `po`, `pod`, `Pod`, `deployments.apps` and `deployments.v1.apps`, where
     /// the group may be abbreviated to a prefix. A plural takes precedence over a short name, that over a singular or
     /// kind, and that over a category.
-    fn find(&self, name: &str) -> Result<Vec<&Served>, Error> {
-        let found = self.resolve(name);
+    fn find(&self, name: &str, verbs: &[&str]) -> Result<Vec<&Served>, Error> {
+        let found = self.resolve(name, verbs);
         let Some(first) = found.first() else { return Err(self.unknown(name)) };
-        match found.iter().find_map(|served| ["list", "watch"].into_iter().find(|verb| !served.can(verb))) {
+        match found.iter().find_map(|served| verbs.iter().find(|verb| !served.can(verb))) {
             Some(verb) => Err(Error::Usage(format!("{} cannot be {verb}ed", first.name()))),
             None => Ok(found),
         }
     }
 
-    fn resolve(&self, name: &str) -> Vec<&Served> {
+    fn resolve(&self, name: &str, verbs: &[&str]) -> Vec<&Served> {
         let lower = name.to_ascii_lowercase();
         let parts: Vec<&str> = lower.splitn(3, '.').collect();
         let one = match parts.as_slice() {
@@ -147,10 +164,10 @@ impl Catalogue {
             return vec![one];
         }
         let mut members: Vec<&Served> = Vec::new();
-        for served in self.0.iter().filter(|served| served.categories.contains(&lower)) {
+        for served in self.served.iter().filter(|served| served.categories.contains(&lower)) {
             // Another version of a resource that is included already has the same objects.
             let same = |other: &&Served| other.name() == served.name();
-            if !members.iter().any(same) && served.can("list") && served.can("watch") {
+            if !members.iter().any(same) && verbs.iter().all(|verb| served.can(verb)) {
                 members.push(served);
             }
         }
@@ -165,7 +182,7 @@ impl Catalogue {
     /// The first resource with this name.
     fn first(&self, name: &str, wanted: impl Fn(&ApiResource) -> bool) -> Option<&Served> {
         let has = |names: &dyn Fn(&Served) -> bool| {
-            self.0.iter().find(|served| wanted(&served.resource) && names(served))
+            self.served.iter().find(|served| wanted(&served.resource) && names(served))
         };
         has(&|served| served.resource.plural == name)
             .or_else(|| has(&|served| served.short_names.iter().any(|short| short == name)))
@@ -176,6 +193,10 @@ impl Catalogue {
 
     fn unknown(&self, name: &str) -> Error {
         let mut text = format!("the server has no resource {name:?}");
+        if !self.unavailable.is_empty() {
+            let groups = self.unavailable.join(", ");
+            text = format!("{text}, but the resources of {groups} are not available now");
+        }
         if let Some(near) = self.nearest(name) {
             text = format!("{text}; did you mean {near:?}?");
         }
@@ -185,7 +206,7 @@ impl Catalogue {
     fn nearest(&self, name: &str) -> Option<String> {
         let lower = name.to_ascii_lowercase();
         let mut best: Option<(f64, String)> = None;
-        for served in &self.0 {
+        for served in &self.served {
             let kind = served.resource.kind.to_ascii_lowercase();
             let short_names = served.short_names.iter().filter(|short| short.len() > 2).cloned();
             // The candidates are spellings; the suggestion is the name to type.
@@ -193,7 +214,8 @@ impl Catalogue {
             for way in ways.into_iter().chain(short_names) {
                 let likeness = strsim::jaro_winkler(&lower, &way);
                 if likeness >= NEAR && best.as_ref().is_none_or(|(most, _)| likeness > *most) {
-                    let qualified = lower.contains('.') || self.resolve(&served.resource.plural) != [served];
+                    let qualified =
+                        lower.contains('.') || self.resolve(&served.resource.plural, &[]) != [served];
                     let typed = if qualified { served.name() } else { served.resource.plural.clone() };
                     best = Some((likeness, typed));
                 }
@@ -203,8 +225,20 @@ impl Catalogue {
     }
 }
 
+/// Returns `None` for 404.
+fn unless_not_found<L>(list: Result<L, kube_client::Error>) -> Result<Option<L>, kube_client::Error> {
+    match list {
+        Err(kube_client::Error::Api(status)) if status.code == 404 => Ok(None),
+        list => list.map(Some),
+    }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
 fn resource(group: &str, version: &str, kind: String, plural: String) -> ApiResource {
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let api_version = api_version(group, version);
     ApiResource { group: group.to_owned(), version: version.to_owned(), api_version, kind, plural }
 }
 
@@ -242,7 +276,7 @@ mod tests {
     fn catalogue() -> Catalogue {
         let mut bindings = served("", "v1", "bindings", "Binding", "", "");
         bindings.verbs = vec!["create".into()];
-        Catalogue(vec![
+        let served = vec![
             served("", "v1", "pods", "Pod", "po", "all"),
             served("", "v1", "events", "Event", "ev", ""),
             bindings,
@@ -251,12 +285,15 @@ mod tests {
             served("events.k8s.io", "v1", "events", "Event", "ev", ""),
             served("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", "", ""),
             served("stable.example.com", "v1", "crontabs", "CronTab", "ct", ""),
-        ])
+        ];
+        Catalogue { served, unavailable: Vec::new() }
     }
+
+    const BOTH: [&str; 2] = ["list", "watch"];
 
     fn found(name: &str) -> Vec<String> {
         let catalogue = catalogue();
-        let found = catalogue.find(name).unwrap_or_default();
+        let found = catalogue.find(name, &BOTH).unwrap_or_default();
         found
             .iter()
             .map(|served| format!("{} {}", served.resource.api_version, served.resource.plural))
@@ -292,14 +329,14 @@ mod tests {
     #[test]
     fn resources_are_unique_and_in_order() {
         let names = ["deploy", "po", "pods", "deployments.apps"].map(str::to_owned);
-        let found = catalogue().find_all(&names).expect("all are known");
+        let found = catalogue().find_all(&names, &BOTH).expect("all are known");
         assert_eq!(found.iter().map(Served::name).collect::<Vec<_>>(), ["deployments.apps", "pods"]);
-        assert!(catalogue().find_all(&[String::new()]).is_err());
+        assert!(catalogue().find_all(&[String::new()], &BOTH).is_err());
     }
 
     #[test]
     fn unknown_name_error_has_the_nearest_name() {
-        let error = |name: &str| catalogue().find(name).expect_err(name).to_string();
+        let error = |name: &str| catalogue().find(name, &BOTH).expect_err(name).to_string();
         for (name, part) in [
             ("pots", "did you mean \"pods\"?"),
             ("deplyments", "did you mean \"deployments\"?"),

@@ -38,7 +38,8 @@ pub(crate) async fn run(args: ServeArgs, stop: Stop) -> Result<(), Error> {
     check_listen(&args.http, token.as_ref())?;
     let added =
         args.indexes.iter().map(|index| FieldIndex::of(index, &args.http)).collect::<Result<Vec<_>, _>>()?;
-    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &stop).await?;
+    let verbs = ["list", "watch"];
+    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let result = serve(&args, token, &added, &session, &stop).await;
     session.connection.close().await;

@@ -20,14 +20,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects to the cluster and resolves the resources; `None` if `stop` comes first.
+    /// Connects to the cluster and resolves the resources, which must have these verbs; `None` if `stop` comes first.
     ///
     /// # Errors
-    /// The server cannot be reached, does not answer in time or rejects the request, or a name is unknown.
+    /// The server cannot be reached, does not answer in time or rejects the request, or there is no such resource.
     pub(crate) async fn begin(
         cluster: &ConnectionArgs,
         scope: &ScopeArgs,
         names: &[String],
+        verbs: &[&str],
         stop: &Stop,
     ) -> Result<Option<Self>, Error> {
         let connection = Connection::open(cluster).await?;
@@ -36,7 +37,7 @@ impl Session {
             let timed_out = |_| {
                 Error::Timeout(format!("{} did not answer the discovery requests in 30 s", connection.server))
             };
-            tokio::time::timeout(DISCOVERY, discovery).await.map_err(timed_out)??.find_all(names)
+            tokio::time::timeout(DISCOVERY, discovery).await.map_err(timed_out)??.find_all(names, verbs)
         };
         let resources = tokio::select! {
             resources = resolve => resources?,

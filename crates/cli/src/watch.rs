@@ -33,7 +33,8 @@ const UNPRINTED: usize = 16 * 1024;
 pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
     args.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
     args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
-    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &stop).await?;
+    let verbs = ["list", "watch"];
+    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let result = watch(&args, &session, &stop).await;
     session.connection.close().await;

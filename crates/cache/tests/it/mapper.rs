@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use kinformer_cache::Error;
+use kinformer_cache::{Error, RestMapper};
+use kinformer_testing::scripted_http::{Answer, in_process_client};
 use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionKind;
 use serde_json::json;
@@ -55,4 +56,35 @@ async fn kind_that_is_defined_later_is_found() {
     assert!(matches!(mapper.resource(&widget).await, Err(Error::UnknownKind { .. })));
     cache.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// A group whose discovery fails is requested again after a second, and the kinds of other groups are found.
+// contract: C-09d
+#[tokio::test(start_paused = true)]
+async fn unavailable_group_is_asked_once_a_second() {
+    let mut is_available = false;
+    let (client, requests) = in_process_client(move |request| match request.target.as_str() {
+        "/apis/example.com/v1" if !std::mem::replace(&mut is_available, true) => {
+            Answer::failure(503, "ServiceUnavailable")
+        }
+        "/api/v1" | "/apis/example.com/v1" => Answer::json(&json!({
+            "kind": "APIResourceList", "apiVersion": "v1",
+            "groupVersion": request.target.trim_start_matches("/apis/").trim_start_matches("/api/"),
+            "resources": [{"name": "widgets", "singularName": "widget", "namespaced": true, "kind": "Widget",
+                "verbs": ["get", "list", "watch"]}],
+        })),
+        _ => Answer::failure(404, "NotFound"),
+    });
+    let mapper = RestMapper::new(client);
+    let [widget, core] = ["example.com", ""].map(|group| GroupVersionKind::gvk(group, "v1", "Widget"));
+    let asked = || requests.all().iter().filter(|request| request.target.starts_with("/apis/")).count();
+    for _ in 0..2 {
+        let error = mapper.resource(&widget).await.unwrap_err();
+        assert!(error.to_string().contains("ServiceUnavailable"), "{error}");
+        assert_eq!(asked(), 1);
+    }
+    mapper.resource(&core).await.unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(mapper.resource(&widget).await.unwrap().0.plural, "widgets");
+    assert_eq!(asked(), 2);
 }

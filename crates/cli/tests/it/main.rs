@@ -12,6 +12,7 @@ mod api_server;
 mod cluster;
 mod common;
 mod demo;
+mod discovery;
 mod get;
 mod logs;
 mod serve;
