@@ -19,12 +19,16 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// The time after which a failed request is repeated.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How long a call waits for a response, also for one to another call.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Finds the resources of kinds by discovery: on first use, once for each group and version. Cheap to clone; clones share
 /// what they have found.
 ///
 /// A kind that the server did not serve is requested again after 10 s at the earliest, so a definition that is installed
 /// later is found without a restart, and a kind that does not exist causes no more requests than that. A failed request, as
-/// for a group that is not available (503), is repeated after a second at the earliest.
+/// for a group that is not available (503), is repeated after a second at the earliest. A call that has no response after
+/// 30 s fails.
 ///
 /// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
 #[derive(Clone)]
@@ -115,7 +119,21 @@ impl RestMapper {
         name: &str,
         is_wanted: impl Fn(&ApiResource) -> bool,
     ) -> Result<Option<(ApiResource, Scope)>, Error> {
-        let group = self.groups.lock().entry(group_version.clone()).or_default().clone();
+        let found = tokio::time::timeout(TIMEOUT, self.found(group_version, is_wanted)).await;
+        let no_response =
+            |_| Err(Arc::new(kube_client::Error::Service(format!("no response within {TIMEOUT:?}").into())));
+        found.unwrap_or_else(no_response).map_err(|source| {
+            let what = format!("{name} of {}", group_version.api_version()).into();
+            kinformer::Error::Discovery { what, source }.into()
+        })
+    }
+
+    async fn found(
+        &self,
+        group_version: &GroupVersion,
+        is_wanted: impl Fn(&ApiResource) -> bool,
+    ) -> Result<Option<(ApiResource, Scope)>, Arc<kube_client::Error>> {
+        let group = self.group(group_version);
         let mut found = group.found.lock().await;
         let wanted = |found: &Found| found.resources.iter().find(|(one, _)| is_wanted(one)).cloned();
         if let Some(known) = wanted(&found) {
@@ -124,12 +142,8 @@ impl RestMapper {
         if found.at.is_some_and(|at| at.elapsed() < REFRESH) {
             return Ok(None);
         }
-        let failure = |source: &Arc<kube_client::Error>| {
-            let what = format!("{name} of {}", group_version.api_version()).into();
-            kinformer::Error::Discovery { what, source: source.clone() }.into()
-        };
         if let Some((source, _)) = found.failed.as_ref().filter(|(_, at)| at.elapsed() < RETRY) {
-            return Err(failure(source));
+            return Err(source.clone());
         }
         match pinned_group(&self.client, group_version).await {
             Ok(group) => {
@@ -146,16 +160,81 @@ impl RestMapper {
             Err(source) => {
                 let source = Arc::new(source);
                 found.failed = Some((source.clone(), Instant::now()));
-                return Err(failure(&source));
+                return Err(source);
             }
         }
         found.failed = None;
         Ok(wanted(&found))
+    }
+
+    /// Returns the entry of a group and version. Entries without resources are not kept for longer than they are used.
+    fn group(&self, of: &GroupVersion) -> Arc<Group> {
+        let mut groups = self.groups.lock();
+        if !groups.contains_key(of) {
+            groups.retain(|_, group| Arc::strong_count(group) > 1 || group.is_of_use());
+        }
+        groups.entry(of.clone()).or_default().clone()
+    }
+}
+
+impl Group {
+    fn is_of_use(&self) -> bool {
+        let Ok(found) = self.found.try_lock() else { return true };
+        let is_recent = |at: Instant, time| at.elapsed() < time;
+        !found.resources.is_empty()
+            || found.at.is_some_and(|at| is_recent(at, REFRESH))
+            || found.failed.as_ref().is_some_and(|(_, at)| is_recent(*at, RETRY))
     }
 }
 
 impl fmt::Debug for RestMapper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RestMapper").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube_client::client::Body;
+
+    use super::*;
+
+    const NOT_FOUND: &str = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
+
+    fn widget(group: u32) -> GroupVersionKind {
+        GroupVersionKind::gvk(&format!("g{group}.example.com"), "v1", "Widget")
+    }
+
+    /// The kinds may be input of users.
+    // contract: C-09e
+    #[tokio::test(start_paused = true)]
+    async fn unknown_groups_are_not_kept() {
+        let not_found = tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, tower::BoxError>(
+                Response::builder().status(404).body(Body::from(NOT_FOUND.as_bytes().to_vec()))?,
+            )
+        });
+        let mapper = RestMapper::new(Client::new(not_found, "default"));
+        for group in 0..20 {
+            let error = mapper.resource(&widget(group)).await.unwrap_err();
+            assert!(matches!(error, Error::UnknownKind { .. }), "{error}");
+            tokio::time::advance(REFRESH / 4).await;
+        }
+        assert!(mapper.groups.lock().len() <= 5);
+    }
+
+    // contract: C-09e
+    #[tokio::test(start_paused = true)]
+    async fn calls_without_a_response_end() {
+        let silent = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, tower::BoxError>>()
+        });
+        let mapper = RestMapper::new(Client::new(silent, "default"));
+        let (one, other) = (widget(1), widget(1));
+        let (first, second) = tokio::join!(mapper.resource(&one), mapper.resource(&other));
+        for error in [first.unwrap_err(), second.unwrap_err()] {
+            assert!(error.to_string().contains("no response within 30s"), "{error}");
+        }
     }
 }

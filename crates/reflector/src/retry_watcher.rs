@@ -285,7 +285,8 @@ impl<T: Object> Watching<T> {
     async fn back_off(&mut self, error: &SourceError) {
         self.failures = self.failures.saturating_add(1);
         let (failures, version) = (self.failures, &self.version);
-        let delay = reopens_after(error).unwrap_or_else(|| after(error, self.backoff.next_delay())).min(FOREVER);
+        let delay =
+            reopens_after(error).unwrap_or_else(|| after(error, self.backoff.next_delay())).min(FOREVER);
         if failures >= WARN_FROM || !error.is_retryable() {
             tracing::warn!(%error, %version, ?delay, failures, "watch failed; it will be continued");
         } else {

@@ -21,8 +21,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
         let reopens_after = if recovery == Recovery::Rewatch { reopens_after(&error) } else { None };
         let error = self.failed_with(error);
-        let delay =
-            reopens_after.unwrap_or_else(|| self.next_delay_after(&error)).max(self.shortest_delay());
+        let delay = reopens_after.unwrap_or_else(|| self.next_delay_after(&error)).max(self.shortest_delay());
         self.report(error, recovery, delay);
         let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
         Step::BackOff { delay, next }
