@@ -95,12 +95,20 @@ impl Target {
             return self.collection(&envelope);
         }
         let write = match &envelope.kind[..] {
-            "Status" => match envelope.details.and_then(|details| details.uid) {
-                Some(uid) if *method == Method::DELETE => {
-                    Write::Deleted { uid: uid.into(), is_gone: true, existed: None }
+            "Status" => {
+                let version =
+                    envelope.metadata.resource_version.as_deref().filter(|version| !version.is_empty());
+                let is_gone = *method == Method::DELETE;
+                match (version.map(ResourceVersion::from), envelope.details.and_then(|details| details.uid)) {
+                    // Of Kubernetes 1.38.
+                    (Some(version), _) if is_gone => Write::Absent(version),
+                    (Some(version), _) => Write::Version(version),
+                    (None, Some(uid)) if is_gone => {
+                        Write::Deleted { uid: uid.into(), is_gone: true, existed: None }
+                    }
+                    (None, _) => Write::Unversioned,
                 }
-                _ => Write::Unversioned,
-            },
+            }
             kind => match &envelope.metadata {
                 // A resource that is not stored, such as a review of access or a token.
                 Metadata { uid: None, .. } | Metadata { resource_version: None, .. } => return Vec::new(),
@@ -153,9 +161,8 @@ mod tests {
                 Write::State(object) => {
                     format!("{key}: state {} {}", object.key(), object.resource_version())
                 }
-                Write::Version(version) | Write::Absent(version) | Write::Reached(version) => {
-                    format!("{key}: version {version}")
-                }
+                Write::Absent(version) => format!("{key}: absent {version}"),
+                Write::Version(version) | Write::Reached(version) => format!("{key}: version {version}"),
                 Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
                 Write::Unversioned => format!("{key}: unversioned"),
             }
@@ -210,6 +217,15 @@ mod tests {
         assert_eq!(writes(Method::DELETE, POD, Some(status)), ["a/web: deleted u true"]);
         let eviction = format!("{POD}/eviction");
         assert_eq!(writes(Method::POST, &eviction, Some(status)), ["a/web: unversioned"]);
+        // Kubernetes 1.38 has a version in them.
+        let with_version = |version: &str| {
+            format!(r#"{{"kind": "Status", "metadata": {{"resourceVersion": "{version}"}}}}"#)
+        };
+        assert_eq!(writes(Method::DELETE, POD, Some(&with_version("9"))), ["a/web: absent 9"]);
+        for path in [&*eviction, "/api/v1/namespaces/a/pods/web/binding"] {
+            assert_eq!(writes(Method::POST, path, Some(&with_version("9"))), ["a/web: version 9"]);
+            assert_eq!(writes(Method::POST, path, Some(&with_version(""))), ["a/web: unversioned"]);
+        }
         let status = r#"{"kind": "Status", "status": "Success"}"#;
         assert_eq!(writes(Method::DELETE, POD, Some(status)), ["a/web: unversioned"]);
         for lost in [None, Some(""), Some("k8s\0protobuf")] {

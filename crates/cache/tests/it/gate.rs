@@ -3,16 +3,18 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use futures::{FutureExt as _, StreamExt as _};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyStream, StreamBody};
 use kinformer_apiserver::ApiServer;
 use kinformer_cache::{Cache, CacheBuilder};
 use kube_client::Client;
 use kube_client::client::Body;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 use tower::{BoxError, Service};
 
@@ -24,6 +26,7 @@ pub struct Gated {
     pub cache: Cache,
     gate: watch::Sender<bool>,
     requests: Arc<Mutex<Vec<String>>>,
+    has_versions_in_statuses: Arc<AtomicBool>,
 }
 
 impl Gated {
@@ -34,11 +37,22 @@ impl Gated {
         let client = kinformer::client(server.config().unwrap()).unwrap();
         let namespace = client.default_namespace().to_owned();
         let requests = Arc::<Mutex<Vec<String>>>::default();
-        let gated = GatedClient { client, gate: gate.clone(), requests: requests.clone() };
+        let has_versions_in_statuses = Arc::<AtomicBool>::default();
+        let gated = GatedClient {
+            client,
+            gate: gate.clone(),
+            requests: requests.clone(),
+            has_versions_in_statuses: has_versions_in_statuses.clone(),
+        };
         let client = Client::new(gated, namespace);
         let cache = change(Cache::builder(client)).build().await.unwrap();
         cache.start().unwrap();
-        Self { server, cache, gate, requests }
+        Self { server, cache, gate, requests, has_versions_in_statuses }
+    }
+
+    /// Makes the Status of a write have the server's version, as that of Kubernetes 1.38.
+    pub fn add_versions_to_statuses(&self) {
+        self.has_versions_in_statuses.store(true, Ordering::Relaxed);
     }
 
     /// Returns the requests since the last call: `METHOD URI`.
@@ -85,6 +99,30 @@ struct GatedClient {
     client: Client,
     gate: watch::Sender<bool>,
     requests: Arc<Mutex<Vec<String>>>,
+    has_versions_in_statuses: Arc<AtomicBool>,
+}
+
+impl GatedClient {
+    /// Sends a request, and adds the version of the server to a Status in its response.
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let is_write =
+            request.method() != Method::GET && self.has_versions_in_statuses.load(Ordering::Relaxed);
+        let response = self.client.send(request).await?;
+        if !is_write {
+            return Ok(response);
+        }
+        let (mut head, body) = response.into_parts();
+        let body = body.collect_bytes().await?;
+        let mut answer: Value = serde_json::from_slice(&body)?;
+        if answer["kind"] != "Status" {
+            return Ok(Response::from_parts(head, Body::from(body)));
+        }
+        let list = Request::get("/api/v1/nodes?limit=1").body(Vec::new())?;
+        let list: Value = serde_json::from_str(&self.client.request_text(list).await?)?;
+        answer["metadata"] = list["metadata"].clone();
+        head.headers.remove(http::header::CONTENT_LENGTH);
+        Ok(Response::from_parts(head, Body::from(serde_json::to_vec(&answer)?)))
+    }
 }
 
 type Frame = Result<http_body::Frame<bytes::Bytes>, BoxError>;
@@ -100,14 +138,14 @@ impl Service<Request<Body>> for GatedClient {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { client, gate, requests } = self.clone();
-        requests.lock().push(format!("{} {}", request.method(), request.uri()));
+        let gated = self.clone();
+        gated.requests.lock().push(format!("{} {}", request.method(), request.uri()));
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
         Box::pin(async move {
-            let response = client.send(request).await?;
+            let response = gated.send(request).await?;
             Ok(response.map(|body| {
                 let frames = BodyStream::new(body).then(move |frame| {
-                    let mut open = gate.subscribe();
+                    let mut open = gated.gate.subscribe();
                     async move {
                         if is_watch {
                             _ = open.wait_for(|open| *open).await;

@@ -278,6 +278,41 @@ async fn subresources_are_waited_for() {
     world.gated.shutdown().await;
 }
 
+/// In these versions a Status says at which version the object was deleted, evicted or bound.
+// contract: C-08r
+#[tokio::test]
+async fn versions_of_statuses_are_waited_for_without_questions() {
+    let world = World::new(|cache| cache).await;
+    world.gated.add_versions_to_statuses();
+    world.api.delete("old", &DeleteParams::default()).await.unwrap();
+    world.gated.requests();
+    assert!(is_not_found(world.waits("team-a/old").await));
+    let pods: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
+    world.gated.server.create(pod("team-a", "web", "web", "")).unwrap();
+    world.gated.open();
+    let read = world.gated.cache.kind::<Pod>();
+    read.get("team-a/web").await.unwrap();
+    world.gated.close();
+    let of_web = || async { read.get("team-a/web").await };
+
+    let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "node-1"}});
+    let _: serde_json::Value =
+        pods.create_subresource("binding", "web", &PostParams::default(), &binding).await.unwrap();
+    world.gated.requests();
+    let found = world.gated.waits(of_web()).await.unwrap();
+    assert_eq!(found.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
+    assert!(world.gated.requests().is_empty());
+
+    pods.evict("web", &EvictParams::default()).await.unwrap();
+    world.gated.requests();
+    let found = world.gated.waits(of_web()).await;
+    let is_deleted = found.map(|pod| pod.decode().unwrap().metadata.deletion_timestamp.is_some());
+    assert!(matches!(is_deleted, Ok(true) | Err(Error::NotFound { .. })));
+    assert!(world.gated.requests().is_empty());
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
 /// An object is deleted with its last finalizer, by an update or a patch.
 // contract: C-08i
 #[tokio::test]
