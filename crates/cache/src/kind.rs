@@ -5,15 +5,14 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kinformer::{
-    BoxError, FieldPath, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef,
-    SharedInformerFactory,
+    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, SharedInformerFactory,
 };
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::list::{self, ListOptions, field_index};
+use crate::list::{self, ListOptions};
 use crate::live::Live;
 use crate::shared::{Shared, resource_name};
 use crate::writes::reads::{Read, caught_up};
@@ -191,7 +190,6 @@ impl<K> Kind<K> {
         }
         let informer = (self.request)(factory);
         *self.informer.write() = Some(informer.clone());
-        self.shared.note_informer(self.name(), informer.cast());
         if self.shared.is_started() {
             factory.start()?;
         }
@@ -222,8 +220,8 @@ impl<K> Kind<K> {
         Ok(informer)
     }
 
-    /// Adds an index of a field, by which [`ListOptions::field`] selects objects. Requests the informer; does not wait for
-    /// it.
+    /// Adds an index of a field, by which [`ListOptions::field`] and [`Self::by_field`] select objects. Requests the informer;
+    /// does not wait for it. The same as [`Informer::index_by_field`] with the field as the name of the index.
     ///
     /// ```
     /// # fn example(cache: &kinformer_cache::Cache) -> Result<(), kinformer_cache::Error> {
@@ -237,9 +235,7 @@ impl<K> Kind<K> {
     /// # Errors
     /// An error that names the index if the field has one already.
     pub fn index_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
-        self.informer()?.index_by_field(field_index(field), path)?;
-        self.shared.note_field(self.name(), field, Some(FieldPath::new(path)));
-        Ok(())
+        Ok(self.informer()?.index_by_field(field, path)?)
     }
 
     /// As [`Self::index_field`], by the values that a function returns for an object; see
@@ -270,9 +266,41 @@ impl<K> Kind<K> {
     where
         K: 'static,
     {
-        self.informer()?.index(field_index(field), function)?;
-        self.shared.note_field(self.name(), field, None);
-        Ok(())
+        Ok(self.informer()?.index(field, function)?)
+    }
+
+    /// Returns the stored objects with this value of an indexed field, in no particular order. Waits for nothing, so that map
+    /// functions of controllers and other handlers can call it: neither for the sync of the informer, before which objects
+    /// are missing, nor for the writes of the cache's client.
+    ///
+    /// ```
+    /// # use kinformer_cache::{Cache, Error};
+    /// # fn example(cache: &Cache) -> Result<(), Error> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = cache.kind::<Pod>();
+    /// pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
+    /// let keys = move |node: &str| -> Result<Vec<_>, Error> {
+    ///     Ok(pods.by_field("spec.nodeName", node)?.iter().map(|pod| pod.key().to_string()).collect())
+    /// };
+    /// # _ = keys;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoFieldIndex`] if the field has no index; [`kinformer::Error::NotStarted`] if the cache was not started.
+    ///
+    /// Follows client-go 0.37 (`Indexer.ByIndex`).
+    pub fn by_field(&self, field: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
+        let snapshot = self.informer()?.snapshot()?;
+        let found = snapshot.by_index(field, value).map_err(|error| match error {
+            kinformer::Error::Index { .. } => {
+                Error::NoFieldIndex { resource: self.name(), field: field.into() }
+            }
+            error => error.into(),
+        })?;
+        Ok(found.into_iter().map(PackedRef::into_owned).collect())
     }
 
     /// Stops the informer of the resource and removes it, for all its users. Waits for it end with an error. The next

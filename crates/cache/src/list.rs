@@ -38,8 +38,8 @@ impl ListOptions {
         self
     }
 
-    /// Selects the objects with this value of an indexed field; see [`Kind::index_field`](crate::Kind::index_field). Several
-    /// fields must all have their values.
+    /// Selects the objects with this value of an indexed field; see [`Kind::index_field`](crate::Kind::index_field). Any index
+    /// of the informer is one of a field by its name. Several fields must all have their values.
     pub fn field(mut self, field: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
         self.fields.push((field.into(), value.into()));
         self
@@ -110,11 +110,6 @@ impl ListOptions {
     }
 }
 
-/// The name of the index of a field.
-pub(crate) fn field_index(field: &str) -> Arc<str> {
-    format!("field:{field}").into()
-}
-
 /// Lists the objects of one state of an informer, ordered by key. Not generic, so that it is compiled in this crate.
 pub(crate) fn list(
     informer: &Informer<()>,
@@ -134,11 +129,10 @@ pub(crate) fn list(
     let names: HashSet<Arc<str>> = snapshot.index_names().into_iter().collect();
     let mut conditions: Vec<(Arc<str>, &str)> = Vec::new();
     for (field, value) in fields {
-        let index = field_index(field);
-        if !names.contains(&index) {
+        if !names.contains(field) {
             return Err(Error::NoFieldIndex { resource: informer.resource().into(), field: field.clone() });
         }
-        conditions.push((index, value));
+        conditions.push((field.clone(), value));
     }
     conditions.extend(namespace.map(|namespace| (NAMESPACE_INDEX.into(), namespace)));
     // The most selective index first; the others are looked up by key.

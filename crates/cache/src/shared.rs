@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::{FieldPath, Informer, Part, SharedInformerFactory};
+use kinformer::{Informer, Part, ResourceVersion, SharedInformerFactory};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
@@ -28,15 +28,6 @@ pub(crate) struct Settings {
     pub(crate) kept: Kept,
 }
 
-/// An informer of a resource, and how many there were up to it.
-#[derive(Clone)]
-struct Numbered {
-    informer: Informer<()>,
-    number: u64,
-}
-
-type FieldPaths = HashMap<(Arc<str>, Arc<str>), FieldPath>;
-
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) factory: SharedInformerFactory,
@@ -44,10 +35,6 @@ pub(crate) struct Shared {
     pub(crate) writes: Writes,
     /// One request for the version of a write of a resource at a time, so that many reads of one write send one.
     questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
-    /// The informers that reads have used, by the name of their resource.
-    informers: Mutex<HashMap<Arc<str>, Numbered>>,
-    /// The paths of the fields, by the names of their resources and of the fields, whose index is by path.
-    field_paths: Mutex<FieldPaths>,
     /// The resources whose questions the server has refused.
     refused: Mutex<HashSet<Arc<str>>>,
     is_started: AtomicBool,
@@ -62,8 +49,6 @@ impl Shared {
             settings,
             writes: Writes::new(kept),
             questions: Mutex::default(),
-            informers: Mutex::default(),
-            field_paths: Mutex::default(),
             refused: Mutex::default(),
             is_started: AtomicBool::new(false),
         }
@@ -90,66 +75,43 @@ impl Shared {
         self.questions.lock().entry(resource.clone()).or_insert_with(new).clone()
     }
 
-    /// Notes the informer of a resource, unless it was removed meanwhile.
-    pub(crate) fn note_informer(&self, resource: Arc<str>, informer: Informer<()>) {
-        if informer.is_stopped() {
-            return;
+    /// The informers of what is stored under a [name](storage_name), one for each group and version that was requested.
+    pub(crate) fn informers(&self, stored: &str) -> Vec<Informer<()>> {
+        let (plural, group) = stored.split_once('.').unwrap_or((stored, ""));
+        let mut informers = self.factory.informers_of(group, plural);
+        if stored == "events" {
+            informers.extend(self.factory.informers_of(EVENTS, plural));
         }
-        let before = self.numbered(&resource);
-        if before.as_ref().is_some_and(|before| before.informer.is_same_as(&informer)) {
-            return;
-        }
-        let mut informers = self.informers.lock();
-        let number = informers.get(&resource).map_or(1, |known| known.number + 1);
-        let replaced = informers.insert(resource.clone(), Numbered { informer, number });
-        drop(informers);
-        drop(replaced); // without the lock
-        self.writes.informer_changed(&resource, number);
-    }
-
-    fn numbered(&self, resource: &str) -> Option<Numbered> {
-        self.informers.lock().get(resource).cloned()
-    }
-
-    /// Returns the number of an informer; `None` if it is no longer that of its resource.
-    pub(crate) fn number_of(&self, resource: &str, informer: &Informer<()>) -> Option<u64> {
-        let known = self.numbered(resource)?;
-        known.informer.is_same_as(informer).then_some(known.number)
-    }
-
-    /// Returns the version of an informer with its number; `None` if it is no longer that of its resource.
-    pub(crate) fn version_of(&self, resource: &str, informer: &Informer<()>) -> Option<Noted> {
-        let number = self.number_of(resource, informer)?;
-        // Before the version, so that a version after it is not taken for one before.
-        let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
-        let went_back = informer.parts().iter().map(went_back).sum();
-        let version = informer.snapshot().ok()?.resource_versions().lowest();
-        Some(Noted { informer: number, version, went_back })
-    }
-
-    /// Notes the path of a field, or that its index is not by path.
-    pub(crate) fn note_field(&self, resource: Arc<str>, field: &str, path: Option<FieldPath>) {
-        let (key, mut paths) = ((resource, field.into()), self.field_paths.lock());
-        match path {
-            Some(path) => _ = paths.insert(key, path),
-            None => _ = paths.remove(&key),
-        }
-    }
-
-    pub(crate) fn field_path(&self, resource: &Arc<str>, field: &str) -> Option<FieldPath> {
-        self.field_paths.lock().get(&(resource.clone(), field.into())).cloned()
+        informers
     }
 
     /// Notes that the server has refused a question about a resource. Returns whether it is the first one.
     pub(crate) fn is_first_refusal(&self, resource: &Arc<str>) -> bool {
         self.refused.lock().insert(resource.clone())
     }
+}
 
-    /// Returns the informer of a resource, if a read has used it and it was not removed.
-    pub(crate) fn informer(&self, resource: &str) -> Option<Informer<()>> {
-        let known = self.numbered(resource)?;
-        (!known.informer.is_stopped()).then_some(known.informer)
-    }
+/// The lowest version of informers; unset if there are none, or one has no version.
+pub(crate) fn lowest_version(informers: &[Informer<()>]) -> ResourceVersion {
+    let version = |informer: &Informer<()>| {
+        informer.snapshot().map_or(ResourceVersion::UNSET, |snapshot| snapshot.resource_versions().lowest())
+    };
+    let lowest = informers.iter().map(version).reduce(|lowest, version| match version.compare(&lowest) {
+        Some(order) if order.is_lt() => version,
+        Some(_) => lowest,
+        None => ResourceVersion::UNSET,
+    });
+    lowest.unwrap_or(ResourceVersion::UNSET)
+}
+
+/// Returns the state of informers for the record of writes; `None` if there are none.
+pub(crate) fn noted(informers: &[Informer<()>]) -> Option<Noted> {
+    // Before the version, so that a version after it is not taken for one before.
+    let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
+    let of_informer =
+        |informer: &Informer<()>| (informer.id(), informer.parts().iter().map(went_back).sum::<u64>());
+    let noted = informers.iter().map(of_informer).collect();
+    (!informers.is_empty()).then(|| Noted { informers: noted, version: lowest_version(informers) })
 }
 
 /// The name of a resource, as kubectl has it: `pods`, `deployments.apps`.
@@ -158,4 +120,13 @@ pub(crate) fn resource_name(group: &str, plural: &str) -> Arc<str> {
         true => plural.into(),
         false => format!("{plural}.{group}").into(),
     }
+}
+
+/// The group whose events are those of the core group.
+const EVENTS: &str = "events.k8s.io";
+
+/// The name under which the objects of a resource are stored, whatever their version: that of the resource, but two groups
+/// have the same events.
+pub(crate) fn storage_name(group: &str, plural: &str) -> Arc<str> {
+    resource_name(if (group, plural) == (EVENTS, "events") { "" } else { group }, plural)
 }

@@ -8,7 +8,7 @@ use kinformer::{ObjectKey, ResourceVersion};
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 
-use crate::shared::{Shared, resource_name};
+use crate::shared::{Shared, lowest_version, storage_name};
 
 /// The versions that controllers have written for their owners, for those who write by other means than the cache's
 /// [client](crate::Cache::client).
@@ -57,8 +57,8 @@ pub struct NotReady {
     pub resource: Arc<str>,
     /// The written version.
     pub written: ResourceVersion,
-    /// The version of the cache: the lowest one if it has several namespaces, and unset if it has no informer of the
-    /// resource, or one that has not synced.
+    /// The version of the cache: the lowest one if it has several namespaces or versions of the resource, and unset if its
+    /// factory has no informer of the resource, or one that has not synced.
     pub read: ResourceVersion,
 }
 
@@ -83,7 +83,7 @@ impl WriteTracker {
         if of_owner.uid != owner_uid {
             *of_owner = new();
         }
-        let name = resource_name(&resource.group, &resource.plural);
+        let name = storage_name(&resource.group, &resource.plural);
         of_owner.written.entry(name).or_insert_with(|| version.clone()).advance(&version);
     }
 
@@ -96,9 +96,7 @@ impl WriteTracker {
             return Ok(());
         };
         for (resource, written) in &written {
-            let snapshot = self.shared.informer(resource).and_then(|informer| informer.snapshot().ok());
-            let read =
-                snapshot.map_or(ResourceVersion::from(""), |snapshot| snapshot.resource_versions().lowest());
+            let read = lowest_version(&self.shared.informers(resource));
             if !read.reaches(written) {
                 let (owner, resource) = (owner.clone(), resource.clone());
                 return Err(NotReady { owner, resource, written: written.clone(), read });

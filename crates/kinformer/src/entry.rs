@@ -2,10 +2,11 @@
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use kinformer_core::Object;
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
-use kube_core::discovery::ApiResource;
+use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -38,30 +39,41 @@ impl Key {
 
     /// Returns the name of a resource; `None` for a custom type.
     pub(crate) fn to_resource(&self) -> Option<GroupVersionResource> {
+        self.names().map(|[group, version, plural]| GroupVersionResource::gvr(group, version, plural))
+    }
+
+    /// Whether this is a version of a resource.
+    pub(crate) fn is_version_of(&self, group: &str, plural: &str) -> bool {
+        self.names().is_some_and(|[of_group, _, of_plural]| (of_group, of_plural) == (group, plural))
+    }
+
+    /// The group, version and plural name of a resource; `None` for a custom type.
+    fn names(&self) -> Option<[&str; 3]> {
         let Self::Resource(name) = self else { return None };
         let (api_version, plural) = name.rsplit_once('/')?;
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-        Some(GroupVersionResource::gvr(group, version, plural))
+        Some([group, version, plural])
     }
 }
 
 /// An informer of the registry.
 #[derive(Clone)]
 pub(crate) enum Registered {
-    Kubernetes(Arc<dyn Engine>),
+    Kubernetes { engine: Arc<dyn Engine>, resource: ApiResource, scope: Scope },
     Own(Arc<dyn Managed>),
 }
 
 impl Registered {
     fn managed(&self) -> Arc<dyn Managed> {
         match self {
-            Self::Kubernetes(engine) => engine.clone(),
+            Self::Kubernetes { engine, .. } => engine.clone(),
             Self::Own(informer) => informer.clone(),
         }
     }
 }
 
 pub(crate) struct Entry {
+    id: u64,
     key: Key,
     registered: Registered,
     informer: Arc<dyn Managed>,
@@ -94,9 +106,16 @@ struct Run {
 
 impl Entry {
     pub(crate) fn new(key: Key, registered: Registered) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
         let informer = registered.managed();
         let (removed, done) = (CancellationToken::new(), CancellationToken::new());
-        Self { key, registered, informer, holders: Mutex::default(), removed, done }
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        Self { id, key, registered, informer, holders: Mutex::default(), removed, done }
+    }
+
+    /// A number that no other entry has.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -106,7 +125,15 @@ impl Entry {
     /// Returns the engine; `None` for an informer of a custom type.
     pub(crate) fn engine(&self) -> Option<Arc<dyn Engine>> {
         match &self.registered {
-            Registered::Kubernetes(engine) => Some(engine.clone()),
+            Registered::Kubernetes { engine, .. } => Some(engine.clone()),
+            Registered::Own(_) => None,
+        }
+    }
+
+    /// Returns the resource and its scope; `None` for an informer of a custom type.
+    pub(crate) fn resource(&self) -> Option<(&ApiResource, &Scope)> {
+        match &self.registered {
+            Registered::Kubernetes { resource, scope, .. } => Some((resource, scope)),
             Registered::Own(_) => None,
         }
     }

@@ -169,13 +169,22 @@ impl SharedInformerFactory {
     }
 
     fn make(&self, target: &Target) -> Registered {
-        Registered::Kubernetes(make(&self.inner.client, &self.inner.options, target))
+        registered(target, make(&self.inner.client, &self.inner.options, target))
     }
 
     /// Whether the factory has an informer of this resource, whatever its type: one that was requested and has not been
     /// released or removed since.
     pub fn has_informer(&self, resource: &ApiResource) -> bool {
         self.inner.informers.contains_key(&Key::of_resource(resource))
+    }
+
+    /// Returns the entries of all versions of a resource, ordered by version.
+    pub(crate) fn entries_of(&self, group: &str, plural: &str) -> Vec<Arc<Entry>> {
+        let of_resource =
+            self.inner.informers.iter().filter(|entry| entry.key().is_version_of(group, plural));
+        let mut entries: Vec<_> = of_resource.map(|entry| entry.clone()).collect();
+        entries.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        entries
     }
 
     /// Makes the informers of these resources request them now, if the server did not serve them until now: for callers that
@@ -411,6 +420,10 @@ impl SharedInformerFactory {
     }
 }
 
+fn registered(target: &Target, engine: Arc<dyn Engine>) -> Registered {
+    Registered::Kubernetes { engine, resource: target.resource.clone(), scope: target.scope.clone() }
+}
+
 /// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
 fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
     let resource = &target.resource;
@@ -494,7 +507,7 @@ impl WeakFactory {
             return factory.bind(target, hold);
         }
         let engine = make(&self.client, &self.options, target);
-        let entry = Arc::new(Entry::new(target.key(), Registered::Kubernetes(engine.clone())));
+        let entry = Arc::new(Entry::new(target.key(), registered(target, engine.clone())));
         entry.stop();
         Bound { entry, engine }
     }

@@ -11,8 +11,7 @@ use serde::{Deserialize, Deserializer};
 use crate::engine::handlers::ObjectIndex;
 
 /// Returns an index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
-pub(crate) fn by_field(path: &[&str]) -> ObjectIndex {
-    let path = FieldPath::new(path);
+pub(crate) fn by_field(path: FieldPath) -> ObjectIndex {
     Box::new(move |object, values| {
         if let Some(Value(value)) = borrowed_field(object, &path)? {
             values.push(&value);

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use kinformer_core::{BoxError, PartOrKey, ResourceVersion};
-use kinformer_kube::{DecodeAs, Packed, PackedObject, PackedRef};
+use kinformer_kube::{DecodeAs, FieldPath, Packed, PackedObject, PackedRef};
 use kinformer_processor::{Event, Registration};
 use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{Error as InformerError, InformerMetrics, Part, Phase};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::engine::Engine;
+use crate::engine::projection::Projection;
 use crate::entry::Entry;
 use crate::factory::{SharedInformerFactory, WeakFactory};
 use crate::handler::{EventStream, HandlerBuilder};
@@ -60,6 +61,15 @@ impl View {
         Arc::new(Self { factory: factory.downgrade(), target, bound: OnceLock::new() })
     }
 
+    /// Returns the view of an entry without holding it; `None` for an informer of a custom type.
+    fn of_entry(factory: &SharedInformerFactory, entry: Arc<Entry>) -> Option<Arc<Self>> {
+        let (resource, scope) = entry.resource()?;
+        let target =
+            Target { resource: resource.clone(), scope: scope.clone(), projection: Projection::Metadata };
+        let bound = Bound { engine: entry.engine()?, entry };
+        Some(Arc::new(Self { factory: factory.downgrade(), target, bound: OnceLock::from(bound) }))
+    }
+
     /// Returns the engine. Binds this view: from now on the factory keeps the informer.
     fn engine(&self) -> &Arc<dyn Engine> {
         &self.bound().engine
@@ -96,6 +106,10 @@ impl View {
 impl<K> Informer<K> {
     pub(crate) fn new(factory: &SharedInformerFactory, target: Target) -> Self {
         Self::of(View::new(factory, target))
+    }
+
+    pub(crate) fn of_entry(factory: &SharedInformerFactory, entry: Arc<Entry>) -> Option<Self> {
+        View::of_entry(factory, entry).map(Self::of)
     }
 
     fn of(view: Arc<View>) -> Self {
@@ -453,7 +467,15 @@ impl<K> Informer<K> {
     ///
     /// Follows controller-runtime 0.25 (`FieldIndexer`).
     pub fn index_by_field(&self, name: impl Into<Arc<str>>, path: &[&str]) -> Result<(), Error> {
-        Ok(self.engine().add_index(name.into(), by_field(path))?)
+        let (name, path) = (name.into(), FieldPath::new(path));
+        self.engine().add_index(name.clone(), by_field(path.clone()))?;
+        self.engine().field_paths().lock().insert(name, path);
+        Ok(())
+    }
+
+    /// The path of an index that was added by [`Self::index_by_field`]; `None` for other indexes.
+    pub fn field_path(&self, index: &str) -> Option<FieldPath> {
+        self.engine().field_paths().lock().get(index).cloned()
     }
 
     /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds whose objects are read all the
@@ -514,7 +536,12 @@ impl<K> Informer<K> {
 
     /// Whether both are views of the same informer. An informer that is requested after a removal is another one.
     pub fn is_same_as<M>(&self, other: &Informer<M>) -> bool {
-        Arc::ptr_eq(&self.view.bound().entry, &other.view.bound().entry)
+        self.id() == other.id()
+    }
+
+    /// A number that all views of this informer have, and no other informer of this process.
+    pub fn id(&self) -> u64 {
+        self.view.bound().entry.id()
     }
 
     /// Whether the informer has stopped.

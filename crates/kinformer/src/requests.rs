@@ -85,6 +85,24 @@ impl SharedInformerFactory {
         self.view(resource, scope, Projection::Metadata)
     }
 
+    /// Returns the informers that the factory has of a resource now, one for each version of it that was requested and not
+    /// released or removed since. Each shows what it stores: whole objects, or metadata if nothing else was requested. Does
+    /// not keep them: one that is only leased stops with its last lease.
+    ///
+    /// ```
+    /// # use kinformer::SharedInformerFactory;
+    /// # fn example(factory: &SharedInformerFactory) {
+    /// let pods = factory.core().v1().pods();
+    /// let [known] = &factory.informers_of("", "pods")[..] else { panic!("one version") };
+    /// assert!(known.is_same_as(&pods));
+    /// assert!(factory.informers_of("apps", "deployments").is_empty());
+    /// # }
+    /// ```
+    pub fn informers_of(&self, group: &str, plural: &str) -> Vec<Informer<()>> {
+        let entries = self.entries_of(group, plural).into_iter();
+        entries.filter_map(|entry| Informer::of_entry(self, entry)).collect()
+    }
+
     fn view<K>(&self, resource: ApiResource, scope: Scope, projection: Projection) -> Informer<K> {
         Informer::new(self, Target { resource, scope, projection })
     }

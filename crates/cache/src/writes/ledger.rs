@@ -27,6 +27,9 @@ impl Default for Kept {
 /// How many deletions of one key are kept.
 const DELETIONS: usize = 8;
 
+/// How many writes are recorded at least before those that the informers have are looked for.
+const SWEEP: usize = 64;
+
 /// What the response of a write says about an object.
 #[derive(Clone, Debug)]
 pub(crate) enum Write {
@@ -106,14 +109,12 @@ impl Write {
     }
 }
 
-/// The state of a resource's informer.
+/// The state of a resource's informers.
 pub(crate) struct Noted {
-    /// The number of the informer.
-    pub(crate) informer: u64,
-    /// The lowest version of its parts.
+    /// The ID of each, and how often its reflectors have found that versions went back.
+    pub(crate) informers: Vec<(u64, u64)>,
+    /// Their lowest version.
     pub(crate) version: ResourceVersion,
-    /// How often its reflectors have found that versions went back.
-    pub(crate) went_back: u64,
 }
 
 /// A write that no read has seen yet.
@@ -148,12 +149,14 @@ struct OfResource {
     is_question_due: bool,
     /// The writes up to this number can be read at this version: the server has answered with it after them.
     bound: Option<(u64, ResourceVersion)>,
-    /// The number of the resource's informer.
-    informer: u64,
-    /// The version of that informer when it was last looked at, and how often its versions had gone back.
-    seen: Option<(ResourceVersion, u64)>,
+    /// The resource's informers when they were last looked at, as in [`Noted`].
+    informers: Vec<(u64, u64)>,
+    /// Their version then.
+    seen: ResourceVersion,
     /// The highest version of a write that was removed because it has been seen. Another informer may begin below it.
     newest_seen: Option<ResourceVersion>,
+    /// The length of the order after the last sweep.
+    swept: usize,
 }
 
 impl Writes {
@@ -162,8 +165,8 @@ impl Writes {
     }
 
     /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` returns the current
-    /// version of the resource's informer with its number, if there is one. It is called under the lock, so that versions are
-    /// noted in the order in which the informer had them.
+    /// state of the resource's informers, if there are any. It is called under the lock, so that versions are noted in the
+    /// order in which an informer had them.
     pub(crate) fn record(
         &self,
         resource: &Arc<str>,
@@ -177,24 +180,10 @@ impl Writes {
         }
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
-        of_resource.note_version(seen());
+        of_resource.note_version(seen(), self.kept);
         match key {
             Some(key) => of_resource.record(key, write, Instant::now(), self.kept),
             None => of_resource.record_any(write),
-        }
-        self.count(&resources);
-    }
-
-    /// A resource has another informer, whose first version may be lower than that of the one before. All reads wait until
-    /// it has the writes that the one before had.
-    pub(crate) fn informer_changed(&self, resource: &Arc<str>, number: u64) {
-        let mut resources = self.resources.lock();
-        let of_resource = resources.entry(resource.clone()).or_default();
-        if of_resource.informer < number {
-            (of_resource.informer, of_resource.seen) = (number, Some((ResourceVersion::UNSET, 0)));
-            if let Some(newest) = of_resource.newest_seen.take() {
-                of_resource.record_any(Write::Reached(newest));
-            }
         }
         self.count(&resources);
     }
@@ -219,22 +208,29 @@ impl Writes {
     ) -> Vec<Pending> {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
-        of_resource.note_version(seen());
+        of_resource.note_version(seen(), self.kept);
         let pending = of_resource.pending(key);
         self.count(&resources);
         pending
     }
 
-    /// Removes a write that an informer has at this version, unless it is no longer that of the resource: the other one may
-    /// not have it.
-    pub(crate) fn remove(&self, resource: &str, seen: &Pending, version: &ResourceVersion, informer: u64) {
+    /// Removes a write that an informer has at this version. Returns `false` if it stays, because another informer of the
+    /// resource may not have it.
+    pub(crate) fn remove(
+        &self,
+        resource: &str,
+        seen: &Pending,
+        version: &ResourceVersion,
+        informer: u64,
+    ) -> bool {
         let mut resources = self.resources.lock();
-        if let Some(of_resource) = resources.get_mut(resource)
-            && of_resource.informer == informer
-        {
+        let Some(of_resource) = resources.get_mut(resource) else { return true };
+        let is_only = of_resource.informers.iter().map(|(id, _)| *id).eq([informer]);
+        if is_only {
             of_resource.remove(seen, version);
         }
         self.count(&resources);
+        is_only
     }
 
     /// The number of the last write of a resource.
@@ -290,26 +286,55 @@ impl OfResource {
         self.keys.len() + usize::from(self.any.is_some())
     }
 
-    fn note_version(&mut self, seen: Option<Noted>) {
-        let Some(Noted { informer, version, went_back }) = seen else { return };
-        if informer != self.informer {
-            return;
-        }
+    /// Notes the state of the informers. Forgets the writes that they have, now and then those of keys, and all writes if
+    /// versions went back.
+    fn note_version(&mut self, noted: Option<Noted>, kept: Kept) {
+        let Some(Noted { informers, version }) = noted else { return };
+        let known = |id| self.informers.iter().find(|(of, _)| *of == id).map_or(0, |(_, times)| *times);
+        let are_same = informers.iter().map(|(id, _)| id).eq(self.informers.iter().map(|(id, _)| id));
         // The lowest version may be that of another part, or not have been looked at while it was high.
-        let has_gone_back = self.seen.as_ref().is_some_and(|(seen, times)| {
-            went_back > *times || seen.compare(&version).is_some_and(|order| order.is_gt())
-        });
+        let has_gone_back = informers.iter().any(|(id, times)| *times > known(*id))
+            || are_same && self.seen.compare(&version).is_some_and(|order| order.is_gt());
         if has_gone_back {
-            *self = Self { last_id: self.last_id, informer, ..Self::default() };
+            *self = Self { last_id: self.last_id, ..Self::default() };
         }
-        if let Some((last_id, bound)) = self.bound.take_if(|(_, bound)| version.reaches(bound)) {
-            self.keys.retain(|_, writes| {
-                writes.retain(|(id, write)| *id > last_id || write.version().is_some());
-                !writes.is_empty()
+        // The first version of another informer may be lower: all reads wait until it has what the others had.
+        if !are_same && let Some(newest) = self.newest_seen.take() {
+            self.record_any(Write::Reached(newest));
+        }
+        let has = |(_, write): &mut (u64, Write)| write.version().is_some_and(|at| version.reaches(&at));
+        if let Some(reached) = self.any.take_if(has).and_then(|(_, write)| write.version()) {
+            self.note_seen(&reached);
+        }
+        let bound = self.bound.take_if(|(_, bound)| version.reaches(bound));
+        if bound.is_some() || self.order.len() >= self.swept.saturating_mul(2) + SWEEP.min(kept.writes) {
+            self.sweep(&version, bound);
+        }
+        (self.informers, self.seen) = (informers, version);
+    }
+
+    /// Forgets the writes that all informers have at this version, and those without a version that are before a bound.
+    fn sweep(&mut self, version: &ResourceVersion, bound: Option<(u64, ResourceVersion)>) {
+        let (last_id, mut newest) = bound.map_or((0, None), |(id, bound)| (id, Some(bound)));
+        for writes in self.keys.values_mut() {
+            writes.retain(|(id, write)| match write.version() {
+                Some(at) if version.reaches(&at) => {
+                    newest.get_or_insert_with(|| at.clone()).advance(&at);
+                    false
+                }
+                Some(_) => true,
+                None => *id > last_id,
             });
-            self.note_seen(&bound);
         }
-        self.seen = Some((version, went_back));
+        self.keys.retain(|_, writes| !writes.is_empty());
+        let Self { keys, order, .. } = self;
+        order
+            .retain(|(_, key, id)| keys.get(key).is_some_and(|writes| writes.iter().any(|(of, _)| of == id)));
+        self.bytes = self.keys.values().flatten().map(|(_, write)| write.bytes()).sum();
+        self.swept = self.order.len();
+        if let Some(newest) = newest {
+            self.note_seen(&newest);
+        }
     }
 
     fn note_seen(&mut self, version: &ResourceVersion) {
@@ -457,12 +482,16 @@ mod tests {
     }
 
     fn noted(informer: u64, version: ResourceVersion) -> Option<Noted> {
-        Some(Noted { informer, version, went_back: 0 })
+        Some(Noted { informers: vec![(informer, 0)], version })
     }
 
     /// What reads of a key wait for, as text.
     fn pending(writes: &Writes, of: &str, seen: u64) -> Vec<String> {
-        let pending = writes.pending("pods", Some(&key(of)), || noted(0, version(seen)));
+        pending_of(writes, of, noted(0, version(seen)))
+    }
+
+    fn pending_of(writes: &Writes, of: &str, noted: Option<Noted>) -> Vec<String> {
+        let pending = writes.pending("pods", Some(&key(of)), || noted);
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {
@@ -547,10 +576,10 @@ mod tests {
         assert!(pending(&writes, "x", 12).is_empty());
         assert!(pending(&writes, "y", 12).is_empty());
         assert_eq!(pending(&writes, "z", 12), ["deleted 4"], "after the question");
-        assert_eq!(pending(&writes, "v", 12), ["state 3 11"]);
+        assert!(pending(&writes, "v", 12).is_empty(), "the informer has it");
         // The next informer may begin below it.
-        writes.informer_changed(&resource, 1);
-        assert_eq!(pending(&writes, "x", 12), ["any: reached 12"]);
+        assert_eq!(pending_of(&writes, "x", noted(1, version(3))), ["any: reached 12"]);
+        assert!(pending_of(&writes, "x", noted(1, version(12))).is_empty());
     }
 
     /// An object that existed at a version, and is not there later, is deleted.
@@ -627,20 +656,19 @@ mod tests {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 90), || noted(0, version(80)));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
-        writes.informer_changed(&resource, 1);
+        let of_other = |seen| pending_of(&writes, "x", noted(1, version(seen))).len();
+        assert_eq!(of_other(70), 1, "another informer");
         assert_eq!(pending(&writes, "x", 30), ["state 1 90"], "of the earlier informer");
-        let of_other = |seen| writes.pending("pods", Some(&key("x")), || noted(1, version(seen))).len();
         assert_eq!((of_other(70), of_other(71)), (1, 1));
         assert_eq!(of_other(30), 0);
         assert!(writes.is_empty());
         // Nothing has looked at the informer while its version was high.
         writes.record(&resource, Some(key("x")), state("1", 90), || noted(1, version(40)));
-        let went_back = || Some(Noted { informer: 1, version: version(50), went_back: 1 });
+        let went_back = || Some(Noted { informers: vec![(1, 1)], version: version(50) });
         assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
         // Nothing has looked at the informer before.
         let writes = Writes::default();
         writes.record(&resource, Some(key("x")), state("1", 90), || None);
-        writes.informer_changed(&resource, 1);
         assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
     }
 
@@ -650,16 +678,50 @@ mod tests {
     fn writes_that_one_informer_has_are_waited_for_with_the_next() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
-        writes.remove("pods", &read, &version(5), 0);
+        let read = writes.pending("pods", Some(&key("x")), || noted(0, version(1))).remove(0);
+        assert!(writes.remove("pods", &read, &version(5), 0));
         assert!(writes.is_empty());
-        writes.informer_changed(&resource, 1);
-        assert_eq!(pending(&writes, "x", 1), ["any: reached 5"]);
+        let of_next = |of| pending_of(&writes, of, noted(1, version(1)));
+        assert_eq!(of_next("x"), ["any: reached 5"]);
         // A read that goes on with the earlier informer.
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
         let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
-        writes.remove("pods", &read, &version(5), 0);
-        assert_eq!(pending(&writes, "x", 1), ["state 1 7", "any: reached 5"]);
+        assert!(!writes.remove("pods", &read, &version(5), 0));
+        assert_eq!(of_next("x"), ["state 1 7", "any: reached 5"]);
+    }
+
+    /// Two versions of a resource have an informer each, and one storage.
+    // contract: C-08a, C-08g
+    #[test]
+    fn writes_are_kept_until_all_informers_have_them() {
+        let (writes, resource) = (Writes::new(Kept { writes: 3, ..Kept::default() }), Arc::from("pods"));
+        let both = |times, seen| Some(Noted { informers: vec![(1, times), (2, 0)], version: version(seen) });
+        writes.record(&resource, Some(key("x")), state("1", 5), || both(3, 4));
+        let read = writes.pending("pods", Some(&key("x")), || both(3, 4)).remove(0);
+        assert!(!writes.remove("pods", &read, &version(5), 2));
+        assert_eq!(pending_of(&writes, "x", both(3, 4)), ["state 1 5"]);
+        for (name, number) in [("y", 7), ("z", 8)] {
+            writes.record(&resource, Some(key(name)), state("1", number), || both(3, 4));
+        }
+        assert!(pending_of(&writes, "x", both(3, 5)).is_empty());
+        // A third one may be behind.
+        let third = Some(Noted { informers: vec![(1, 3), (2, 0), (3, 0)], version: version(2) });
+        assert_eq!(pending_of(&writes, "x", third), ["any: reached 5"]);
+        assert!(pending_of(&writes, "x", both(4, 5)).is_empty(), "its versions went back");
+    }
+
+    /// Nothing reads a resource whose informer has handlers.
+    // contract: C-08g
+    #[test]
+    fn writes_that_nothing_reads_are_forgotten_when_the_informer_has_them() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        for number in 1..1_000 {
+            let seen = || noted(0, version(number - 1));
+            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), seen);
+            assert!(writes.len() <= SWEEP + 1);
+        }
+        let unread = writes.pending("pods", Some(&key("x-999")), || noted(0, version(998)));
+        assert_eq!(unread.len(), 1);
     }
 
     // contract: C-08e

@@ -5,6 +5,7 @@
 
 mod answer;
 mod ledger;
+mod question;
 pub(crate) mod reads;
 pub(crate) mod recorder;
 mod request;

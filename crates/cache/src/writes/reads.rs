@@ -7,17 +7,14 @@ use kinformer::generic::FromWire as _;
 use kinformer::{
     FieldSelector, Informer, KeyRef, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot,
 };
-use kube_core::DynamicObject;
-use kube_core::Resource as _;
 use kube_core::discovery::ApiResource;
-use kube_core::params::ListParams;
-use serde::Deserialize;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::ledger::{Pending, Write};
+use super::question::list_one;
 use crate::error::Error;
 use crate::list::ListOptions;
-use crate::shared::{Shared, resource_name};
+use crate::shared::{Shared, noted, storage_name};
 
 /// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
 /// one of its objects only then.
@@ -52,24 +49,27 @@ pub(crate) async fn caught_up(
     if shared.writes.is_empty() {
         return Ok(informer.snapshot()?);
     }
-    let name = &resource_name(&resource.group, &resource.plural);
+    let name = &storage_name(&resource.group, &resource.plural);
     let wait = Wait { shared, resource, name, informer, begun: Instant::now() };
     let key = match read {
         Read::Get(key) => Some(key),
         Read::List(_) => None,
     };
     wait.bound_old_writes().await;
-    // The writes that this informer has, and that stay recorded because it is no longer that of the resource.
+    // The writes that this informer has, and that stay recorded because others of the resource may not.
     let mut passed = Vec::new();
     loop {
-        let pending = shared.writes.pending(name, key, || shared.version_of(name, informer));
+        let pending = {
+            let informers = shared.informers(name);
+            shared.writes.pending(name, key, || noted(&informers))
+        };
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
         let reached = snapshot.resource_versions().lowest();
         let mut unseen = None;
         for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
             match wait.state(&snapshot, &reached, &pending, read) {
-                Seen::Always => wait.seen(&pending, &highest(&snapshot)),
+                Seen::Always => _ = wait.seen(&pending, &highest(&snapshot)),
                 Seen::InThisState => {}
                 Seen::No => {
                     unseen = Some(pending);
@@ -83,7 +83,7 @@ pub(crate) async fn caught_up(
             // A server that was restored from a backup may not have the write any more: the next read asks it.
             shared.writes.replace(name, &unseen, Write::Unversioned);
         }
-        if waited? && shared.number_of(name, informer).is_none() {
+        if waited? {
             passed.push(unseen.id);
         }
     }
@@ -164,7 +164,7 @@ impl Wait<'_> {
         if self.informer.is_namespaced() && !options.has_namespace(namespace(key)) {
             return false;
         }
-        let path_of = |field: &str| self.shared.field_path(self.name, field);
+        let path_of = |field: &str| self.informer.field_path(field);
         let written = match write {
             Write::State(object) => self.informer.has_transform() || options.matches(object, path_of),
             Write::Version(_) | Write::Reached(_) | Write::Unversioned => true,
@@ -184,7 +184,7 @@ impl Wait<'_> {
             })
     }
 
-    /// Waits until the write may be seen. Returns whether it is by its version, whatever the object is then.
+    /// Waits until the write may be seen. Returns whether it is, by its version, and stays recorded.
     async fn until_seen(&self, pending: &Pending, snapshot: Snapshot<()>) -> Result<bool, Error> {
         let Pending { key, write, .. } = pending;
         let stored = key.as_ref().and_then(|key| identity(&snapshot, key));
@@ -237,10 +237,7 @@ impl Wait<'_> {
             }
         });
         let is_reached = waited.await.map_err(|_| self.not_seen(pending))??;
-        if is_reached {
-            self.seen(pending, &highest);
-        }
-        Ok(is_reached)
+        Ok(is_reached && !self.seen(pending, &highest))
     }
 
     /// Waits until the informer has another state of an object than before.
@@ -261,12 +258,11 @@ impl Wait<'_> {
         Err(kinformer::Error::ConditionNotMet { resource, key, is_stopped: true })
     }
 
-    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts.
-    fn seen(&self, pending: &Pending, highest: &ResourceVersion) {
-        if let Some(number) = self.shared.number_of(self.name, self.informer) {
-            let version = pending.write.version().unwrap_or_else(|| highest.clone());
-            self.shared.writes.remove(self.name, pending, &version, number);
-        }
+    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts. Returns
+    /// `false` if the write stays recorded.
+    fn seen(&self, pending: &Pending, highest: &ResourceVersion) -> bool {
+        let version = pending.write.version().unwrap_or_else(|| highest.clone());
+        self.shared.writes.remove(self.name, pending, &version, self.informer.id())
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.
@@ -338,34 +334,15 @@ impl Wait<'_> {
     /// Asks the server for the state of an object, or only for its current version, by a list that the informer may send as
     /// well: of the namespace of the key, or of one of the informer's namespaces.
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
-        #[derive(Deserialize)]
-        struct List {
-            metadata: Metadata,
-            #[serde(default)]
-            items: Vec<serde_json::Value>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            resource_version: String,
-        }
-        let mut params = ListParams::default().limit(1);
-        if let Some(key) = key {
-            params = params.fields(&format!("metadata.name={}", key.name()));
-        }
         // All other namespaces have a name with a space.
         let first = self.informer.scope().split(',').next().filter(|name| !name.contains(' '));
         let namespace = key.map_or(first, |key| key.namespace()).filter(|name| !name.is_empty());
-        let request =
-            kube_core::Request::new(DynamicObject::url_path(self.resource, namespace)).list(&params);
-        let request = request.map_err(kube_client::Error::BuildRequest)?;
-        let text = self.shared.client.request_text(request).await?;
-        let list: List = serde_json::from_str(&text).map_err(kube_client::Error::SerdeError)?;
-        let version = ResourceVersion::from(list.metadata.resource_version);
-        let decoded = |item: &serde_json::Value| {
+        let (item, version) =
+            list_one(&self.shared.client, self.resource, namespace, key.map(ObjectKey::name)).await?;
+        let decoded = |item: serde_json::Value| {
             Packed::<()>::from_wire(item.to_string().as_bytes(), &ObjectDecoder::json()).ok()
         };
-        let known = match (key, list.items.first()) {
+        let known = match (key, item) {
             (Some(_), None) => Write::Absent(version.clone()),
             (Some(key), Some(item)) => match decoded(item) {
                 Some(object) if object.key() == KeyRef::from(key) => Write::State(object),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
-use kinformer::{ObjectKey, ResourceVersion};
+use kinformer::{Informer, ObjectKey, ResourceVersion};
 use kube_client::Client;
 use kube_client::client::Body;
 use tower::{BoxError, Service};
@@ -13,7 +13,7 @@ use tower::{BoxError, Service};
 use super::ledger::Write;
 use super::request::{Target, is_dry_run, is_write};
 use super::update;
-use crate::shared::{Shared, resource_name};
+use crate::shared::{Shared, noted, storage_name};
 
 /// Sends requests with another client, and records what they write.
 pub(crate) struct Recorder {
@@ -45,50 +45,55 @@ impl Service<Request<Body>> for Recorder {
         let target = is_write(request.method()).then(|| Target::of(request.uri())).flatten();
         let Some(target) = target else { return Box::pin(async move { Ok(client.send(request).await?) }) };
         let shared = self.shared.clone();
-        Box::pin(async move { write(&client, &shared, &target, request).await })
+        Box::pin(async move { write(&client, &shared, target, request).await })
     }
 }
 
 async fn write(
     client: &Client,
     shared: &Shared,
-    target: &Target,
+    target: Target,
     request: Request<Body>,
 ) -> Result<Response<Body>, BoxError> {
     let (head, body) = request.into_parts();
     let body = body.collect_bytes().await?;
     let method = head.method.clone();
-    let is_recorded = !is_dry_run(&method, &head.uri, &body);
+    let target = target.bound_pod(&body);
+    let is_recorded = !is_dry_run(&method, &head.uri, &target, &body);
     if method == Method::PUT {
-        update::check(shared, target, &body)?;
+        update::check(shared, &target, &body).await?;
     }
-    let resource = resource_name(&target.group, &target.plural);
-    let before = target.key().and_then(|key| cached(shared, &resource, &key));
+    let resource = storage_name(&target.group, &target.plural);
+    let before = target.key().and_then(|key| cached(&shared.informers(&resource), &key));
     let response = client.send(Request::from_parts(head, Body::from(body))).await?;
     if !is_recorded || !response.status().is_success() {
         return Ok(response);
     }
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await;
-    let seen = || shared.version_of(&resource, &shared.informer(&resource)?);
+    let informers = shared.informers(&resource);
+    // The fields of another version have other names.
+    let has_state = !informers.is_empty() && informers.iter().all(|known| target.is_of(known.api_resource()));
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
         if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
             let uid = uid.clone();
-            let known = [before.clone(), cached(shared, &resource, key)].into_iter().flatten();
+            let known = [before.clone(), cached(&informers, key)].into_iter().flatten();
             write =
                 known.filter(|(cached, _)| *cached == uid).fold(write, |write, (_, at)| write.existing(&at));
         }
-        if shared.informer(&resource).is_none() {
+        if !has_state {
             write = write.without_state();
         }
-        shared.writes.record(&resource, key, write, seen);
+        shared.writes.record(&resource, key, write, || noted(&informers));
     }
     Ok(Response::from_parts(head, Body::from(body?)))
 }
 
 /// The UID and the version of an object in the cache.
-fn cached(shared: &Shared, resource: &str, key: &ObjectKey) -> Option<(Arc<str>, ResourceVersion)> {
-    let snapshot = shared.informer(resource)?.snapshot().ok()?;
-    let object = snapshot.get(key)?;
-    Some((object.uid()?.into(), object.resource_version()))
+fn cached(informers: &[Informer<()>], key: &ObjectKey) -> Option<(Arc<str>, ResourceVersion)> {
+    informers.iter().find_map(|informer| {
+        let snapshot = informer.snapshot().ok()?;
+        let object = snapshot.get(key)?;
+        Some((object.uid()?.into(), object.resource_version()))
+    })
 }

@@ -1,6 +1,7 @@
 //! What a request writes, by its path.
 
 use http::{Method, Uri};
+use kube_core::discovery::ApiResource;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
@@ -58,21 +59,51 @@ impl Target {
             subresource: subresource.map(str::to_owned),
         })
     }
+
+    /// Returns the pod that is bound by a request to the collection of bindings, or this target.
+    pub(crate) fn bound_pod(self, body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Binding {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: String,
+        }
+        if !self.group.is_empty() || self.plural != "bindings" {
+            return self;
+        }
+        let Ok(Binding { metadata }) = serde_json::from_slice(body) else { return self };
+        let (plural, subresource) = ("pods".to_owned(), Some("binding".to_owned()));
+        Self { plural, name: Some(metadata.name), subresource, ..self }
+    }
+
+    /// Whether this is an object of a resource, in the same version.
+    pub(crate) fn is_of(&self, resource: &ApiResource) -> bool {
+        (&self.group, &self.version, &self.plural) == (&resource.group, &resource.version, &resource.plural)
+    }
 }
 
-/// Whether a request changes nothing, by its parameters or by the options in the body of a deletion.
-pub(crate) fn is_dry_run(method: &Method, uri: &Uri, body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+/// Whether a request changes nothing, by its parameters or by the options in the body of a deletion or an eviction.
+pub(crate) fn is_dry_run(method: &Method, uri: &Uri, target: &Target, body: &[u8]) -> bool {
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
     struct DeleteOptions {
-        #[serde(default)]
         dry_run: Option<Vec<String>>,
     }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Eviction {
+        delete_options: DeleteOptions,
+    }
     let query = uri.query().unwrap_or_default();
+    let options = match target.subresource.as_deref() {
+        Some("eviction") => serde_json::from_slice(body).map(|Eviction { delete_options }| delete_options),
+        _ if *method == Method::DELETE => serde_json::from_slice(body),
+        _ => Ok(DeleteOptions::default()),
+    };
     form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name == "dryRun" && !value.is_empty())
-        || *method == Method::DELETE
-            && serde_json::from_slice::<DeleteOptions>(body)
-                .is_ok_and(|options| options.dry_run.is_some_and(|stages| !stages.is_empty()))
+        || options.is_ok_and(|options| options.dry_run.is_some_and(|stages| !stages.is_empty()))
 }
 
 #[cfg(test)]
@@ -109,14 +140,39 @@ mod tests {
         }
     }
 
+    // contract: C-08e
     #[test]
     fn dry_runs_are_recognized() {
         let uri: Uri = "/api/v1/pods".parse().unwrap();
         let dry: Uri = "/api/v1/pods?a=b&dryRun=All".parse().unwrap();
-        assert!(is_dry_run(&Method::POST, &dry, b""));
-        assert!(!is_dry_run(&Method::POST, &uri, br#"{"dryRun": ["All"]}"#), "of an object");
-        assert!(is_dry_run(&Method::DELETE, &uri, br#"{"dryRun": ["All"]}"#));
-        assert!(!is_dry_run(&Method::DELETE, &uri, br#"{"propagationPolicy": "Orphan"}"#));
-        assert!(!is_dry_run(&Method::DELETE, &uri, b""));
+        let is_dry_run = |method: Method, uri: &Uri, body: &str| {
+            is_dry_run(&method, uri, &Target::of(uri).unwrap(), body.as_bytes())
+        };
+        let all = r#"{"dryRun": ["All"]}"#;
+        assert!(is_dry_run(Method::POST, &dry, ""));
+        assert!(!is_dry_run(Method::POST, &uri, all), "of an object");
+        assert!(is_dry_run(Method::DELETE, &uri, all));
+        assert!(!is_dry_run(Method::DELETE, &uri, r#"{"propagationPolicy": "Orphan"}"#));
+        assert!(!is_dry_run(Method::DELETE, &uri, ""));
+        let eviction: Uri = "/api/v1/namespaces/a/pods/web/eviction".parse().unwrap();
+        assert!(is_dry_run(Method::POST, &eviction, &format!(r#"{{"deleteOptions": {all}}}"#)));
+        for body in [all, r#"{"deleteOptions": {}}"#, "{}", ""] {
+            assert!(!is_dry_run(Method::POST, &eviction, body), "{body}");
+        }
+    }
+
+    // contract: C-08q
+    #[test]
+    fn binding_is_of_its_pod() {
+        let of = |path: &str, body: &str| {
+            let Target { plural, name, .. } =
+                Target::of(&path.parse().unwrap()).unwrap().bound_pod(body.as_bytes());
+            (plural, name.unwrap_or_default())
+        };
+        let body = r#"{"metadata": {"name": "web"}, "target": {"name": "node-1"}}"#;
+        let web = ("pods".to_owned(), "web".to_owned());
+        assert_eq!(of("/api/v1/namespaces/a/bindings", body), web);
+        assert_eq!(of("/api/v1/namespaces/a/pods/web/binding", body), web);
+        assert_eq!(of("/apis/example.com/v1/namespaces/a/bindings", body).0, "bindings");
     }
 }

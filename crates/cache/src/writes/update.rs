@@ -3,15 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer::{FieldPath, ResourceVersion};
+use kinformer::{FieldPath, KeyRef, PackedRef, ResourceVersion};
 use serde::Deserialize;
 use serde_json::Value;
+use tower::BoxError;
 
 use super::request::Target;
 use crate::shared::{Shared, resource_name};
 
-/// The error of an update that was not sent, because it would have removed fields from the object: the cache has dropped
-/// them when it received the object, and the update does not have them.
+/// The error of an update that was not sent, because it would have removed fields from the object: the cache does not have
+/// them, since it drops them or a transform has removed them, and neither has the update.
 ///
 /// A [patch or apply](kube_client::Api::patch) with only the changed fields does what was meant. Otherwise read the object
 /// from the API server, or let the cache keep the fields. The errors of [`kube_client::Api`] have this as the source of
@@ -19,7 +20,7 @@ use crate::shared::{Shared, resource_name};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error(
-    "{resource} \"{key}\" was not updated: the cache has dropped {}, so the update would remove them; use a patch or apply",
+    "{resource} \"{key}\" was not updated: the cache does not have {}, so the update would remove them; use a patch or apply",
     Fields(fields)
 )]
 pub struct IncompleteUpdate {
@@ -57,15 +58,17 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-/// Refuses an update of the cached state of an object that lacks fields which were dropped from it.
-pub(super) fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(), IncompleteUpdate> {
-    let written: fn(&str) -> bool = match target.subresource.as_deref() {
+/// Refuses an update of the cached state of an object that lacks fields which the cache does not have.
+pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(), BoxError> {
+    let is_written: fn(&str) -> bool = match target.subresource.as_deref() {
         None => |_| true,
         Some("status") => |first| first == "status",
         Some(_) => return Ok(()), // the server takes single fields of it, or it is no object of the resource
     };
-    let resource = resource_name(&target.group, &target.plural);
-    let Some(snapshot) = shared.informer(&resource).and_then(|informer| informer.snapshot().ok()) else {
+    // The fields of another version have other names.
+    let informers = shared.factory.informers_of(&target.group, &target.plural);
+    let informer = informers.into_iter().find(|informer| target.is_of(informer.api_resource()));
+    let Some((snapshot, informer)) = informer.and_then(|known| Some((known.snapshot().ok()?, known))) else {
         return Ok(());
     };
     // Another body is refused by the server.
@@ -73,25 +76,30 @@ pub(super) fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(),
     let namespace = metadata.namespace.as_deref().or(target.namespace.as_deref());
     let stored = match namespace {
         Some(namespace) => snapshot.get((namespace, &*metadata.name)),
-        None => snapshot.get(kinformer::KeyRef::named(&metadata.name)),
+        None => snapshot.get(KeyRef::named(&metadata.name)),
     };
-    let Some(stored) = stored else { return Ok(()) };
+    let Some(stored) = stored.map(PackedRef::into_owned) else { return Ok(()) };
+    drop(snapshot); // its objects may be released meanwhile
     // The server refuses an update of another version, if it names one.
-    let version = metadata.resource_version.as_deref().map(ResourceVersion::from);
+    let version = metadata.resource_version.as_deref().filter(|version| !version.is_empty());
+    let version = version.map(ResourceVersion::from);
     if version.is_some_and(|version| version != stored.resource_version()) {
         return Ok(());
     }
-    let mut dropped = stored.dropped_fields();
-    let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
-    dropped.retain(|field| !is_managed(field) && field.names().next().is_some_and(written));
-    if dropped.is_empty() {
+    let mut missing = stored.dropped_fields();
+    if missing.is_empty() {
         return Ok(());
     }
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return Ok(()) };
-    dropped.retain(|field| !has(&body, field));
-    match dropped.is_empty() {
+    missing.retain(|field| !has(&body, field));
+    let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
+    missing.retain(|field| !is_managed(field) && field.names().next().is_some_and(is_written));
+    match missing.is_empty() {
         true => Ok(()),
-        false => Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: dropped }),
+        false => {
+            let resource = resource_name(&target.group, &target.plural);
+            Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: missing }.into())
+        }
     }
 }
 

@@ -73,6 +73,29 @@ async fn every_field_needs_one_index() {
     server.shutdown().await;
 }
 
+/// A map function of a controller is not async, and finds the objects that refer to another one.
+// contract: C-03f
+#[tokio::test]
+async fn field_indexes_are_those_of_the_informer() {
+    let server = server().await;
+    server.create(pod("team-a", "a", "web", "node-1")).unwrap();
+    server.create(pod("team-b", "b", "web", "node-2")).unwrap();
+    let cache = started(&server).await;
+    let pods = cache.kind::<Pod>();
+    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
+    let informer = pods.synced_informer().await.unwrap();
+    informer.index_by_field("app", &["metadata", "labels", "app"]).unwrap();
+    pods.index_field("app", &["metadata", "labels", "app"]).unwrap_err();
+    assert_eq!(informer.lister().by_index("spec.nodeName", "node-1").unwrap().len(), 1);
+    assert_eq!(keys(&pods, ListOptions::new().field("app", "web")).await, ["team-a/a", "team-b/b"]);
+    let found = pods.by_field("spec.nodeName", "node-2").unwrap();
+    assert_eq!(found.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["b"]);
+    let error = pods.by_field("status.phase", "Running").unwrap_err();
+    assert!(matches!(&error, Error::NoFieldIndex { field, .. } if &**field == "status.phase"), "{error}");
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 // contract: C-02c
 #[tokio::test]
 async fn pages_are_of_one_state() {

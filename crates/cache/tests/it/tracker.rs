@@ -52,6 +52,24 @@ async fn owner_is_ready_when_the_cache_has_what_was_written() {
     gated.shutdown().await;
 }
 
+/// Controllers read from the informers of the factory.
+// contract: C-11b
+#[tokio::test]
+async fn owner_is_ready_when_an_informer_of_the_factory_has_what_was_written() {
+    let gated = Gated::new(|cache| cache).await;
+    let pods = gated.cache.factory().informer::<Pod>();
+    gated.cache.start().unwrap();
+    pods.wait_for_sync().await.unwrap();
+    let tracker = WriteTracker::new(&gated.cache);
+    let owner = ObjectKey::named("owner").unwrap();
+    let created = gated.server.create(pod("team-a", "web", "web", "")).unwrap();
+    let version = created["metadata"]["resourceVersion"].as_str().unwrap();
+    tracker.wrote(&owner, "uid-1", &ApiResource::erase::<Pod>(&()), version.into());
+    pods.wait_for(("team-a", "web"), &version.into()).await.unwrap();
+    tracker.ensure_ready(&owner).unwrap();
+    gated.shutdown().await;
+}
+
 /// A resource without an informer has no version.
 // contract: C-11b
 #[tokio::test]

@@ -11,6 +11,16 @@ use serde_json::json;
 
 use crate::gate::Gated;
 
+fn map(data: serde_json::Value) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "team-a"}, "data": data})
+}
+
+/// The fields because of which an update was refused.
+fn refused(error: &kube_client::Error) -> &[FieldPath] {
+    let kube_client::Error::Service(source) = error else { panic!("{error}") };
+    &source.downcast_ref::<IncompleteUpdate>().unwrap_or_else(|| panic!("{error}")).fields
+}
+
 // contract: C-10a, C-10b
 #[tokio::test]
 async fn update_without_dropped_fields_is_refused() {
@@ -34,11 +44,13 @@ async fn update_without_dropped_fields_is_refused() {
     assert!(refused.source().is_none());
     assert_eq!(
         refused.to_string(),
-        "configmaps \"team-a/m\" was not updated: the cache has dropped data, so the update would remove them; use a patch or \
-         apply"
+        "configmaps \"team-a/m\" was not updated: the cache does not have data, so the update would remove them; use a patch \
+         or apply"
     );
-    read.metadata.resource_version = None;
-    api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    for version in [None, Some(String::new())] {
+        read.metadata.resource_version = version;
+        api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    }
 
     // A patch does what was meant.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
@@ -48,6 +60,27 @@ async fn update_without_dropped_fields_is_refused() {
     let mut live = api.get("m").await.unwrap();
     live.metadata.labels = None;
     api.replace("m", &PostParams::default(), &live).await.unwrap();
+    assert_eq!(api.get("m").await.unwrap().data.unwrap()["a"], "1");
+    gated.shutdown().await;
+}
+
+/// Controllers read from the listers of the factory.
+// contract: C-10a
+#[tokio::test]
+async fn update_of_an_object_from_a_lister_is_refused() {
+    let drop = [FieldPath::new(&["data"])];
+    let gated = Gated::new(|cache| {
+        cache.options(|options| options.of_kind::<ConfigMap>(|maps| maps.drop_fields(drop)))
+    })
+    .await;
+    gated.server.create(map(json!({"a": "1"}))).unwrap();
+    let informer = gated.cache.factory().informer::<ConfigMap>();
+    gated.cache.start().unwrap();
+    informer.wait_for_sync().await.unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    let read = informer.lister().get("team-a/m").unwrap().decode_owned().unwrap().into_arc();
+    let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    assert_eq!(refused(&error), [FieldPath::new(&["data"])]);
     assert_eq!(api.get("m").await.unwrap().data.unwrap()["a"], "1");
     gated.shutdown().await;
 }

@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::Packed;
 use kinformer_apiserver::{Fault, Verb};
@@ -310,6 +311,36 @@ async fn versions_of_statuses_are_waited_for_without_questions() {
     assert!(matches!(is_deleted, Ok(true) | Err(Error::NotFound { .. })));
     assert!(world.gated.requests().is_empty());
     assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
+/// Two groups, and two versions, of one storage.
+// contract: C-08q
+#[tokio::test]
+async fn write_in_another_version_is_waited_for() {
+    let world = World::new(|cache| cache).await;
+    world.gated.open();
+    let core = world.gated.cache.kind::<CoreEvent>();
+    let grouped = world.gated.cache.kind::<Event>();
+    core.index_field("type", &["type"]).unwrap();
+    core.synced_informer().await.unwrap();
+    grouped.synced_informer().await.unwrap();
+    world.gated.close();
+    let api: Api<Event> = Api::namespaced(world.gated.cache.client(), "team-a");
+    let event = |name: &str| {
+        json!({"metadata": {"name": name}, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "Started", "type": "Normal",
+            "action": "Start", "reportingController": "test", "reportingInstance": "test-0",
+            "regarding": {"kind": "Pod", "name": "web", "namespace": "team-a"}})
+    };
+    let created: Event = serde_json::from_value(event("a")).unwrap();
+    api.create(&PostParams::default(), &created).await.unwrap();
+    assert_eq!(world.gated.waits(core.get("team-a/a")).await.unwrap().name(), "a");
+    let created: Event = serde_json::from_value(event("b")).unwrap();
+    api.create(&PostParams::default(), &created).await.unwrap();
+    let options = ListOptions::new().field("type", "Normal");
+    assert_eq!(world.gated.waits(core.list(&options)).await.unwrap().len(), 2);
+    world.gated.open();
+    assert_eq!(grouped.get("team-a/b").await.unwrap().name(), "b");
     world.gated.shutdown().await;
 }
 

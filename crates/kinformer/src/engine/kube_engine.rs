@@ -19,7 +19,7 @@ use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
 use crate::engine::whole_objects::{SwitchedEngine, WholeObjects};
 use crate::engine::without_switch::WithoutSwitch;
-use crate::engine::{Engine, Managed};
+use crate::engine::{Engine, FieldPaths, Managed};
 use crate::selection::{self, Selected};
 
 /// The only informer type for Kubernetes objects.
@@ -33,6 +33,7 @@ pub(crate) struct KubeEngine {
     /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
     started: Arc<Started>,
+    field_paths: FieldPaths,
 }
 
 struct Switched {
@@ -64,6 +65,7 @@ impl KubeEngine {
             has_transform,
             switched,
             started: Arc::default(),
+            field_paths: FieldPaths::default(),
         })
     }
 
@@ -151,6 +153,10 @@ impl Engine for KubeEngine {
 
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error> {
         self.informer.add_indexers([(name, IndexFunction::fallible(index))])
+    }
+
+    fn field_paths(&self) -> &FieldPaths {
+        &self.field_paths
     }
 
     fn objects(&self) -> Objects {

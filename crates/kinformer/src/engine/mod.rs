@@ -14,19 +14,24 @@ pub(crate) mod whole_objects;
 mod without_switch;
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{PartOrKey, ResourceVersion};
-use kinformer_kube::DecodeAs;
+use kinformer_kube::{DecodeAs, FieldPath};
 use kinformer_processor::Registration;
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase, SharedIndexInformer};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex};
 use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
+
+/// The paths of the indexes by one field, by the names of the indexes.
+pub(crate) type FieldPaths = Mutex<HashMap<Arc<str>, FieldPath>>;
 
 /// What the factory needs of an informer, whatever its type of objects: implemented by [`Engine`]s and by the informers
 /// of [`informer_with`](crate::SharedInformerFactory::informer_with).
@@ -68,6 +73,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error>;
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool>;
     fn add_index(&self, name: Arc<str>, index: ObjectIndex) -> Result<(), Error>;
+    /// The paths of the indexes by one field.
+    fn field_paths(&self) -> &FieldPaths;
     fn objects(&self) -> Objects;
     fn started(&self) -> &Started;
     fn for_each(&self, visit: &mut dyn FnMut(&Object));

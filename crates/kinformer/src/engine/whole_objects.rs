@@ -15,7 +15,7 @@ use crate::engine::handlers::{BoxFuture, Events, Filter, Handler, HandlerSpec, O
 use crate::engine::projection::Projection;
 use crate::engine::started::Started;
 use crate::engine::state::{Objects, State, Store};
-use crate::engine::{Engine, Managed};
+use crate::engine::{Engine, FieldPaths, Managed};
 
 /// An informer that switches from metadata to whole objects.
 pub(crate) trait SwitchedEngine: Engine {
@@ -114,6 +114,10 @@ impl Engine for WholeObjects {
             false => index(object, values),
         });
         self.engine.add_index(name, index_whole)
+    }
+
+    fn field_paths(&self) -> &FieldPaths {
+        self.engine.field_paths()
     }
 
     fn objects(&self) -> Objects {

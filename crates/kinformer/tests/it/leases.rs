@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::common::{builder, config_map, factory, server, soon, synced, watches};
 use futures::FutureExt as _;
+use k8s_openapi::api::autoscaling::v1;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::kube_core::discovery::{ApiResource, Scope};
 use kinformer::{Error, Informer, Phase};
 use tokio::task::JoinHandle;
 
@@ -38,6 +41,32 @@ async fn informer_stops_with_its_last_lease() {
     synced(&factory).await;
     assert_eq!(again.snapshot().unwrap().len(), 1);
     watches(&server, 1).await;
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: F-26
+#[tokio::test]
+async fn informers_of_a_resource_are_found_and_not_held() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let resource = ApiResource::erase::<HorizontalPodAutoscaler>(&());
+    let v1 = factory.informer::<v1::HorizontalPodAutoscaler>();
+    factory.dynamic(resource, Scope::Namespaced);
+    let found = factory.informers_of("autoscaling", "horizontalpodautoscalers");
+    assert_eq!(found.iter().map(|known| &*known.api_resource().version).collect::<Vec<_>>(), ["v1", "v2"]);
+    assert!(found[0].is_same_as(&v1) && !found[1].is_same_as(&v1));
+    assert!(factory.informers_of("", "horizontalpodautoscalers").is_empty());
+
+    // It stores metadata, and stops with its lease.
+    let maps = factory.metadata::<ConfigMap>().lease();
+    synced(&factory).await;
+    let found = factory.informers_of("", "configmaps");
+    assert!(found[0].snapshot().unwrap().get(("default", "a")).unwrap().is_metadata_only());
+    maps.release().await;
+    assert!(found[0].is_stopped());
+    assert!(factory.informers_of("", "configmaps").is_empty());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
