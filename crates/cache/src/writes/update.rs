@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tower::BoxError;
 
+use super::question::list_one;
 use super::request::Target;
 use crate::shared::{Shared, resource_name};
 
@@ -58,7 +59,8 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-/// Refuses an update of the cached state of an object that lacks fields which the cache does not have.
+/// Refuses an update of the cached state of an object that lacks fields which the cache does not have. If the objects are
+/// transformed, the server is asked for the object, to find out which fields these are.
 pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Result<(), BoxError> {
     let is_written: fn(&str) -> bool = match target.subresource.as_deref() {
         None => |_| true,
@@ -87,11 +89,23 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         return Ok(());
     }
     let mut missing = stored.dropped_fields();
-    if missing.is_empty() {
+    if missing.is_empty() && !informer.has_transform() {
         return Ok(());
     }
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return Ok(()) };
     missing.retain(|field| !has(&body, field));
+    if informer.has_transform() {
+        let (client, resource) = (&shared.client, informer.api_resource());
+        let (live, _) = list_one(client, resource, namespace, Some(&metadata.name)).await?;
+        let cached = stored.object().decode_new::<Value>()?;
+        let is_stored = |live: &Value| {
+            let version = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            version.is_some_and(|version| stored.resource_version() == ResourceVersion::from(version))
+        };
+        if let Some(live) = live.filter(is_stored) {
+            collect_missing(&live, &cached, &body, &mut Vec::new(), &mut missing);
+        }
+    }
     let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
     missing.retain(|field| !is_managed(field) && field.names().next().is_some_and(is_written));
     match missing.is_empty() {
@@ -100,6 +114,54 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
             let resource = resource_name(&target.group, &target.plural);
             Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: missing }.into())
         }
+    }
+}
+
+/// Collects the paths of the fields that an object has on the server, and neither in the cache nor in the update.
+fn collect_missing(
+    live: &Value,
+    cached: &Value,
+    update: &Value,
+    path: &mut Vec<String>,
+    missing: &mut Vec<FieldPath>,
+) {
+    let members: Vec<(String, &Value)> = match live {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect(),
+        _ => return,
+    };
+    for (name, live) in members {
+        let (cached, update) = (member(cached, &name), member(update, &name));
+        path.push(name);
+        match (cached, update) {
+            (Some(cached), Some(update)) => collect_missing(live, cached, update, path, missing),
+            (None, None) if !is_empty(live) => {
+                let field = FieldPath::new(&path.iter().map(String::as_str).collect::<Vec<_>>());
+                if !missing.contains(&field) {
+                    missing.push(field);
+                }
+            }
+            _ => {}
+        }
+        path.pop();
+    }
+}
+
+fn member<'a>(of: &'a Value, name: &str) -> Option<&'a Value> {
+    let member = match of {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        of => of.get(name),
+    };
+    member.filter(|value| !value.is_null())
+}
+
+/// Whether a value may be left out when it is encoded.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     }
 }
 

@@ -3,12 +3,13 @@
 use std::error::Error as _;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinformer_cache::{FieldPath, IncompleteUpdate};
 use kube_client::Api;
 use kube_client::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
+use crate::common::pod;
 use crate::gate::Gated;
 
 fn map(data: serde_json::Value) -> serde_json::Value {
@@ -82,6 +83,57 @@ async fn update_of_an_object_from_a_lister_is_refused() {
     let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
     assert_eq!(refused(&error), [FieldPath::new(&["data"])]);
     assert_eq!(api.get("m").await.unwrap().data.unwrap()["a"], "1");
+    gated.shutdown().await;
+}
+
+/// The usual way to save memory in controller-runtime.
+// contract: C-10d
+#[tokio::test]
+async fn update_without_what_a_transform_removed_is_refused() {
+    let gated = Gated::new(|cache| {
+        cache.options(|options| {
+            options
+                .transform::<ConfigMap>(|map| {
+                    map.data.iter_mut().for_each(|data| data.retain(|name, _| name == "kept"));
+                    Ok(())
+                })
+                .transform::<Pod>(|pod| {
+                    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+                    containers.for_each(|container| container.env = None);
+                    Ok(())
+                })
+        })
+    })
+    .await;
+    gated.server.create(map(json!({"kept": "1", "other": "2"}))).unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    let read = gated.cache.get::<ConfigMap>("team-a/m").await.unwrap().decode_owned().unwrap().into_arc();
+    let mut read = read.as_ref().clone();
+    read.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    assert_eq!(refused(&error), [FieldPath::new(&["data", "other"])]);
+    // What the server has, what the cache has and removes, and what is new.
+    let mut live = api.get("m").await.unwrap();
+    live.data.as_mut().unwrap().remove("kept");
+    api.replace("m", &PostParams::default(), &live).await.unwrap();
+    let patch = Patch::Merge(json!({"data": {"kept": "1", "other": null}}));
+    api.patch("m", &PatchParams::default(), &patch).await.unwrap();
+    let read = gated.cache.get::<ConfigMap>("team-a/m").await.unwrap().decode_owned().unwrap().into_arc();
+    let mut read = read.as_ref().clone();
+    read.data.as_mut().unwrap().insert("new".to_owned(), "3".to_owned());
+    gated.requests();
+    api.replace("m", &PostParams::default(), &read).await.unwrap();
+    let list = "GET /api/v1/namespaces/team-a/configmaps?&fieldSelector=metadata.name%3Dm&limit=1";
+    assert_eq!(gated.requests()[0], list);
+
+    // Within a list.
+    let mut created = pod("team-a", "web", "web", "");
+    created["spec"]["containers"][0]["env"] = json!([{"name": "a", "value": "1"}]);
+    gated.server.create(created).unwrap();
+    let api: Api<Pod> = Api::namespaced(gated.cache.client(), "team-a");
+    let read = gated.cache.get::<Pod>("team-a/web").await.unwrap().decode_owned().unwrap().into_arc();
+    let error = api.replace("web", &PostParams::default(), &read).await.unwrap_err();
+    assert_eq!(refused(&error), [FieldPath::new(&["spec", "containers", "0", "env"])]);
     gated.shutdown().await;
 }
 
