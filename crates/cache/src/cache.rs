@@ -235,7 +235,9 @@ impl Cache {
     /// namespaces whose objects, written or cached, have its labels. Neither waits for a write outside the namespaces and
     /// selectors of the informer, for a dry run, or for a write that returned an error.
     ///
-    /// An update of a cached object without the fields that the cache has dropped is refused with [`IncompleteUpdate`].
+    /// An update of a cached object without the fields that the cache has dropped, or that a transform has removed, is refused
+    /// with [`IncompleteUpdate`]. If the resource has a transform, the server is asked for the object before each update of a
+    /// cached state.
     ///
     /// The response of a write is read to its end before it is returned.
     ///
