@@ -193,6 +193,11 @@ impl Writes {
         self.len() == 0
     }
 
+    /// Whether a resource was ever written.
+    pub(crate) fn were_recorded(&self, resource: &str) -> bool {
+        self.resources.lock().contains_key(resource)
+    }
+
     /// The number of writes.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)

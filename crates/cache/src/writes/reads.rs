@@ -50,6 +50,9 @@ pub(crate) async fn caught_up(
         return Ok(informer.snapshot()?);
     }
     let name = &storage_name(&resource.group, &resource.plural);
+    if !shared.writes.were_recorded(name) {
+        return Ok(informer.snapshot()?);
+    }
     let wait = Wait { shared, resource, name, informer, begun: Instant::now() };
     let key = match read {
         Read::Get(key) => Some(key),
