@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, try_join_all};
+use futures::stream::{BoxStream, FuturesUnordered};
 use futures::{FutureExt as _, StreamExt as _};
-use kinformer::{Event, Informer, ObjectKey, PackedRef, Registration, SharedInformerFactory};
+use kinformer::{
+    BoxError, Informer, InformerLease, ObjectKey, PackedRef, Registration, SharedInformerFactory,
+};
 use kinformer_core::internal::panic_message;
 use kinformer_workqueue::{ItemExponential, RateLimiter, WorkQueue};
 use kube_core::Resource;
@@ -22,7 +26,7 @@ use crate::health::{ControllerState, Status};
 use crate::metrics::{ControllerMetrics, Counters};
 use crate::owner::OwnerKind;
 use crate::request::Request;
-use crate::trigger::{Attached, InformerTrigger, Source, Trigger};
+use crate::trigger::{InformerTrigger, Source, Trigger};
 use crate::worker::{Ending, Key, Workers};
 
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
@@ -136,12 +140,12 @@ impl ControllerBuilder<ObjectKey> {
 }
 
 impl<K: Key> ControllerBuilder<K> {
-    /// Also enqueues the keys that the function appends for each event of a kind.
+    /// Also enqueues the keys that the function appends for each state in the events of a kind; see [`InformerTrigger::map`].
     ///
     /// Follows controller-runtime 0.25 (`Watches`, `EnqueueRequestsFromMapFunc`).
     pub fn watches<D: Resource<DynamicType = (), Scope: 'static> + 'static>(
         self,
-        map: impl Fn(&Event<PackedRef<'_, D>>, &mut Vec<K>) + Send + Sync + 'static,
+        map: impl Fn(PackedRef<'_, D>, &mut Vec<K>) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Self {
         let informer = self.factory.informer::<D>();
         self.trigger(Trigger::on(&informer).map(map))
@@ -246,88 +250,68 @@ impl<K: Key> Controller<K> {
     /// Starts the informers of the factory, waits until the objects of their first lists are enqueued, and reconciles until
     /// the token is cancelled. Then waits for the running reconciliations. Queued keys are dropped.
     ///
+    /// Meanwhile the controller keeps its factory, the informers of its triggers and their factories alive, whatever else is
+    /// dropped or released.
+    ///
     /// # Cancel safety
     /// Dropping the future ends the controller at once: running reconciliations are dropped at their await points.
     ///
     /// # Errors
-    /// [`Error::Informer`] if an informer has stopped, [`Error::NotSynced`] after the sync timeout, [`Error::Stuck`] if
-    /// reconciliations had not ended after the grace period.
+    /// [`Error::NotSynced`] after the sync timeout. [`Error::InformerStopped`] if the informer of a trigger has stopped, before
+    /// or during the run, because it was removed or its factory was shut down: a controller that receives no events does not
+    /// go on. [`Error::Stuck`] if reconciliations had not ended after the grace period.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        match shutdown.run_until_cancelled(self.warm_up()).await {
-            Some(warm) => warm?.work(shutdown).await,
-            None => Ok(()),
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => Ok(()),
+            warm = self.warm_up() => warm?.work(shutdown.clone()).await,
         }
     }
 
-    /// Adds the handlers, starts the informers and waits until the keys of the first lists are enqueued.
+    /// Starts the informers and waits until they have synced.
     pub(crate) async fn warm_up(self) -> Result<Warm<K>, Error> {
         let status = self.status().clone();
-        self.attach_and_sync().await.inspect_err(|error| status.failed(error))
+        self.sync().await.inspect_err(|error| status.failed(error))
     }
 
-    async fn attach_and_sync(self) -> Result<Warm<K>, Error> {
+    async fn sync(self) -> Result<Warm<K>, Error> {
         let Self { factory, workers, ending, triggers, owns_without_kind, settings } = self;
         if owns_without_kind {
             return Err(Error::NoReconciledKind { controller: workers.name.clone() });
         }
-        let error = |source| Error::Informer { controller: workers.name.clone(), source };
-        let mut warm = Warm {
-            workers: workers.clone(),
-            handlers: Vec::new(),
-            streams: JoinSet::new(),
-            settings,
-            _ending: ending,
-        };
-        let mut waits = Vec::new();
-        for trigger in triggers {
-            match trigger.source {
-                Source::Stream(mut keys) => {
-                    let queue = workers.queue.clone();
-                    let name = workers.name.clone();
-                    let add = async move {
-                        while let Some(key) = keys.next().await {
-                            queue.add(key);
-                            // So that a stream that is always ready does not keep its thread, and can be ended.
-                            tokio::task::consume_budget().await;
-                        }
-                    };
-                    warm.streams.spawn(AssertUnwindSafe(add).catch_unwind().map(move |ended| {
-                        if let Err(panic) = ended {
-                            let error = panic_message(panic);
-                            tracing::error!(controller = %name, %error, "the stream of a trigger panicked; it ends");
-                        }
-                    }));
+        let mut informers = Vec::new();
+        for trigger in &triggers {
+            if let Source::Informer { informer, .. } = &trigger.source {
+                // The first call binds it, so that the factory starts this informer.
+                if informer.is_stopped() {
+                    return Err(Error::informer_stopped(&workers.name, informer));
                 }
-                Source::Informer { resource, attach } => {
-                    let name = format!("controller {}", workers.name).into();
-                    let Attached { registration, wait_for_sync } =
-                        attach(name, workers.queue.clone()).map_err(error)?;
-                    warm.handlers.push(registration.clone());
-                    waits.push((resource, registration, wait_for_sync));
-                }
+                informers.push(Held { lease: informer.lease(), _factory: informer.factory() });
             }
         }
-        let missing = waits.iter().map(|(informer, ..)| informer.clone()).collect();
+        let missing = informers.iter().map(|informer| informer.lease.resource().into()).collect();
         workers.status.set(ControllerState::Waiting { missing });
-        factory.start().map_err(error)?;
-        let deadline = after(settings.sync_timeout);
-        let synced = waits.into_iter().map(async |(informer, registration, wait_for_sync)| {
-            let not_synced = |reason: String| Error::NotSynced {
-                controller: workers.name.clone(),
-                informer: informer.clone(),
-                timeout: settings.sync_timeout,
-                reason,
-            };
-            if let Err(error) = wait_for_sync(deadline).await {
-                return Err(not_synced(error.to_string()));
-            }
-            registration.synced_until(deadline).await.map_err(|error| not_synced(error.to_string()))?;
-            workers.status.synced(&informer);
-            Ok(())
+        factory.start().map_err(|source| Error::Informer { controller: workers.name.clone(), source })?;
+        let limit = (settings.sync_timeout, after(settings.sync_timeout));
+        let synced = informers.iter().map(async |informer| {
+            let synced = informer.lease.wait_for_sync_until(limit.1).await;
+            synced.map_err(|error| Error::not_synced(&workers.name, &informer.lease, limit, &error))?;
+            workers.status.synced(&informer.lease.resource());
+            Ok::<_, Error>(())
         });
-        join_all(synced).await.into_iter().collect::<Result<(), Error>>()?;
+        try_join_all(synced).await?;
         workers.status.set(ControllerState::Synced);
-        Ok(warm)
+        let (handlers, streams) = (Vec::new(), JoinSet::new());
+        Ok(Warm {
+            workers,
+            triggers,
+            handlers,
+            streams,
+            informers,
+            settings,
+            _factory: factory,
+            _ending: ending,
+        })
     }
 }
 
@@ -360,13 +344,25 @@ impl<K> fmt::Debug for Monitor<K> {
     }
 }
 
-/// A controller whose informers have synced.
+/// A controller whose informers have synced. Its triggers enqueue nothing until it [works](Self::work), so that the queue of one
+/// that waits for a leadership does not collect the keys of objects that are deleted meanwhile.
 pub(crate) struct Warm<K> {
     workers: Arc<Workers<K>>,
+    triggers: Vec<Trigger<K>>,
     handlers: Vec<Registration>,
     streams: JoinSet<()>,
+    informers: Vec<Held>,
     settings: Settings,
+    /// For the listers of the reconciliations.
+    _factory: SharedInformerFactory,
     _ending: Ending<K>,
+}
+
+/// An informer that is kept alive.
+struct Held {
+    lease: InformerLease<()>,
+    /// Dropped after the lease.
+    _factory: Option<SharedInformerFactory>,
 }
 
 /// How long the end of a run waits until the reconciliations are dropped that are left after the grace period.
@@ -379,19 +375,27 @@ fn after(timeout: Duration) -> Instant {
 }
 
 impl<K: Key> Warm<K> {
-    /// Reconciles until the token is cancelled, then waits for the running reconciliations.
+    /// Enqueues the stored objects, and reconciles until the token is cancelled, then waits for the running reconciliations.
     pub(crate) async fn work(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+        let mut informer_stopped = pin!(self.informer_stopped());
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(()),
+            error = &mut informer_stopped => return Err(error),
+            attached = self.attach() => attached.inspect_err(|error| self.workers.status.failed(error))?,
+        }
         self.workers.status.set(ControllerState::Running);
         let mut tasks = JoinSet::new();
         for worker in 0..self.settings.workers {
             tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
         }
-        tokio::select! {
+        let stopped = tokio::select! {
             biased;
-            () = shutdown.cancelled() => {}
+            () = shutdown.cancelled() => None,
+            error = &mut informer_stopped => Some(error),
             // They end by themselves if the queue is shut down.
-            () = async { while tasks.join_next().await.is_some() {} } => {}
-        }
+            () = async { while tasks.join_next().await.is_some() {} } => None,
+        };
         self.stop();
         let grace = self.settings.grace;
         let deadline = after(grace);
@@ -400,16 +404,64 @@ impl<K: Key> Warm<K> {
         // Does not return while a reconciliation blocks its thread.
         _ = timeout(ABORT, tasks.shutdown()).await;
         _ = timeout(ABORT, self.streams.shutdown()).await;
-        match keys.is_empty() {
-            true => Ok(()), // with a short grace period, idle workers may not have ended yet
-            false => {
-                let error = Error::Stuck { controller: self.workers.name.clone(), grace, keys };
-                self.workers.status.failed(&error);
-                Err(error)
-            }
-        }
+        // With a short grace period, idle workers may not have ended yet.
+        let stuck = || Error::Stuck { controller: self.workers.name.clone(), grace, keys: keys.clone() };
+        let stuck = (!keys.is_empty()).then(stuck);
+        let error = match (stopped, stuck) {
+            (None, None) => return Ok(()),
+            (Some(error), None) | (None, Some(error)) => error,
+            (Some(stopped), Some(stuck)) => Error::Several(vec![stopped, stuck]),
+        };
+        self.workers.status.failed(&error);
+        Err(error)
     }
 
+    /// Waits until the informer of a trigger has stopped. Then the controller receives no events any more.
+    pub(crate) fn informer_stopped(&self) -> BoxFuture<'static, Error> {
+        let stopped = |informer: &Held| {
+            let informer = (*informer.lease).clone();
+            Box::pin(async move {
+                informer.stopped().await;
+                informer
+            })
+        };
+        let stopped: FuturesUnordered<_> = self.informers.iter().map(stopped).collect();
+        let (workers, mut stopped) = (self.workers.clone(), stopped);
+        Box::pin(async move {
+            let Some(informer) = stopped.next().await else { return std::future::pending().await };
+            let error = Error::informer_stopped(&workers.name, &informer);
+            workers.status.failed(&error);
+            error
+        })
+    }
+
+    /// Starts the triggers, and waits until the keys of all stored objects are enqueued.
+    async fn attach(&mut self) -> Result<(), Error> {
+        let (name, queue) = (self.workers.name.clone(), &self.workers.queue);
+        let handler_name: Arc<str> = format!("controller {name}").into();
+        let mut waits = Vec::new();
+        for trigger in self.triggers.drain(..) {
+            match trigger.source {
+                Source::Stream(keys) => _ = self.streams.spawn(enqueue(keys, queue.clone(), name.clone())),
+                Source::Informer { informer, attach } => {
+                    let handler = attach(handler_name.clone(), queue.clone());
+                    let handler =
+                        handler.map_err(|source| Error::Informer { controller: name.clone(), source })?;
+                    self.handlers.push(handler.clone());
+                    waits.push((informer, handler));
+                }
+            }
+        }
+        let limit = (self.settings.sync_timeout, after(self.settings.sync_timeout));
+        let synced = waits.into_iter().map(async |(informer, handler)| {
+            let synced = handler.synced_until(limit.1).await;
+            synced.map_err(|error| Error::not_synced(&name, &informer, limit, &error))
+        });
+        try_join_all(synced).await.map(drop)
+    }
+}
+
+impl<K> Warm<K> {
     /// Ends the triggers and drops the queued keys.
     fn stop(&mut self) {
         self.streams.abort_all();
@@ -421,11 +473,24 @@ impl<K: Key> Warm<K> {
     }
 }
 
+/// Adds the keys of a stream to a queue.
+async fn enqueue<K: Key>(mut keys: BoxStream<'static, K>, queue: WorkQueue<K>, controller: Arc<str>) {
+    let add = async {
+        while let Some(key) = keys.next().await {
+            queue.add(key);
+            // So that a stream that is always ready does not keep its thread, and can be ended.
+            tokio::task::consume_budget().await;
+        }
+    };
+    if let Err(panic) = AssertUnwindSafe(add).catch_unwind().await {
+        let error = panic_message(panic);
+        tracing::error!(%controller, %error, "the stream of a trigger panicked; it ends");
+    }
+}
+
 impl<K> Drop for Warm<K> {
     fn drop(&mut self) {
-        for handler in &self.handlers {
-            drop(handler.remove());
-        }
+        self.stop();
     }
 }
 

@@ -1,7 +1,11 @@
 //! The errors of this crate.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+
+use kinformer::Informer;
+use tokio::time::Instant;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,15 @@ pub enum Error {
         timeout: Duration,
         /// The progress of the informer and its last error.
         reason: String,
+    },
+    /// The informer of a trigger has stopped: it was removed, its factory was shut down, or the run of its owner has ended. The
+    /// controller would receive no events any more.
+    #[error("controller {controller}: the informer of {informer} has stopped")]
+    InformerStopped {
+        /// The name of the controller.
+        controller: Arc<str>,
+        /// The resource of the informer.
+        informer: Arc<str>,
     },
     /// Reconciliations had not ended when the grace period was over. Their futures were dropped.
     #[error("controller {controller}: not ended within {grace:?} after the shutdown: {}", keys.join(", "))]
@@ -72,4 +85,24 @@ pub enum Error {
     /// The handler of signals could not be installed.
     #[error("signals cannot be handled: {0}")]
     Signal(std::io::Error),
+}
+
+impl Error {
+    pub(crate) fn informer_stopped(controller: &Arc<str>, informer: &Informer<()>) -> Self {
+        Self::InformerStopped { controller: controller.clone(), informer: informer.resource().into() }
+    }
+
+    /// The error of a wait for the objects of an informer, which has ended by the deadline or because the informer stops.
+    pub(crate) fn not_synced(
+        controller: &Arc<str>,
+        informer: &Informer<()>,
+        (timeout, deadline): (Duration, Instant),
+        reason: &dyn fmt::Display,
+    ) -> Self {
+        if Instant::now() < deadline {
+            return Self::informer_stopped(controller, informer);
+        }
+        let (controller, informer) = (controller.clone(), informer.resource().into());
+        Self::NotSynced { controller, informer, timeout, reason: reason.to_string() }
+    }
 }

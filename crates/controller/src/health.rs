@@ -91,7 +91,7 @@ impl Health {
     /// Whether the controllers reconcile. With a leader election this is so in one replica only: then use
     /// [`Self::has_synced`] for a readiness probe, since a rolling update waits for the readiness of a new replica.
     pub fn is_ready(&self) -> bool {
-        self.state() == State::Running
+        self.state() == State::Running && self.has_synced()
     }
 
     /// Whether the informers of all controllers have synced, and no controller has ended: for a readiness probe.

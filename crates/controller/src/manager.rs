@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::Weak;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use kinformer_leader_election::LeaderElector;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -57,6 +58,9 @@ trait Cold: Send {
 
 /// A controller whose informers have synced.
 trait Ready: Send {
+    /// Waits until the informer of a trigger has stopped.
+    fn informer_stopped(&self) -> BoxFuture<'static, Error>;
+
     fn work(self: Box<Self>, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>>;
 }
 
@@ -72,6 +76,10 @@ impl<K: Key> Cold for Controller<K> {
 }
 
 impl<K: Key> Ready for Warm<K> {
+    fn informer_stopped(&self) -> BoxFuture<'static, Error> {
+        self.informer_stopped()
+    }
+
     fn work(self: Box<Self>, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
         (*self).work(shutdown).boxed()
     }
@@ -120,7 +128,8 @@ impl Manager {
         self.run_when(shutdown, async {}).await
     }
 
-    /// As [`Self::run`], but reconciles only after `start`, such as the wait for a leadership. The informers sync before.
+    /// As [`Self::run`], but reconciles only after `start`, such as the wait for a leadership. The informers sync before. The
+    /// triggers enqueue nothing before: then the objects that exist are enqueued with a low priority.
     ///
     /// # Cancel safety
     /// As [`Self::run`].
@@ -137,11 +146,19 @@ impl Manager {
         let stop = shutdown.child_token();
         let warm_up = async {
             let warm = try_join_all(controllers.into_iter().map(Cold::warm_up)).await?;
-            start.await;
-            Ok(warm)
+            let stopped = warm.iter().map(|controller| controller.informer_stopped());
+            let mut stopped: FuturesUnordered<_> = stopped.collect();
+            tokio::select! {
+                biased;
+                Some(error) = stopped.next() => Err(error),
+                () = start => Ok(warm),
+            }
         };
-        let Some(warm) = stop.run_until_cancelled(warm_up).await else { return Ok(()) };
-        let warm = warm?;
+        let warm = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            warm = warm_up => warm?,
+        };
         state.0.send_replace(State::Running);
         if warm.is_empty() {
             shutdown.cancelled().await;
@@ -160,8 +177,8 @@ impl Manager {
         }
     }
 
-    /// As [`Self::run`], but reconciles only while this process is the leader. The informers sync before, so that a new leader
-    /// begins at once. After the shutdown the leadership is released.
+    /// As [`Self::run_when`], but reconciles only while this process is the leader. The informers sync before, so that a new
+    /// leader begins at once. After the shutdown the leadership is released.
     ///
     /// Give the controllers the [client of the elector](LeaderElector::client): it refuses writes as soon as the leadership
     /// has ended, whatever still runs.

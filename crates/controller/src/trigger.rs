@@ -6,14 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::stream::{BoxStream, unfold};
-use futures::{FutureExt as _, Stream, StreamExt as _};
-use kinformer::{Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated};
-use kinformer_core::internal::panic_message;
+use futures::{Stream, StreamExt as _};
+use kinformer::{BoxError, Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated};
+use kinformer_core::internal::{panic_message, with_causes};
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use crate::owner::OwnerKind;
 use crate::predicate::Predicate;
@@ -39,22 +37,13 @@ pub struct Trigger<Key> {
 }
 
 pub(crate) enum Source<Key> {
-    Informer { resource: Arc<str>, attach: Attach<Key> },
+    Informer { informer: Informer<()>, attach: Attach<Key> },
     Stream(BoxStream<'static, Key>),
 }
 
 /// Adds the handler of an informer, which adds keys to the queue.
 pub(crate) type Attach<Key> =
-    Box<dyn FnOnce(Arc<str>, WorkQueue<Key>) -> Result<Attached, kinformer::Error> + Send + Sync>;
-
-/// The handler of an informer.
-pub(crate) struct Attached {
-    pub(crate) registration: Registration,
-    /// Waits until the deadline for the first list of the informer.
-    pub(crate) wait_for_sync: SyncWait,
-}
-
-type SyncWait = Box<dyn Fn(Instant) -> BoxFuture<'static, Result<(), kinformer::Error>> + Send + Sync>;
+    Box<dyn FnOnce(Arc<str>, WorkQueue<Key>) -> Result<Registration, kinformer::Error> + Send + Sync>;
 
 impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     /// Enqueues the keys that are sent to a channel.
@@ -166,63 +155,102 @@ impl<K: 'static> InformerTrigger<K> {
         self.map_objects(move |object, keys| kind.keys_of(object, keys))
     }
 
-    /// Enqueues the keys that the function appends. It receives each state in the event: of an update the old and the new
-    /// one, of a deletion the last known one.
+    /// As [`Self::map`], by a function that cannot fail.
     fn map_objects(
         self,
         map: impl Fn(&PackedObject, &mut Vec<ObjectKey>) + Send + Sync + 'static,
     ) -> Trigger<ObjectKey> {
-        self.map(move |event, keys| match event {
-            Event::Updated(Updated { old, new, .. }) => {
-                map(old.object(), keys);
-                map(new.object(), keys);
-            }
-            event => {
-                if let Some(object) = event.object() {
-                    map(object.object(), keys);
-                }
-            }
+        self.map(move |object, keys| {
+            map(object.object(), keys);
+            Ok(())
         })
     }
 
-    /// Enqueues the keys that the function appends for an event. It runs on the threads of the runtime and must not block;
-    /// reading stores is fine. If it panics, the event is logged and enqueues nothing.
+    /// Enqueues the keys that the function appends for an object. It is called for each state in an event: of an update the old
+    /// and the new one, so that both owners are enqueued if an object refers to another one; of a deletion the last known one.
+    ///
+    /// It runs on the threads of the runtime and must not block. Reading stores is fine, also by their indexes: the informers of
+    /// all triggers have synced before the first call. An error, such as that of an unknown index, is logged, and the keys that
+    /// were appended before are enqueued. If the function panics, this is logged, and the event enqueues nothing.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    /// use kinformer::{ObjectKey, SharedInformerFactory};
+    /// use kinformer_controller::{Controller, Trigger};
+    ///
+    /// # fn example(factory: &SharedInformerFactory) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pods = factory.informer::<Pod>();
+    /// pods.index_by_field("config", &["metadata", "annotations", "example.com/config"])?;
+    /// let of_config_map = {
+    ///     let pods = pods.lister();
+    ///     Trigger::on(&factory.informer::<ConfigMap>()).map(move |config_map, keys| {
+    ///         for pod in pods.by_index("config", config_map.name())? {
+    ///             keys.push(ObjectKey::try_from(pod.key())?);
+    ///         }
+    ///         Ok(())
+    ///     })
+    /// };
+    /// let controller = Controller::of(factory).reconciles::<Pod>().trigger(of_config_map);
+    /// # _ = controller;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Follows controller-runtime 0.25 (`EnqueueRequestsFromMapFunc`).
     pub fn map<Key>(
         self,
-        map: impl Fn(&Event<PackedRef<'_, K>>, &mut Vec<Key>) + Send + Sync + 'static,
+        map: impl Fn(PackedRef<'_, K>, &mut Vec<Key>) -> Result<(), BoxError> + Send + Sync + 'static,
     ) -> Trigger<Key>
     where
         Key: Eq + Hash + Clone + Send + Sync + 'static,
     {
-        let resource: Arc<str> = self.informer.resource().into();
+        self.map_events(move |event, keys| match event {
+            Event::Updated(Updated { old, new, .. }) => {
+                let of_old = map(*old, keys);
+                map(*new, keys).and(of_old)
+            }
+            event => event.object().map_or(Ok(()), |object| map(*object, keys)),
+        })
+    }
+
+    /// As [`Self::map`], by a function of the event, for keys that depend on what has changed.
+    pub fn map_events<Key>(
+        self,
+        map: impl Fn(&Event<PackedRef<'_, K>>, &mut Vec<Key>) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Trigger<Key>
+    where
+        Key: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        let Self { informer, predicate, add, is_priority_set } = self;
+        let of_handler = informer.clone();
         let attach = move |controller: Arc<str>, queue: WorkQueue<Key>| {
-            let Self { informer, predicate, add, is_priority_set } = self;
             let mut keys = Vec::new();
-            let handler = informer.handler().name(controller.clone()).inline();
-            let registration = handler.for_each(move |event| {
+            let handler = of_handler.handler().name(controller.clone()).inline();
+            handler.for_each(move |event| {
                 if predicate.as_ref().is_some_and(|predicate| !predicate.passes(&event)) {
                     return;
                 }
                 keys.clear();
-                let mapped = catch_unwind(AssertUnwindSafe(|| map(&event, &mut keys)));
-                if let Err(panic) = mapped {
-                    let error = panic_message(panic);
-                    tracing::error!(%controller, key = %event.key(), %error, "trigger panicked; no key is enqueued");
-                    return;
+                match catch_unwind(AssertUnwindSafe(|| map(&event, &mut keys))) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        let error = with_causes(&*error);
+                        tracing::error!(%controller, key = %event.key(), %error, "trigger failed; keys may be missing");
+                    }
+                    Err(panic) => {
+                        let error = panic_message(panic);
+                        tracing::error!(%controller, key = %event.key(), %error, "trigger panicked; no key is enqueued");
+                        return;
+                    }
                 }
                 let is_old = !is_priority_set && is_old(&event);
                 let add = if is_old { add.priority(LOW_PRIORITY) } else { add };
                 for key in keys.drain(..) {
                     queue.add_with(key, add);
                 }
-            })?;
-            let wait_for_sync: SyncWait = Box::new(move |deadline| {
-                let informer = informer.clone();
-                async move { informer.wait_for_sync_until(deadline).await }.boxed()
-            });
-            Ok(Attached { registration, wait_for_sync })
+            })
         };
-        Trigger { source: Source::Informer { resource, attach: Box::new(attach) } }
+        Trigger { source: Source::Informer { informer: informer.cast(), attach: Box::new(attach) } }
     }
 }
 
@@ -240,7 +268,9 @@ fn is_old<K>(event: &Event<PackedRef<'_, K>>) -> bool {
 impl<Key> fmt::Debug for Trigger<Key> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::Informer { resource, .. } => f.debug_tuple("Trigger").field(resource).finish(),
+            Source::Informer { informer, .. } => {
+                f.debug_tuple("Trigger").field(&informer.resource()).finish()
+            }
             Source::Stream(_) => f.debug_tuple("Trigger").field(&"stream").finish(),
         }
     }

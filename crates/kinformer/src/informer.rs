@@ -196,6 +196,12 @@ impl<K> Informer<K> {
         &self.view.target.resource
     }
 
+    /// Returns the factory; `None` if it was dropped, and the informer has stopped with it. An informer does not keep its factory
+    /// alive.
+    pub fn factory(&self) -> Option<SharedInformerFactory> {
+        self.view.factory.upgrade()
+    }
+
     /// Whether the objects of the resource are in namespaces.
     pub fn is_namespaced(&self) -> bool {
         self.view.target.scope == Scope::Namespaced

@@ -15,6 +15,7 @@ mod common;
 mod conditions;
 mod events;
 mod finalizers;
+mod informers_that_end;
 mod managers;
 mod outcomes;
 mod owners;

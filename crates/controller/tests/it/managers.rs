@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_controller::kinformer_leader_election::{End, LeaderElector};
 use kinformer_controller::{
-    Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State,
+    Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State, Trigger,
 };
+use kinformer_workqueue::LOW_PRIORITY;
 
-use crate::common::{Cluster, config_map, key, recorded, within};
+use crate::common::{Cluster, config_map, key, recorded, until, within};
 
 /// The controllers start together and end together. The health shows it.
 // contract: K-08a, K-08d
@@ -131,15 +132,12 @@ async fn reconciles_only_when_it_may() {
     cluster.create(config_map("a", "1"));
     let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
     let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
-    let queue = controller.queue().clone();
     let (sender, may_start) = tokio::sync::oneshot::channel::<()>();
     let manager = Manager::new().add(controller).unwrap();
     let health = manager.health();
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(manager.run_when(shutdown.clone(), async { may_start.await.unwrap() }));
-    while queue.depth() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| health.has_synced()).await;
     assert!(calls.rest().is_empty() && !health.is_ready());
     sender.send(()).unwrap();
     assert_eq!(calls.next().await.key, key("a"));
@@ -202,16 +200,14 @@ async fn reconciles_as_leader() {
     let (mut calls, gate, reconcile) = crate::common::gated();
     let controller = || Controller::of(&cluster.factory).reconciles::<ConfigMap>();
     let first = controller().build(reconcile);
-    let queue = first.queue().clone();
+    let monitor = first.monitor();
     let shutdown = CancellationToken::new();
     let own = elector("own");
     let running = tokio::spawn({
         let (own, shutdown) = (own.clone(), shutdown.clone());
         async move { Manager::new().add(first).unwrap().run_as_leader(&own, shutdown).await }
     });
-    while queue.depth() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| monitor.state() == ControllerState::Synced).await;
     assert!(calls.rest().is_empty());
     other.release().await.unwrap();
     assert_eq!(calls.next().await.key, key("a"));
@@ -234,17 +230,48 @@ async fn reconciles_as_leader() {
     cluster.end().await;
 }
 
-fn states(health: &Health) -> Vec<(String, ControllerState)> {
-    health.controllers().into_iter().map(|one| (one.name.to_string(), one.state)).collect()
+/// While it waits for the leadership, a controller enqueues nothing. Then it reconciles the objects that exist.
+// contract: K-08j
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standby_has_an_empty_queue() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("deleted", "1"));
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let (keys, receiver) = tokio::sync::mpsc::channel(10);
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>();
+    let controller = builder.trigger(Trigger::channel(receiver)).build(reconcile);
+    let monitor = controller.monitor();
+    let (sender, leads) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = CancellationToken::new();
+    let manager = Manager::new().add(controller).unwrap();
+    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { leads.await.unwrap() }));
+    until(|| monitor.state() == ControllerState::Synced).await;
+    keys.try_send(key("by-hand")).unwrap();
+    cluster.server.delete("v1", "ConfigMap", "default", "deleted").unwrap();
+    for i in 0..20 {
+        let name = format!("short-{i}");
+        cluster.create(config_map(&name, "1"));
+        cluster.server.delete("v1", "ConfigMap", "default", &name).unwrap();
+    }
+    cluster.create(config_map("kept", "1"));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    until(|| config_maps.lister().get(("default", "kept")).is_ok()).await;
+    let queue = monitor.metrics().queue;
+    assert_eq!((queue.depth, queue.adds), (0, 0));
+    sender.send(()).unwrap();
+    let mut both = [calls.next().await, calls.next().await].map(|call| (call.key, call.priority));
+    both.sort();
+    assert_eq!(both, [(key("by-hand"), 0), (key("kept"), LOW_PRIORITY)]);
+    cluster.change("kept", "2");
+    assert_eq!(calls.next().await.priority, 0, "a live change");
+    assert!(calls.rest().is_empty());
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    cluster.end().await;
 }
 
-async fn until(wanted: impl Fn() -> bool) {
-    within(async {
-        while !wanted() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+fn states(health: &Health) -> Vec<(String, ControllerState)> {
+    health.controllers().into_iter().map(|one| (one.name.to_string(), one.state)).collect()
 }
 
 /// The health names the informers that have not synced, then the states up to the end.

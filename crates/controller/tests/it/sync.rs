@@ -7,7 +7,7 @@ use kinformer::SharedInformerFactory;
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_controller::{Action, Controller, Error};
 
-use crate::common::{Cluster, Running, config_map, key, recorded};
+use crate::common::{Cluster, Running, config_map, key, recorded, within};
 
 /// No key is reconciled before the objects of all informers are stored.
 // contract: K-06a
@@ -22,10 +22,9 @@ async fn reconciles_after_all_first_lists() {
     let controller = builder.build(reconcile);
     let queue = controller.queue().clone();
     let running = Running::of(controller);
-    while queue.depth() == 0 {
-        tokio::task::yield_now().await;
-    }
-    assert!(calls.rest().is_empty());
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    within(config_maps.wait_for_sync()).await.unwrap();
+    assert!(calls.rest().is_empty() && queue.depth() == 0);
     cluster.server.faults().remove(fault);
     cluster.server.faults().remove(watch);
     cluster.server.drop_connections();
@@ -61,6 +60,6 @@ async fn stopped_informers_are_an_error() {
     factory.start().unwrap();
     factory.shutdown().await.unwrap();
     let error = Running::of(controller).task.await.unwrap().unwrap_err();
-    assert!(error.to_string().starts_with("controller configmap: "), "{error}");
+    assert_eq!(error.to_string(), "controller configmap: the informer of configmaps has stopped");
     cluster.end().await;
 }

@@ -113,10 +113,11 @@ async fn watches_map_events_to_keys() {
     let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
     let controller = Controller::of(&cluster.factory)
         .reconciles::<ConfigMap>()
-        .watches::<Secret>(|event, keys| {
-            assert_ne!(event.key().name(), "bad");
-            keys.push(key(event.key().name()));
+        .watches::<Secret>(|secret, keys| {
+            assert_ne!(secret.name(), "bad");
+            keys.push(key(secret.name()));
             keys.push(key("every-secret"));
+            Ok(())
         })
         .build(reconcile);
     let running = Running::of(controller);
@@ -125,6 +126,38 @@ async fn watches_map_events_to_keys() {
     cluster.create(secret("good"));
     assert_eq!(calls.next().await.key, key("good"));
     assert_eq!(calls.next().await.key, key("every-secret"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// A map function is called for both states of an update, and reads the indexes of other informers, which have synced before.
+/// An error is logged, and the keys before it are enqueued.
+// contract: K-02b, K-02e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn map_functions_read_indexes() {
+    let cluster = Cluster::start().await;
+    let secret = |of: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default", "labels": {"of": of}}});
+    for name in ["a", "b", "c"] {
+        cluster.create(config_map(name, name));
+    }
+    cluster.create(secret("a"));
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    config_maps.index_by_field("value", &["data", "value"]).unwrap();
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let lister = config_maps.lister();
+    let secrets = Trigger::on(&cluster.factory.informer::<Secret>()).map(move |secret, keys| {
+        for config_map in lister.by_index("value", secret.label("of").unwrap_or_default())? {
+            keys.push(config_map.key().try_into()?);
+        }
+        lister.by_index("no-such-index", "")?;
+        Ok(())
+    });
+    let running =
+        Running::of(Controller::of(&cluster.factory).keyed("secrets").trigger(secrets).build(reconcile));
+    assert_eq!(calls.next().await.key, key("a"));
+    cluster.server.update(secret("b")).unwrap();
+    let both: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
+    assert_eq!(both, [key("a"), key("b")].into());
     running.end().await.unwrap();
     cluster.end().await;
 }
@@ -141,7 +174,10 @@ async fn keys_of_a_channel() {
         .keyed("numbers")
         .trigger(Trigger::channel(keys))
         .trigger(Trigger::stream(other_keys))
-        .trigger(Trigger::on(&cluster.factory.informer::<ConfigMap>()).map(|_, keys| keys.push((2, "two"))))
+        .trigger(Trigger::on(&cluster.factory.informer::<ConfigMap>()).map(|_, keys| {
+            keys.push((2, "two"));
+            Ok(())
+        }))
         .build(reconcile);
     let running = Running::of(controller);
     sender.try_send((1, "one")).unwrap();

@@ -44,12 +44,22 @@ struct State {
     calm: Option<Instant>,
     /// When the first reconciliation began.
     working: Option<Instant>,
+    /// When the first key was enqueued without a delay.
+    enqueued: Option<Instant>,
     /// The version of each object in the last event, by resource and key.
     seen: BTreeMap<(&'static str, String), u64>,
     /// The objects that had an event.
     ever_seen: BTreeSet<(&'static str, String)>,
     /// The objects whose events must come before the first reconciliation.
-    initial: Option<Vec<(&'static str, String)>>,
+    initial: Vec<Initial>,
+}
+
+/// An object of a first list.
+pub(crate) struct Initial {
+    pub(crate) plural: &'static str,
+    pub(crate) key: String,
+    /// Whether the store still has it in that state. Triggers start later than informers, after an election for example.
+    pub(crate) is_stored: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -151,13 +161,15 @@ impl Judge {
     pub(crate) fn enqueued(&self, key: &str, priority: i64, delay: Duration) {
         self.recorder.note(&self.name, format_args!("{key} is enqueued, priority {priority}, {delay:?}"));
         let mut state = self.state.lock();
+        if delay.is_zero() {
+            state.enqueued.get_or_insert_with(Instant::now);
+        }
         state.keys.entry(key.to_owned()).or_default().request(Instant::now() + delay, priority);
     }
 
     /// The first lists have arrived: these objects must be enqueued before the first reconciliation.
-    pub(crate) fn synced(&self, initial: Vec<(&'static str, String)>) {
-        let mut state = self.state.lock();
-        state.initial.get_or_insert_default().extend(initial);
+    pub(crate) fn synced(&self, initial: impl IntoIterator<Item = Initial>) {
+        self.state.lock().initial.extend(initial);
     }
 
     /// A reconciliation begins. The returned guard ends it.
@@ -171,9 +183,11 @@ impl Judge {
                 if !has_synced {
                     problems.push("before all informers have synced".to_owned());
                 }
-                let missing = state.initial.iter().flatten().find(|object| !state.ever_seen.contains(object));
-                if let Some((plural, object)) = missing {
-                    problems.push(format!("before {plural} {object} of the first list is enqueued"));
+                let missing = state.initial.iter().find(|Initial { plural, key, is_stored }| {
+                    !state.ever_seen.contains(&(*plural, key.clone())) && is_stored()
+                });
+                if let Some(Initial { plural, key, .. }) = missing {
+                    problems.push(format!("before {plural} {key} of the first list is enqueued"));
                 }
                 state.phase = Phase::Running;
             }
@@ -293,7 +307,12 @@ impl Judge {
             failing,
             ..state.counts
         };
+        let waits =
+            state.phase == Phase::Starting && state.enqueued.is_some_and(|at| at.elapsed() > PRECISION);
         drop(state);
+        if waits && metrics.queue.depth > 0 {
+            self.violation(format_args!("{} keys are queued before it may reconcile", metrics.queue.depth));
+        }
         let counted = Counts {
             succeeded: metrics.succeeded,
             requeued: metrics.requeued,

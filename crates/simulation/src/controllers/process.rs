@@ -21,9 +21,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::exclusion::Exclusion;
-use super::judge::{Judge, JudgedLimiter};
+use super::judge::{Initial, Judge, JudgedLimiter};
 use super::reconciler::Reconciler;
-use super::triggers::{Keys, map_panics, trigger};
+use super::triggers::{Keys, map_panics, plural_of, trigger};
 use crate::api_server::ApiServer;
 use crate::clock::ProcessClock;
 use crate::factory::factory;
@@ -61,6 +61,8 @@ pub(crate) struct Process {
     keys: mpsc::Sender<String>,
     sync_timeout: Duration,
     grace: Duration,
+    /// Whether an informer was removed under the controllers.
+    is_deaf: bool,
 }
 
 /// A controller of a process.
@@ -77,7 +79,7 @@ impl Controlled {
     }
 }
 
-type Objects = BoxFuture<'static, Vec<String>>;
+type Objects = BoxFuture<'static, Vec<Initial>>;
 
 /// The options that the controllers of a process share.
 #[derive(Clone, Copy)]
@@ -154,7 +156,21 @@ impl Process {
         });
         let began = Instant::now();
         let shared = shared.clone();
-        Self { number, name, shared, factory, began, shutdown, run, controllers, keys, sync_timeout, grace }
+        let is_deaf = false;
+        Self {
+            number,
+            name,
+            shared,
+            factory,
+            began,
+            shutdown,
+            run,
+            controllers,
+            keys,
+            sync_timeout,
+            grace,
+            is_deaf,
+        }
     }
 
     fn note(&self, what: impl std::fmt::Display) {
@@ -168,6 +184,14 @@ impl Process {
     /// Sends a key to a controller.
     pub(crate) fn send(&mut self, key: &str) {
         _ = self.keys.try_send(key.to_owned());
+    }
+
+    /// Removes an informer, which ends the run.
+    pub(crate) async fn remove_informer(&mut self) {
+        self.note("an informer is removed");
+        self.is_deaf = true;
+        self.controllers.iter().for_each(|controller| controller.judge.is_dropped());
+        self.factory.informer::<ConfigMap>().remove().await;
     }
 
     /// Returns what is left to do; `None` if all keys are reconciled.
@@ -195,6 +219,7 @@ impl Process {
         match result {
             Ok(Err(Error::NotSynced { .. })) if self.began.elapsed() >= self.sync_timeout => {}
             Ok(Err(Error::NotLeader(_))) if self.shared.is_elected => {}
+            Ok(Err(ref error)) if self.is_deaf && is_deaf(error) => {}
             ref result => self.violation(format_args!("ended by itself: {result:?}")),
         }
         self.note(format_args!("ended by itself: {}", describe(&result)));
@@ -252,6 +277,7 @@ impl Process {
             }
             Ok(Ok(()) | Err(Error::NotSynced { .. })) => {}
             Ok(Err(Error::NotLeader(_))) if self.shared.is_elected => {}
+            Ok(Err(error)) if self.is_deaf && is_deaf(error) => {}
             Ok(Err(Error::Stuck { .. } | Error::Several(_))) if after < self.grace => {
                 self.violation(format_args!("stuck after {after:?}, before the end of the grace period"));
             }
@@ -291,11 +317,20 @@ impl Process {
 /// Has the judges know which objects have arrived with the first lists.
 fn note_initial(factory: &SharedInformerFactory, controllers: &[Controlled]) {
     fn objects<K: Resource<DynamicType = ()> + 'static>(factory: &SharedInformerFactory) -> Objects {
-        let informer = factory.informer::<K>();
+        let (informer, plural) = (factory.informer::<K>(), plural_of::<K>());
         async move {
             _ = informer.wait_for_sync().await;
             let snapshot = informer.snapshot();
-            snapshot.iter().flat_map(Snapshot::iter).map(|object| object.object().key().to_string()).collect()
+            let objects = snapshot.iter().flat_map(Snapshot::iter).map(|object| {
+                let (lister, read) = (informer.lister(), object.object().clone());
+                let key = read.key().to_string();
+                let is_stored = move || {
+                    let stored = lister.get(read.key());
+                    stored.is_ok_and(|stored| stored.resource_version() == read.resource_version())
+                };
+                Initial { plural, key, is_stored: Box::new(is_stored) }
+            });
+            objects.collect()
         }
         .boxed()
     }
@@ -307,11 +342,17 @@ fn note_initial(factory: &SharedInformerFactory, controllers: &[Controlled]) {
                 _ => objects::<Pod>(factory),
             };
             let judge = controller.judge.clone();
-            tokio::spawn(async move {
-                let keys: Vec<String> = objects.await;
-                judge.synced(keys.into_iter().map(|key| (plural, key)).collect());
-            });
+            tokio::spawn(async move { judge.synced(objects.await) });
         }
+    }
+}
+
+/// Whether an error is that of a controller whose informer has stopped.
+fn is_deaf(error: &Error) -> bool {
+    match error {
+        Error::InformerStopped { .. } => true,
+        Error::Several(errors) => errors.iter().any(is_deaf),
+        _ => false,
     }
 }
 
@@ -339,9 +380,10 @@ impl Building<'_> {
         let maps = trigger(self.rng, &maps, Keys::Object, &judge.judge);
         let secrets = trigger(self.rng, &self.factory.informer::<Secret>(), Keys::Owner, &judge.judge);
         let pods = trigger(self.rng, &self.factory.informer::<Pod>(), Keys::Mapped, &judge.judge);
-        let pods = pods.map(|event, keys: &mut Vec<ObjectKey>| {
+        let pods = pods.map_events(|event, keys: &mut Vec<ObjectKey>| {
             assert!(!map_panics(&event.key().to_string()), "simulated panic of a function");
             keys.extend(ObjectKey::try_from(event.key()));
+            Ok(())
         });
         let builder = Controller::of(&self.factory).reconciles_on(maps).owns_on(secrets).trigger(pods);
         self.add(builder, judge, vec!["configmaps", "secrets", "pods"], true);
@@ -358,7 +400,10 @@ impl Building<'_> {
     fn names(&mut self, stream: mpsc::Receiver<String>) {
         let judge = self.judge("names");
         let maps = trigger(self.rng, &self.factory.informer::<ConfigMap>(), Keys::Name, &judge.judge);
-        let maps = maps.map(|event, keys: &mut Vec<String>| keys.push(event.key().name().to_owned()));
+        let maps = maps.map_events(|event, keys: &mut Vec<String>| {
+            keys.push(event.key().name().to_owned());
+            Ok(())
+        });
         let known = judge.judge.clone();
         let stream = stream.inspect(move |key| known.enqueued(key, 0, Duration::ZERO));
         let builder =

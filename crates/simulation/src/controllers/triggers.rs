@@ -64,6 +64,14 @@ pub(crate) fn map_panics(key: &str) -> bool {
     key.ends_with("/p1")
 }
 
+pub(crate) fn plural_of<K: Resource<DynamicType = ()>>() -> &'static str {
+    match &*K::kind(&()) {
+        "ConfigMap" => "configmaps",
+        "Secret" => "secrets",
+        _ => "pods",
+    }
+}
+
 /// Returns the options of a trigger by the events of an informer: a predicate, a delay and a priority.
 pub(crate) fn trigger<K: Resource<DynamicType = ()> + 'static>(
     rng: &mut Rng,
@@ -84,13 +92,7 @@ pub(crate) fn trigger<K: Resource<DynamicType = ()> + 'static>(
         ),
     );
     let judge = judge.clone();
-    let plural: &'static str = if K::kind(&()) == "ConfigMap" {
-        "configmaps"
-    } else if K::kind(&()) == "Secret" {
-        "secrets"
-    } else {
-        "pods"
-    };
+    let plural = plural_of::<K>();
     let known = Predicate::new(move |event| {
         let objects: Vec<&PackedObject> = match event {
             Event::Updated(Updated { old, new, .. }) => vec![&**old.object(), &**new.object()],

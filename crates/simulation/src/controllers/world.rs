@@ -147,6 +147,9 @@ async fn processes(
         }
         process.controllers.iter().for_each(|controller| controller.check_metrics());
         process.send(&format!("p{}", rng.u8(..6)));
+        if rng.u8(..100) < 3 && restarts.is_none_or(|end| Instant::now() < end) {
+            process.remove_informer().await;
+        }
         let is_over = process.is_over();
         let ends = !is_over && rng.u8(..100) < ends && restarts.is_none_or(|end| Instant::now() < end);
         if is_over || ends {

@@ -17,6 +17,15 @@ pub async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
 }
 
+pub async fn until(wanted: impl Fn() -> bool) {
+    within(async {
+        while !wanted() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 pub struct Cluster {
     pub server: ApiServer,
     pub factory: SharedInformerFactory,
