@@ -15,9 +15,12 @@ type Delays = Box<dyn Iterator<Item = Duration> + Send>;
 
 /// The delays between the attempts of a reflector.
 ///
-/// The default starts with 0.8 s and doubles up to 30 s. Each delay is lengthened by a random share of up to its own
-/// length, so that a thousand clients do not return at the same moment. After 2 minutes without a delay the sequence
-/// restarts. Follows client-go 0.37 (`defaultBackoffInit` and its siblings).
+/// The default starts with 0.8 s, and each delay is half as long again as the one before, up to 15 s. Each is lengthened by
+/// a random share of up to its own length, so that a thousand clients do not return at the same moment. The delays start
+/// over 2 minutes after they began, and after a watch that was open for 30 seconds.
+///
+/// client-go 0.37 (`defaultBackoffInit` and its siblings) doubles up to 30 s, and sends two requests after each delay, a
+/// watch-list and a list.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,10 +40,14 @@ pub struct Backoff {
 impl Backoff {
     /// Creates delays that double from `first` to `longest`, each lengthened at random to at most twice its length.
     pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Self::growing(first, longest, 2.0)
+    }
+
+    fn growing(first: Duration, longest: Duration, factor: f32) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
             .with_max_delay(longest)
-            .with_factor(2.0)
+            .with_factor(factor)
             .without_max_times()
             .with_jitter();
         Self::from_delays(move || builder.build())
@@ -55,7 +62,9 @@ impl Backoff {
         Self { delays: Arc::new(move || Box::new(delays())), reset_after: RESET_AFTER }
     }
 
-    /// Sets the time without a delay after which the delays start over: 2 minutes by default.
+    /// Sets the time after which the delays start over, measured from the first of them: 2 minutes by default.
+    ///
+    /// Follows client-go 0.37 (`defaultBackoffReset`).
     #[must_use]
     pub fn reset_after(mut self, time: Duration) -> Self {
         self.reset_after = time;
@@ -65,9 +74,10 @@ impl Backoff {
     pub(crate) fn start(&self) -> RunningBackoff {
         RunningBackoff {
             config: self.clone(),
-            delays: Mutex::new((self.delays)()),
+            delays: Mutex::new(Box::new(std::iter::empty())),
             last: FALLBACK,
-            free_since: None,
+            started: None,
+            unanswered: Duration::ZERO,
         }
     }
 }
@@ -80,10 +90,14 @@ pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 const RESET_AFTER: Duration = Duration::from_secs(120);
 const FALLBACK: Duration = Duration::from_secs(1);
+/// The shortest delay by default, and the shortest after a request that took longer than its delay.
+const SHORTEST: Duration = Duration::from_millis(800);
+/// A source whose watch was open for this long has recovered.
+const RECOVERED: Duration = Duration::from_secs(30);
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self::exponential(Duration::from_millis(800), Duration::from_secs(30))
+        Self::growing(SHORTEST, Duration::from_secs(15), 1.5)
     }
 }
 
@@ -98,23 +112,45 @@ pub(crate) struct RunningBackoff {
     /// Never locked: the mutex only makes the iterator `Sync`, which a random generator may not be.
     delays: Mutex<Delays>,
     last: Duration,
-    /// The end of the last delay; the time without a delay counts from there.
-    free_since: Option<Instant>,
+    /// The time of the first delay since the delays started over.
+    started: Option<Instant>,
+    /// For how long the last request got no answer.
+    unanswered: Duration,
 }
 
 impl RunningBackoff {
     /// Returns the next delay, or a second if the iterator panics, which may be a user's.
+    ///
+    /// The time for which the last request got no answer is a part of the delay.
     pub(crate) fn next_delay(&mut self) -> Duration {
-        contain(|| self.advance(Instant::now())).unwrap_or(FALLBACK)
+        let unanswered = std::mem::take(&mut self.unanswered);
+        let delay = contain(|| self.advance(Instant::now())).unwrap_or(FALLBACK);
+        delay.saturating_sub(unanswered).max(lengthened(SHORTEST, SHORTEST).min(delay))
     }
 
     fn advance(&mut self, now: Instant) -> Duration {
-        if self.free_since.is_some_and(|end| now.saturating_duration_since(end) >= self.config.reset_after) {
+        if self.started.is_none_or(|started| now.duration_since(started) >= self.config.reset_after) {
             *self.delays.get_mut() = (self.config.delays)();
+            self.started = Some(now);
         }
         self.last = self.delays.get_mut().next().unwrap_or(self.last);
-        self.free_since = now.checked_add(self.last);
         self.last
+    }
+
+    /// Records for how long the last request got no answer.
+    pub(crate) fn set_unanswered(&mut self, time: Duration) {
+        self.unanswered = time;
+    }
+
+    /// Starts the delays over after a watch that was open for long enough: the source has recovered.
+    pub(crate) fn watched(&mut self, time: Duration) {
+        if time >= RECOVERED {
+            self.start_over();
+        }
+    }
+
+    pub(crate) fn start_over(&mut self) {
+        self.started = None;
     }
 }
 

@@ -470,6 +470,11 @@ impl SourceError {
         self.status().is_some_and(|s| s.reason == "InternalError" || (s.code == 500 && s.reason.is_empty()))
     }
 
+    /// Returns whether a request failed without an answer.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, Self::Transport { .. } | Self::Timeout { .. })
+    }
+
     /// Returns whether the connection was refused.
     pub fn is_connection_refused(&self) -> bool {
         matches!(self, Self::ConnectionRefused { .. })

@@ -218,7 +218,12 @@ impl<T: Object> Watching<T> {
                 self.watch = Some(Watch { open, requested, events: 0, moved: false });
                 Ok(())
             }
-            Err(error) => self.failed(error).await,
+            Err(error) => {
+                if error.is_unanswered() {
+                    self.backoff.set_unanswered(now.elapsed());
+                }
+                self.failed(error).await
+            }
         }
     }
 
@@ -257,6 +262,7 @@ impl<T: Object> Watching<T> {
     async fn closed(&mut self) -> Result<(), SourceError> {
         let Some(watch) = self.watch.take() else { return Ok(()) };
         let lasted = watch.open.started.elapsed();
+        self.backoff.watched(lasted);
         let events = watch.events;
         match self.short_watches.closed(lasted, watch.moved) {
             Some(delay) => {
@@ -273,7 +279,9 @@ impl<T: Object> Watching<T> {
     /// # Errors
     /// This error, if no other watch repairs it.
     async fn failed(&mut self, error: SourceError) -> Result<(), SourceError> {
-        self.watch = None;
+        if let Some(watch) = self.watch.take() {
+            self.backoff.watched(watch.open.started.elapsed());
+        }
         self.short_watches.failed();
         if is_final(&error) {
             return Err(error);

@@ -55,6 +55,7 @@ mod limits;
 mod metadata;
 mod random;
 mod record;
+pub mod reference;
 mod request_rate;
 mod restores;
 pub mod server;

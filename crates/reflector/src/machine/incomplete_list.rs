@@ -25,6 +25,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Ends the repetition after a complete list.
     pub(super) fn list_is_complete(&mut self) {
         self.repeat_at = None;
+        self.incomplete_list_backoff.start_over();
         self.shared.counters.unidentified_objects.store(0, Ordering::Relaxed);
         if self.shared.set_incomplete_list(None) {
             tracing::info!("list is complete again");

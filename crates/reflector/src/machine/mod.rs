@@ -132,7 +132,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             probing: Probing::new(budget),
             short_watches: ShortWatches::default(),
             backoff: options.backoff.start(),
-            incomplete_list_backoff: options.backoff.start(),
+            // The delays start over with a complete list only.
+            incomplete_list_backoff: options.backoff.clone().reset_after(FOREVER).start(),
             options,
             shared,
             cancel,

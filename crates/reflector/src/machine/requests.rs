@@ -30,6 +30,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.back_off(delay, next).await?;
         }
         self.requests.start(Instant::now());
+        self.backoff.set_unanswered(Duration::ZERO);
         Ok(())
     }
 
@@ -54,10 +55,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     pub(super) async fn open(
-        &self,
+        &mut self,
         options: WatchOptions,
         deadline: Instant,
     ) -> Result<Result<OpenWatch<T>, SourceError>, StopReason> {
-        self.or_cancel(OpenWatch::open(&*self.source, options, self.options.stall_margin, deadline)).await
+        let (started, margin) = (Instant::now(), self.options.stall_margin);
+        let opened = self.or_cancel(OpenWatch::open(&*self.source, options, margin, deadline)).await?;
+        if opened.as_ref().is_err_and(SourceError::is_unanswered) {
+            self.backoff.set_unanswered(started.elapsed());
+        }
+        Ok(opened)
     }
 }

@@ -42,7 +42,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(open) => {
                 self.shared.set_not_watchable(false);
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
+                let opened = Instant::now();
                 let end = self.forward(open, &mut progress).await;
+                self.backoff.watched(opened.elapsed());
                 spans::watched(&self.span, progress.events);
                 end?
             }

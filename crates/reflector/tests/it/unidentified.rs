@@ -247,7 +247,7 @@ async fn repeated_incomplete_lists_back_off() {
     let mut shortest = 0.8;
     for pair in times.windows(2) {
         let waited = (pair[1] - pair[0]).as_secs_f64();
-        shortest = f64::min(shortest * 2.0, 30.0);
+        shortest = f64::min(shortest * 1.5, 15.0);
         assert!(waited >= shortest - 0.01 && waited <= 2.0 * shortest + 0.01, "{waited} {shortest}");
     }
     assert_eq!(times.len(), 7);

@@ -1,15 +1,18 @@
 //! Watches, and the recovery after their end, in which a list is the last resort.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
 use kinformer_core::ResourceVersion;
 use kinformer_reflector::{
-    ApiStatus, DecodeError, EventType, NextRequest, Recovery, ReflectorOptions, ReflectorState, SourceError,
-    WatchEvent,
+    ApiStatus, DecodeError, EventType, List, ListOptions, ListerWatcher, NextRequest, Recovery, Reflector,
+    ReflectorOptions, ReflectorState, SourceError, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer_testing::fake_source::{Call, WatchScript};
-use kinformer_testing::{Item, ScriptedSource};
+use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 fn options_of(call: &Call) -> kinformer_reflector::WatchOptions {
     match call {
@@ -429,17 +432,15 @@ async fn store_read_error_leads_to_a_list() {
     run.stop().await;
 }
 
-/// Delays double with jitter up to a bound, and start over after a time without a delay.
+/// Delays grow with jitter up to a bound, and start over after a watch that was open for some time.
 // contract: R-01b, R-01c
 #[tokio::test(start_paused = true)]
-async fn delays_double_with_jitter_up_to_a_bound() {
+async fn delays_grow_with_jitter_up_to_a_bound() {
     let mut source = listed();
     for _ in 0..9 {
         source = source.watch_error(refused());
     }
-    source = source
-        .watch(WatchScript::new().bookmark(8).after(Duration::from_secs(121)).error(refused()))
-        .watch(hang());
+    source = source.watch(WatchScript::new().bookmark(8).after(31 * SECOND).error(refused())).watch(hang());
     let run = start(source);
     run.sink.wait_for_record("bookmark @8").await;
     assert!(matches!(run.handle.state(), ReflectorState::Watching { .. }));
@@ -449,10 +450,67 @@ async fn delays_double_with_jitter_up_to_a_bound() {
     for delay in &delays[..9] {
         let seconds = delay.as_secs_f64();
         assert!(seconds >= expected - 1e-6 && seconds <= 2.0 * expected + 1e-6, "{seconds} {expected}");
-        expected = f64::min(expected * 2.0, 30.0);
+        expected = f64::min(expected * 1.5, 15.0);
     }
     assert!(delays[9] <= SECOND * 8 / 5, "{delays:?}");
     run.stop().await;
+}
+
+/// Two minutes after they began, the delays start over, whatever happened meanwhile.
+// contract: R-01c
+#[tokio::test(start_paused = true)]
+async fn delays_start_over_in_a_long_outage() {
+    let source = (0..20).fold(listed(), |source, _| source.watch_error(refused()));
+    let run = start(source.watch(hang()));
+    run.finished().await;
+    let mut passed = Duration::ZERO;
+    let delays = run.delays().into_iter();
+    let is_before = |delay: &Duration| {
+        let is_before = passed < Duration::from_secs(120);
+        passed += *delay;
+        is_before
+    };
+    let before: Vec<_> = delays.take_while(is_before).collect();
+    assert!(before.last().is_some_and(|delay| *delay >= 15 * SECOND), "{before:?}");
+    assert!(run.delays()[before.len()] <= SECOND * 8 / 5, "{:?}", run.delays());
+    run.stop().await;
+}
+
+/// A source whose requests for a watch fail after a time.
+struct SlowToFail(Mutex<Vec<(Duration, SourceError)>>);
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for SlowToFail {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        Ok(list(7, &[]))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        let Some((time, error)) = self.0.lock().pop() else { return std::future::pending().await };
+        tokio::time::sleep(time).await;
+        Err(error)
+    }
+}
+
+/// The time in which a request for a watch gets no answer is a part of the delay after it.
+// contract: R-01g
+#[tokio::test(start_paused = true)]
+async fn time_without_an_answer_is_a_part_of_the_delay() {
+    let unavailable = status(503, "ServiceUnavailable");
+    let failures = vec![(10 * SECOND, unavailable), (30 * SECOND, broken()), (10 * SECOND, broken())];
+    let delays = Arc::new(Mutex::new(Vec::new()));
+    let seen = delays.clone();
+    let options = ReflectorOptions::new()
+        .backoff(kinformer_reflector::Backoff::from_delays(|| std::iter::repeat(15 * SECOND)))
+        .error_hook(move |failure| seen.lock().push(failure.delay));
+    let source = SlowToFail(Mutex::new(failures));
+    let reflector = Reflector::with_options("test", source, RecordingSink::new(), options);
+    let task = tokio::spawn(reflector.run(CancellationToken::new()));
+    tokio::time::sleep(120 * SECOND).await;
+    task.abort();
+    let delays = delays.lock().clone();
+    assert_eq!((delays[0], delays[2]), (5 * SECOND, 15 * SECOND));
+    assert!((SECOND * 4 / 5..=SECOND * 8 / 5).contains(&delays[1]), "{delays:?}");
 }
 
 // contract: R-01d

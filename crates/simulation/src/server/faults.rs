@@ -39,6 +39,9 @@ pub enum Fault {
     Refused,
     /// The request is never answered.
     NoAnswer,
+    /// No connection is established: the request fails after 10 s, unless the [outage](super::Server::set_outage) ends
+    /// before.
+    Unreachable,
     /// The response begins after this time.
     Delay(Duration),
     /// The body stops early.
@@ -83,6 +86,8 @@ const CODES: [u16; 9] = [401, 403, 404, 410, 429, 500, 502, 503, 504];
 pub(crate) struct Faults {
     planned: VecDeque<(Option<Verb>, Fault)>,
     per_mille: u32,
+    /// The fault of every request.
+    outage: Option<Fault>,
 }
 
 impl Faults {
@@ -94,13 +99,24 @@ impl Faults {
         self.per_mille = per_mille;
     }
 
+    pub(crate) fn set_outage(&mut self, fault: Option<Fault>) {
+        self.outage = fault;
+    }
+
+    pub(crate) fn is_outage(&self) -> bool {
+        self.outage.is_some()
+    }
+
     /// Drops all planned and random faults.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes the fault of a request: the first planned one that fits, or a random one.
+    /// Takes the fault of a request: that of the outage, the first planned one that fits, or a random one.
     pub(crate) fn take(&mut self, verb: Verb, rng: &mut Rng) -> Option<Fault> {
+        if self.outage.is_some() {
+            return self.outage;
+        }
         let fits = |(planned, _): &(Option<Verb>, Fault)| planned.is_none_or(|planned| planned == verb);
         if let Some(index) = self.planned.iter().position(fits) {
             return self.planned.remove(index).map(|(_, fault)| fault);

@@ -92,6 +92,15 @@ impl Server {
         self.shared.with(|state, _| state.faults.set_rate(per_mille));
     }
 
+    /// Begins an outage, in which every request meets a fault, and breaks all connections; `None` ends it.
+    pub fn set_outage(&self, fault: Option<Fault>) {
+        self.shared.with(|state, _| state.faults.set_outage(fault));
+        match fault {
+            Some(_) => self.break_watches(),
+            None => self.shared.cluster.notify(),
+        }
+    }
+
     /// The newest version of a list that was sent for a resource and a namespace, or for all namespaces.
     pub fn listed(&self, plural: &str, namespace: Option<&str>) -> u64 {
         let scope = (plural.to_owned(), namespace.map(str::to_owned));
@@ -142,6 +151,9 @@ impl Server {
         if let Some(fault) = fault {
             self.note(number, &format!("{fault:?}"));
         }
+        if fault == Some(Fault::Unreachable) {
+            self.shared.connected().await?;
+        }
         let connection = self.shared.connection();
         let mut sender = self.sender(connection, rng);
         let mut retry_after = None;
@@ -165,7 +177,7 @@ impl Server {
                 retry_after = Some(seconds);
                 Some(Status::of_code(code))
             }
-            Some(Fault::NoBookmarks | Fault::Damaged(_)) | None => None,
+            Some(Fault::NoBookmarks | Fault::Damaged(_) | Fault::Unreachable) | None => None,
         };
         let filled = match (faulty, query) {
             (Some(status), _) | (None, Err(status)) => Err(status),

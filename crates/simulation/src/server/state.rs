@@ -1,6 +1,7 @@
 //! The state of one server, which its requests share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use super::status::Status;
 
 /// How long a request waits for the watch cache to reach a version. Follows kube-apiserver 1.37 (`blockTimeout`).
 const BLOCK: Duration = Duration::from_secs(3);
+
+/// How long a connection may take. Follows the TLS handshake of Go's `http.Transport`, and our client.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// How a watch whose version is too old, or too new, is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +143,21 @@ impl Shared {
                 return;
             }
             changed.await;
+        }
+    }
+
+    /// Waits until an outage has ended, in which no connection is established.
+    ///
+    /// # Errors
+    /// It has not ended in the time for a connection.
+    pub(crate) async fn connected(&self) -> io::Result<()> {
+        let deadline = Instant::now() + CONNECT;
+        loop {
+            let changed = self.cluster.next_change();
+            if !self.with(|state, _| state.faults.is_outage()) {
+                return Ok(());
+            }
+            timeout_at(deadline, changed).await.map_err(|_| io::ErrorKind::TimedOut)?;
         }
     }
 

@@ -7,5 +7,6 @@
     reason = "a test fails by a panic"
 )]
 
+mod outages;
 mod seeds;
 mod server;
