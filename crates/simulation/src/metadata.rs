@@ -9,19 +9,26 @@ use k8s_openapi::api::core::v1::Pod;
 use kinformer::kube_core::PartialObjectMeta;
 use kinformer::{Event, Informer, SharedInformerFactory};
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::api_server::ApiServer;
 use crate::judge::{difference, version_of};
 use crate::snapshots::objects_of;
-use crate::state::state_of;
+use crate::state::{state_of, text_of};
 use crate::trace::Recorder;
 
 /// The name of the handler, and of the lines about the informer.
 const NAME: &str = "pods metadata";
 
-/// The versions of objects by key.
-type Versions = BTreeMap<String, u64>;
+/// The versions and UIDs of objects by key. After a restored backup, another object may have a version again.
+type Versions = BTreeMap<String, Identity>;
+
+type Identity = (u64, String);
+
+fn identity(object: &Value) -> Identity {
+    (version_of(object), text_of(object, ["metadata", "uid"]).unwrap_or_default().to_owned())
+}
 
 /// An informer of the metadata of pods, with one handler. Clones are handles.
 #[derive(Clone)]
@@ -48,7 +55,7 @@ impl MetadataView {
         let handler = view.informer.handler().name(NAME).resync(Duration::ZERO).inline();
         let added = handler.for_each(move |event| {
             let key = event.key().to_string();
-            let event = event.as_ref().map(|object| version_of(&state_of(object.object())));
+            let event = event.as_ref().map(|object| identity(&state_of(object.object())));
             // A conversion changes content at one version.
             let applied = apply(&mut known.lock(), &key, event, server.is_calm());
             match applied {
@@ -99,7 +106,7 @@ impl MetadataView {
 
     fn compare(&self) -> Result<(), String> {
         let server = self.server.objects("pods");
-        let versions: Versions = server.iter().map(|(key, state)| (key.clone(), version_of(state))).collect();
+        let versions: Versions = server.iter().map(|(key, state)| (key.clone(), identity(state))).collect();
         let known = self.known.lock().clone();
         if known != versions {
             return Err(format!("{NAME} has {known:?}, but the server {versions:?}"));
@@ -112,13 +119,18 @@ impl MetadataView {
 }
 
 /// Applies an event, and returns it as text.
-fn apply(known: &mut Versions, key: &str, event: Event<u64>, may_repeat: bool) -> Result<String, String> {
-    let has = known.get(key).copied();
+fn apply(
+    known: &mut Versions,
+    key: &str,
+    event: Event<Identity>,
+    may_repeat: bool,
+) -> Result<String, String> {
+    let has = known.get(key).cloned();
     let (before, after) = match event {
         Event::Added(added) => (None, Some(added.object)),
         Event::Updated(updated) => (Some(updated.old), Some(updated.new)),
         Event::Deleted(_) if has.is_none() => return Err(format!("deleted {key}, which it does not have")),
-        Event::Deleted(_) => (has, None),
+        Event::Deleted(_) => (has.clone(), None),
         _ => return Err("an unknown event".into()),
     };
     if has != before {
@@ -127,9 +139,11 @@ fn apply(known: &mut Versions, key: &str, event: Event<u64>, may_repeat: bool) -
     if before == after && !may_repeat {
         return Err(format!("received {key} at {after:?} again"));
     }
+    let version = |identity: &Option<Identity>| identity.as_ref().map(|(version, _)| *version);
+    let text = format!("{key} {:?} -> {:?}", version(&before), version(&after));
     match after {
-        Some(version) => known.insert(key.to_owned(), version),
+        Some(identity) => known.insert(key.to_owned(), identity),
         None => known.remove(key),
     };
-    Ok(format!("{key} {before:?} -> {after:?}"))
+    Ok(text)
 }
