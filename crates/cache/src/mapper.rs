@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinformer::discovery_client;
 use kube_client::Client;
 use kube_client::discovery::pinned_group;
 use kube_core::discovery::{ApiResource, Scope};
@@ -26,9 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// what they have found.
 ///
 /// A kind that the server did not serve is requested again after 10 s at the earliest, so a definition that is installed
-/// later is found without a restart, and a kind that does not exist causes no more requests than that. A failed request, as
-/// for a group that is not available (503), is repeated after a second at the earliest. A call that has no response after
-/// 30 s fails.
+/// later is found without a restart, and a kind that does not exist causes no more requests than that. A busy server is
+/// requested again ([`discovery_client`](kinformer::discovery_client)). Another failed request, as for a group that is not
+/// available, is repeated after a second at the earliest. A call that has no response after 30 s fails.
 ///
 /// Follows controller-runtime 0.25 (`apiutil.NewDynamicRESTMapper`), which requests an unknown kind with each call.
 #[derive(Clone)]
@@ -145,7 +146,7 @@ impl RestMapper {
         if let Some((source, _)) = found.failed.as_ref().filter(|(_, at)| at.elapsed() < RETRY) {
             return Err(source.clone());
         }
-        match pinned_group(&self.client, group_version).await {
+        match pinned_group(&discovery_client(&self.client), group_version).await {
             Ok(group) => {
                 let resources = group.versioned_resources(&group_version.version).into_iter();
                 found.resources =

@@ -80,6 +80,16 @@ pub(crate) enum Error {
         /// The message of the server, or the reason why its response is invalid.
         reason: String,
     },
+    /// The resources of a group are unknown, because the backend of its API service does not answer.
+    #[error(
+        "cannot find {name:?}: the resources of {group_version} are unknown, because the backend of this API service does not answer"
+    )]
+    UnavailableGroup {
+        /// The name of the resource.
+        name: String,
+        /// The group and version.
+        group_version: String,
+    },
     /// The object does not exist.
     #[error("{0} not found")]
     NotFound(String),

@@ -1,5 +1,6 @@
 //! Resources by the names that kubectl accepts.
 
+use kinformer::discovery_client;
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use kube_core::discovery::v2::APIGroupDiscoveryList;
@@ -44,11 +45,13 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Discovers the resources with two requests. A server before 1.26 takes one more for each version of each group.
+    /// Discovers the resources with two requests, which a busy server may delay. A server before 1.26 takes one more for
+    /// each version of each group.
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Refused`], [`Error::BadResponse`].
     pub(crate) async fn discover(client: &Client, server: &str) -> Result<Self, Error> {
+        let client = &discovery_client(client);
         let failed = |error| Error::from_request(server, "list its API resources", &error);
         // A server may have no core group.
         let core = unless_not_found(client.list_core_api_versions_aggregated().await).map_err(failed)?;
@@ -71,7 +74,8 @@ impl Catalogue {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
             for version in group.versions {
                 let version_name = version.version.unwrap_or_default();
-                if version.freshness.as_deref() == Some("Stale") {
+                // A stale version may have the resources that its backend served last.
+                if version.freshness.as_deref() == Some("Stale") && version.resources.is_empty() {
                     catalogue.unavailable.push(api_version(&name, &version_name));
                 }
                 for found in version.resources {
@@ -192,6 +196,14 @@ impl Catalogue {
     }
 
     fn unknown(&self, name: &str) -> Error {
+        let lower = name.to_ascii_lowercase();
+        let of_name = |group_version: &&String| {
+            let group = group_version.split('/').next().unwrap_or_default();
+            lower.strip_suffix(group).is_some_and(|rest| rest.ends_with('.'))
+        };
+        if let Some(group_version) = self.unavailable.iter().find(of_name) {
+            return Error::UnavailableGroup { name: name.to_owned(), group_version: group_version.clone() };
+        }
         let mut text = format!("the server has no resource {name:?}");
         if !self.unavailable.is_empty() {
             let groups = self.unavailable.join(", ");
@@ -259,6 +271,8 @@ fn one_by_one(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn served(group: &str, version: &str, plural: &str, kind: &str, short: &str, category: &str) -> Served {
@@ -332,6 +346,33 @@ mod tests {
         let found = catalogue().find_all(&names, &BOTH).expect("all are known");
         assert_eq!(found.iter().map(Served::name).collect::<Vec<_>>(), ["deployments.apps", "pods"]);
         assert!(catalogue().find_all(&[String::new()], &BOTH).is_err());
+    }
+
+    /// What kube-apiserver 1.37 answers for an API service without a backend, and for one whose backend has gone.
+    // contract: T-06b
+    #[test]
+    fn unavailable_api_services_are_named() {
+        let things = json!({"resource": "things", "scope": "Namespaced", "verbs": ["list", "watch"],
+            "responseKind": {"group": "gone.example.com", "version": "v1", "kind": "Thing"}});
+        let groups = json!({"items": [
+            {"metadata": {"name": "foo.example.com"}, "versions": [{"version": "v1", "freshness": "Stale"}]},
+            {"metadata": {"name": "gone.example.com"},
+                "versions": [{"version": "v1", "freshness": "Stale", "resources": [things]}]},
+        ]});
+        let catalogue = Catalogue::aggregated([serde_json::from_value(groups).expect("is a list")]);
+        for name in ["things.foo.example.com", "Things.v1.foo.example.com"] {
+            let error = catalogue.find(name, &BOTH).expect_err(name);
+            assert!(matches!(error, Error::UnavailableGroup { .. }), "{error}");
+            assert!(error.to_string().contains("foo.example.com/v1"), "{error}");
+        }
+        for name in ["other", "things.barfoo.example.com"] {
+            let error = catalogue.find(name, &BOTH).expect_err(name);
+            assert!(
+                matches!(&error, Error::Usage(text) if text.contains("of foo.example.com/v1 are not available now")),
+                "{error}"
+            );
+        }
+        assert_eq!(catalogue.find("things", &BOTH).expect("is known").len(), 1);
     }
 
     #[test]

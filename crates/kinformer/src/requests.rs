@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_kube::check_group_version;
+use kinformer_kube::{check_group_version, discovery_client};
 use kube_core::discovery::{ApiCapabilities, ApiResource, Scope};
 use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use kube_core::metadata::PartialObjectMeta;
@@ -142,8 +142,9 @@ impl SharedInformerFactory {
             what: format!("{}.{}.{}", resource.resource, resource.version, resource.group).into(),
             source: Arc::new(source),
         };
-        let group =
-            kube_client::discovery::pinned_group(self.client(), &group_version).await.map_err(error)?;
+        let group = kube_client::discovery::pinned_group(&discovery_client(self.client()), &group_version)
+            .await
+            .map_err(error)?;
         let found: Option<(ApiResource, ApiCapabilities)> = group
             .versioned_resources(&resource.version)
             .into_iter()
@@ -178,7 +179,7 @@ impl SharedInformerFactory {
     /// or version cannot be a segment of a URL path.
     pub async fn for_kind(&self, kind: &GroupVersionKind) -> Result<Informer<DynamicObject>, Error> {
         check_group_version(&kind.group, &kind.version).map_err(|error| Error::Name(Arc::new(error)))?;
-        match kube_client::discovery::pinned_kind(self.client(), kind).await {
+        match kube_client::discovery::pinned_kind(&discovery_client(self.client()), kind).await {
             Ok((resource, capabilities)) => Ok(self.dynamic(resource, capabilities.scope)),
             Err(source) => Err(Error::Discovery {
                 what: format!("{} of {}", kind.kind, kind.api_version()).into(),

@@ -114,13 +114,16 @@ fn start(body: &[u8]) -> String {
     String::from_utf8_lossy(body).trim().chars().take(SHOWN_CHARS).collect()
 }
 
+/// Returns the delay after which a server expects the same request.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
 /// Returns the error of an unsuccessful response: its `Status`, or one with the beginning of the text that a proxy
 /// wrote.
 fn refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> SourceError {
-    let retry_after = headers
-        .get(header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
+    let retry_after = retry_after(headers);
     if let Some(mut status) = status(encoding(headers).unwrap_or_default(), body) {
         if status.code == 0 {
             status.code = code.as_u16();

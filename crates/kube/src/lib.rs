@@ -43,6 +43,7 @@
 mod answer;
 mod client;
 mod decode;
+mod discovery;
 mod error;
 #[doc(hidden)]
 pub mod internal;
@@ -55,6 +56,7 @@ mod params;
 mod path;
 
 pub use client::{client, client_http1, drop_credentials, sends_credentials};
+pub use discovery::discovery_client;
 pub use error::Error;
 pub use kubeconfig::{Kubeconfig, config};
 // What users of this crate need of other crates.

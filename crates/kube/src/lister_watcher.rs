@@ -30,6 +30,7 @@ use tracing::field::Empty;
 
 use crate::answer::{self, failure};
 use crate::decode::Named;
+use crate::discovery::discovery_client;
 use crate::list_kind::Start;
 use crate::{Error, KubeObject, Params, decode, list_kind, path};
 
@@ -108,7 +109,7 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
         Self::of(client, resource, K::metadata_api(), true)
     }
 
-    /// As [`Self::dynamic`], for a kind that is discovered on the server.
+    /// As [`Self::dynamic`], for a kind that is discovered on the server, by a [`discovery_client`].
     ///
     /// # Cancel safety
     /// Dropping the future cancels the discovery request; there is no other effect.
@@ -118,7 +119,7 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
     /// group or version cannot be a segment of a path.
     pub async fn discover(client: Client, kind: &GroupVersionKind) -> Result<Self, Error> {
         path::check_group_version(&kind.group, &kind.version)?;
-        match kube_client::discovery::pinned_kind(&client, kind).await {
+        match kube_client::discovery::pinned_kind(&discovery_client(&client), kind).await {
             Ok((resource, _)) => Ok(Self::dynamic(client, resource)),
             Err(source) => Err(Error::Discovery {
                 api_version: kind.api_version(),

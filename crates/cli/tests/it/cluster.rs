@@ -58,6 +58,18 @@ async fn internal_server_error_ends_the_program() {
     ended.code(1).stderr_has("failed to list its API resources").stderr_has("500");
 }
 
+/// Discovery waits until a busy server expects it again.
+// contract: T-06a
+#[tokio::test]
+async fn busy_server_does_not_end_the_program() {
+    let server = server(1).await;
+    server.faults().inject(Fault::too_many_requests(0).times(3));
+    run(&format!("{WATCH} --server {}", server.url())).await.code(0);
+    server.faults().inject(Fault::too_many_requests(0).always());
+    let ended = run(&format!("{WATCH} --server {}", server.url())).await;
+    ended.code(1).stderr_has("failed to list its API resources").stderr_has("429");
+}
+
 /// Kubeconfigs and their contexts are found in the places where kubectl finds them.
 #[tokio::test]
 async fn kubeconfig_lookup_follows_kubectl() {

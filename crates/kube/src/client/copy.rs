@@ -4,7 +4,7 @@ use http::Request;
 use kube_client::client::Body;
 
 /// Copies a request. Returns `None` if its body cannot be sent twice.
-pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+pub(crate) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();

@@ -27,6 +27,7 @@ use tower::Layer;
 
 use crate::Error;
 use connecting::{CONNECT, Versions};
+pub(crate) use copy::copy;
 use credentials::Source;
 pub use credentials::drop_credentials;
 pub(crate) use normalize::{normalize, parse_server};

@@ -85,7 +85,7 @@ async fn status_keeps_code_reason_and_retry_after() {
 }
 
 /// An error response is a `Status` without its kind too, if it has a code and a reason.
-// contract: L-40b
+// contract: L-42b
 #[tokio::test]
 async fn status_without_kind_is_identified_by_code_and_reason() {
     for kind in ["", r#""kind":"","#, r#""kind":null,"#] {
@@ -187,7 +187,7 @@ async fn ended_watch_stays_ended() {
 }
 
 /// A watch that is answered by a list, in any order of fields, is one typed error. An object with such a kind or field is not.
-// contract: R-26a, L-40a
+// contract: R-26a, L-42a
 #[tokio::test]
 async fn watch_that_is_answered_by_a_list() {
     let watched = async |body: &str| {

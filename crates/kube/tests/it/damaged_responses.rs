@@ -107,7 +107,7 @@ async fn unidentified_event_ends_watch() {
 }
 
 /// Errors of a watch are typed in any form: a `Status` without a kind, over several lines, or in place of an event.
-// contract: L-10, L-40a, L-40b
+// contract: L-10, L-42a, L-42b
 #[tokio::test]
 async fn errors_of_a_watch_are_typed_in_any_form() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;

@@ -16,6 +16,7 @@ mod connections;
 #[cfg(all(unix, feature = "rustls-tls"))]
 mod credentials;
 mod damaged_responses;
+mod discovery;
 mod faults;
 mod kinds;
 #[cfg(all(unix, feature = "rustls-tls"))]

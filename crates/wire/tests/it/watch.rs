@@ -88,7 +88,7 @@ proptest! {
     }
 
     /// Events over several lines, and without a newline between them, are delivered in any chunks.
-    // contract: L-40a
+    // contract: L-42a
     #[test]
     fn stream_of_objects_decodes_in_any_chunks(
         events in prop::collection::vec((any::<bool>(), separators()), 1..6),
@@ -114,7 +114,7 @@ proptest! {
 
     /// The same events and errors are found in damaged streams, however they are divided into chunks, and those before the
     /// damage are delivered.
-    // contract: L-40a, R-14c
+    // contract: L-42a, R-14c
     #[test]
     fn damaged_stream_is_the_same_in_any_chunks(
         events in prop::collection::vec((any::<bool>(), separators()), 1..5),
@@ -166,7 +166,7 @@ fn body_that_ends_in_an_event_is_truncated() {
 
 /// An event that ends with a chunk is delivered at once, with and without a newline, and events that share lines as soon as
 /// they are complete.
-// contract: L-40a
+// contract: L-42a
 #[test]
 fn complete_event_is_not_delayed() {
     let mut decoder = WatchDecoder::new(ManagedFields::Drop);
@@ -197,7 +197,7 @@ fn line_that_cannot_continue_an_event_is_read() {
 }
 
 /// A `Status` in place of an event is an error event, in any form.
-// contract: L-40b
+// contract: L-42b
 #[test]
 fn status_instead_of_an_event_is_an_error_event() {
     let status = json!({"kind": "Status", "code": 410, "reason": "Expired"});
