@@ -107,16 +107,14 @@ fn readable(given: &TokenSource) -> (Option<String>, Option<String>) {
     (Some(given.token().secret().to_owned()), None)
 }
 
-/// Completes a URL without a scheme, such as `localhost:8080`, as kubectl does.
 fn url(server: &str) -> Result<http::Uri, Error> {
-    let absolute = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
-    let failed = |reason: String| Error::Config { what: format!("--server {server}"), reason };
-    let url: http::Uri =
-        absolute.parse().map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
-    match url.scheme_str() {
-        Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
-        _ => Err(failed("expected http:// or https:// and a host".into())),
-    }
+    kinformer::parse_server(server).map_err(|error| Error::Config {
+        what: format!("--server {server}"),
+        reason: match error {
+            ClientError::Config { problem, .. } => problem,
+            error => error.to_string(),
+        },
+    })
 }
 
 /// Reads the kubeconfig that is given or found in its usual places. An empty file, which some tools leave behind, names

@@ -55,7 +55,7 @@ mod object;
 mod params;
 mod path;
 
-pub use client::{client, client_http1, drop_credentials, sends_credentials};
+pub use client::{client, client_http1, drop_credentials, parse_server, sends_credentials};
 pub use discovery::discovery_client;
 pub use error::Error;
 pub use kubeconfig::{Kubeconfig, config};

@@ -30,7 +30,8 @@ use connecting::{CONNECT, Versions};
 pub(crate) use copy::copy;
 use credentials::Source;
 pub use credentials::drop_credentials;
-pub(crate) use normalize::{normalize, parse_server};
+pub(crate) use normalize::normalize;
+pub use normalize::parse_server;
 use redirect::Redirects;
 use renewal::Renewing;
 

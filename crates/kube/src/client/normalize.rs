@@ -73,11 +73,11 @@ pub(crate) fn normalize(config: &mut Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses the URL of a server, or its host and port.
+/// Parses the URL of a server, or its host and port, which are those of a server without TLS.
 ///
 /// # Errors
-/// [`Error::Config`] if the text is neither.
-pub(crate) fn parse_server(server: &str) -> Result<Uri, Error> {
+/// [`Error::Config`] if the text is neither. Its message does not repeat the text.
+pub fn parse_server(server: &str) -> Result<Uri, Error> {
     let url: Uri = with_scheme(server).parse().map_err(|error| invalid(&format!("is not a URL: {error}")))?;
     if !server.contains("://") && url.path() != "/" {
         return Err(invalid("is neither a URL nor a host and a port"));
