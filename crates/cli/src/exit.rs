@@ -82,7 +82,7 @@ pub(crate) enum Error {
     },
     /// The resources of a group are unknown, because the backend of its API service does not answer.
     #[error(
-        "cannot find {name:?}: the resources of {group_version} are unknown, because the backend of this API service does not answer"
+        "cannot find {name:?}: the resources of {group_version} are not available now; the backend of its API service does not answer"
     )]
     UnavailableGroup {
         /// The name of the resource.

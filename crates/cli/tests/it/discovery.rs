@@ -69,5 +69,5 @@ async fn unavailable_group_is_named() {
     .await;
     let url = format!("http://{}", server.address());
     let ended = run(&format!("get pods.metrics.k8s.io --server {url}")).await;
-    ended.code(2).stderr_has("the resources of metrics.k8s.io/v1beta1 are not available now");
+    ended.code(1).stderr_has("the resources of metrics.k8s.io/v1beta1 are not available now");
 }
