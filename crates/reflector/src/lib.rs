@@ -111,6 +111,7 @@ mod contained;
 mod error;
 mod event;
 mod initial_list;
+mod left_out;
 mod lister_watcher;
 mod machine;
 mod not_served;

@@ -69,7 +69,7 @@ impl WatchDecoder {
         self.0.feed(chunk, on_event)
     }
 
-    /// Ends the body. In JSON, events that are complete and were not delivered yet are.
+    /// Ends the body. In JSON, complete events that were not delivered yet are delivered.
     ///
     /// # Errors
     /// [`Error::Truncated`] if the body ended within an event.

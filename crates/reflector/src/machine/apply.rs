@@ -105,7 +105,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     /// Reports an event with an object that could not be decoded. Only a deletion is delivered: it needs no state.
-    fn deliver_undecodable(&self, error: DecodeError) -> Result<SinkOutcome, StopReason> {
+    fn deliver_undecodable(&mut self, error: DecodeError) -> Result<SinkOutcome, StopReason> {
         count(&self.shared.counters.decode_errors);
         if let Some(unidentified) = unidentified_event(&error) {
             return Ok(SinkOutcome::Refused(unidentified));
@@ -115,6 +115,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 let tombstone = Tombstone::final_state_unknown(key.clone(), None);
                 self.deliver("delete", Delta::Deleted(tombstone))?
             }
+            (Some(key), _) => {
+                self.leave_out(key.clone());
+                SinkOutcome::LeftOut
+            }
             _ => SinkOutcome::LeftOut,
         };
         self.report_skipped(SourceError::Undecodable(error));
@@ -122,7 +126,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         Ok(if matches!(outcome, SinkOutcome::Applied) { SinkOutcome::LeftOut } else { outcome })
     }
 
-    fn deliver_bookmark(&self, version: ResourceVersion) -> Result<SinkOutcome, StopReason> {
+    fn deliver_bookmark(&mut self, version: ResourceVersion) -> Result<SinkOutcome, StopReason> {
         self.deliver("bookmark", Delta::bookmark(version))
     }
 

@@ -1,10 +1,10 @@
-//! Incomplete lists: they are reported, and repeated until a list is complete.
+//! Incomplete lists: they are reported, and repeated until a list is complete. Objects that were left out lead to one more list.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kinformer_core::{Object, Sink};
+use kinformer_core::{Object, ObjectKey, Sink};
 use tokio::time::Instant;
 
 use crate::machine::{FOREVER, Machine, Step};
@@ -45,8 +45,39 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.repeat_at = Some(Instant::now() + delay.min(FOREVER));
     }
 
-    /// Returns whether an incomplete list is to be repeated now.
-    pub(super) fn repeat_is_due(&self) -> bool {
+    /// Schedules a list for an object that the last event left out.
+    pub(super) fn leave_out(&mut self, key: ObjectKey) {
+        let is_wanted = self.left_out.add(key, &self.version);
+        self.request_again(is_wanted);
+    }
+
+    /// Schedules another list for the objects that the last list left out, unless that list was itself requested for them.
+    pub(super) fn listed_without(&mut self, left_out: Vec<ObjectKey>) {
+        let is_wanted = self.left_out.listed(left_out, &self.version);
+        self.request_again(is_wanted);
+    }
+
+    fn request_again(&mut self, is_wanted: bool) {
+        if is_wanted && self.repeat_at.is_none() {
+            let delay = self.next_repeat_delay(None);
+            self.schedule_repeat(delay);
+        }
+    }
+
+    /// Returns whether an incomplete list is to be repeated now, or objects that were left out are to be requested again.
+    pub(super) fn repeat_is_due(&mut self) -> bool {
+        if !self.repeat_time_has_come() {
+            return false;
+        }
+        let is_incomplete = self.shared.counters.unidentified_objects.load(Ordering::Relaxed) > 0;
+        let is_due = self.left_out.is_pending(self.known.as_deref()) || is_incomplete;
+        if !is_due {
+            self.repeat_at = None;
+        }
+        is_due
+    }
+
+    pub(super) fn repeat_time_has_come(&self) -> bool {
         self.repeat_at.is_some_and(|due| due <= Instant::now())
     }
 }

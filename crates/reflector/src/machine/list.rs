@@ -19,7 +19,7 @@ use crate::{List, ListOptions, NextRequest, Recovery, ReflectorState, SourceErro
 pub(super) enum ListReason {
     /// There is no version yet, or no watch can continue from it.
     NoWatchPossible,
-    /// The last list was incomplete. The watch can continue from its last version.
+    /// The last list was incomplete, or objects were left out. The watch can continue from its last version.
     RepeatIncomplete,
 }
 

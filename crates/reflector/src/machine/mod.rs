@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
 use crate::backoff::{FOREVER, RunningBackoff};
+use crate::left_out::LeftOut;
 use crate::not_served::NotServed;
 use crate::probe::Probing;
 use crate::request_limit::RequestWindow;
@@ -89,7 +90,8 @@ pub(crate) struct Machine<T: Object, S> {
     is_restart: bool,
     /// The version after which the last watch received an unidentified event.
     unidentified_event_at: Option<ResourceVersion>,
-    /// The time at which the last list is repeated, if it was incomplete.
+    left_out: LeftOut,
+    /// The time at which the last list is repeated, if it was incomplete or objects were left out.
     repeat_at: Option<Instant>,
     /// The time before which the source has asked for no list (`Retry-After`), whatever happens to a watch meanwhile.
     lists_not_before: Option<Instant>,
@@ -102,7 +104,7 @@ enum Step<T: Object> {
     /// A watch-list where it is possible, else a list.
     WatchListOrList,
     List,
-    /// A list that follows an incomplete list and may be complete.
+    /// A list that follows an incomplete list, or objects that were left out, and may be complete.
     RepeatIncompleteList,
     /// `Some` continues a watch-list that is open already.
     Watch(Option<OpenWatch<T>>),
@@ -152,6 +154,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             synced: false,
             is_restart: false,
             unidentified_event_at: None,
+            left_out: LeftOut::default(),
             repeat_at: None,
             lists_not_before: None,
             span: Span::none(),

@@ -27,7 +27,7 @@ pub(super) enum WatchEnd {
     Resync(SourceError),
     /// The sink panicked; its contents are unknown.
     SinkPanicked(SourceError),
-    /// The last list was incomplete, and the next one is due.
+    /// The last list was incomplete, or objects were left out, and the next list is due.
     RepeatDue,
 }
 

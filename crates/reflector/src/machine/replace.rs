@@ -24,6 +24,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.wait_for_room().await?;
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
         let objects = list.objects.len();
+        let mut left_out = list.undelivered.clone();
         drop(self.shared.take_relist_request());
         // A server that lacks the last version may say so before anything shows that it has gone back.
         let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
@@ -35,7 +36,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
-            Ok(Ok(errors)) => self.report_errors("replace", errors),
+            Ok(Ok(errors)) => left_out.extend(self.report_errors("replace", errors)),
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_errors);
@@ -58,6 +59,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if is_complete {
             self.list_is_complete();
         }
+        self.listed_without(left_out);
         if !self.synced {
             self.synced = true;
             self.schedule_resync();

@@ -1,7 +1,7 @@
 //! Delivers single deltas to the sink.
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Delta, Error, Object, PartialErrors, Sink};
+use kinformer_core::{Delta, Error, Object, ObjectKey, PartialErrors, Sink};
 
 use crate::machine::Machine;
 use crate::state::count;
@@ -24,7 +24,7 @@ pub(super) enum SinkOutcome {
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Delivers a delta to the sink.
     pub(super) fn deliver(
-        &self,
+        &mut self,
         operation: &'static str,
         delta: Delta<T>,
     ) -> Result<SinkOutcome, StopReason> {
@@ -48,15 +48,25 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if let Some(error) = without_key {
             return Ok(SinkOutcome::Refused(SourceError::UnidentifiedEvent { source: Box::new(error) }));
         }
-        self.report_errors(operation, errors);
+        for key in self.report_errors(operation, errors) {
+            self.leave_out(key);
+        }
         Ok(if left_out { SinkOutcome::LeftOut } else { SinkOutcome::Applied })
     }
 
-    /// Counts and reports the errors of single objects.
-    pub(super) fn report_errors(&self, operation: &'static str, errors: PartialErrors) {
+    /// Counts and reports the errors of single objects. Returns the keys of those that were left out because user code
+    /// failed.
+    pub(super) fn report_errors(&self, operation: &'static str, errors: PartialErrors) -> Vec<ObjectKey> {
+        let mut left_out = Vec::new();
         for problem in errors {
             count(&self.shared.counters.sink_errors);
+            if let (true, Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. }) =
+                (problem.left_out, &problem.error)
+            {
+                left_out.push(key.clone());
+            }
             self.report_skipped(SourceError::Sink { operation, source: problem.error });
         }
+        left_out
     }
 }

@@ -48,7 +48,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 spans::watched(&self.span, progress.events);
                 end?
             }
-            Err(SourceError::WatchStalled { .. }) if self.repeat_is_due() => WatchEnd::RepeatDue,
+            Err(SourceError::WatchStalled { .. }) if self.repeat_time_has_come() => WatchEnd::RepeatDue,
             Err(error) => WatchEnd::Failed(error),
         };
         self.is_restart = true;
@@ -93,6 +93,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                             SinkOutcome::Refused(error) => return Ok(WatchEnd::Failed(error)),
                             SinkOutcome::Panicked(error) => return Ok(WatchEnd::SinkPanicked(error)),
                         },
+                    }
+                    // The event may have been left out, which leads to a list.
+                    if let Some(repeat_at) = self.repeat_at.filter(|at| *at < waker.alarm()) {
+                        waker.set_alarm(repeat_at);
                     }
                 }
                 Next::Alarm => {

@@ -7,11 +7,12 @@ use std::sync::{Arc, Weak};
 use crate::common::*;
 use kinformer_core::{KeyRef, Object, ObjectKey};
 use kinformer_reflector::{
-    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorOptions,
-    ReflectorState, SourceError, StatusCause,
+    ApiStatus, DecodeError, EventType, List, ListOptions, ListerWatcher, Recovery, Reflector,
+    ReflectorOptions, ReflectorState, SourceError, StatusCause,
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
+use tokio::time::Instant;
 
 /// Pages are requested one after the other, and given to the sink as one list.
 // contract: L-01a, L-02a
@@ -394,6 +395,32 @@ async fn undecodable_listed_object_keeps_known_state() {
     assert_eq!(run.recoveries(), [Recovery::Relist, Recovery::Skip, Recovery::Skip]);
     assert!(run.handle.incomplete_list().is_none());
     assert!(run.errors()[1].contains("a could not be decoded: no such field"));
+    run.stop().await;
+}
+
+/// An object that did not decode once, in a list or an event, is listed once more after a delay of the backoff.
+// contract: L-08f
+#[tokio::test(start_paused = true)]
+async fn object_that_did_not_decode_is_listed_again() {
+    let bad = |key: &str| DecodeError::new("damaged").key(key.parse().unwrap()).resource_version(8);
+    let event = bad("c").event_type(EventType::Modified);
+    let run = start(
+        script()
+            .list(list(7, &[("a", 1)]).undecodable([bad("b")]))
+            .watch(hang())
+            .list(list(7, &[("a", 1), ("b", 2)]))
+            .watch(WatchScript::new().undecodable(event).hang())
+            .list(list(8, &[("a", 1), ("b", 2), ("c", 8)]))
+            .watch(hang()),
+    );
+    let started = Instant::now();
+    run.finished().await;
+    assert!(started.elapsed() >= SECOND * 8 / 5, "two delays");
+    let expected = ["list 0 limit 500", "watch 7", "list 7", "watch 7", "list 8", "watch 8"];
+    assert_eq!(run.source.texts(), expected);
+    assert_eq!(run.sink.keys(), ["a", "b", "c"]);
+    assert_eq!(run.recoveries(), [Recovery::Skip, Recovery::Skip]);
+    assert!(run.handle.incomplete_list().is_none());
     run.stop().await;
 }
 

@@ -181,7 +181,7 @@ async fn highest_version_of_the_items() {
         run.source.disconnect();
         run.source.delete(KeyRef::named("a"));
         run.source.compact();
-        run.follows_within(2 * SECOND).await;
+        run.follows_within(3 * SECOND).await;
         run.change().await;
         run.stop().await;
     }

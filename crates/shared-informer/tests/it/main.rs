@@ -19,6 +19,7 @@ mod healthy;
 mod histories;
 mod informer;
 mod keys;
+mod left_out;
 mod lifecycle;
 mod lost;
 mod metrics;
