@@ -7,9 +7,10 @@ pub use kinformer_core::{
 };
 pub use kinformer_kube::{
     DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as ClientError, FieldPath,
-    KubeListerWatcher, KubeObject, Kubeconfig, ManagedFields, ObjectDecoder, Packed, PackedMetadata,
-    PackedObject, PackedRef, Params, ProtobufProblem, WireError, client, client_http1, config,
-    discovery_client, drop_credentials, parse_server, sends_credentials,
+    KubeListerWatcher, KubeObject, Kubeconfig, LabelSelector, ManagedFields, ObjectDecoder, Packed,
+    PackedMetadata, PackedObject, PackedRef, Params, ProtobufProblem, SelectorError, SelectorProblem,
+    WireError, client, client_http1, config, discovery_client, drop_credentials, parse_server,
+    sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,

@@ -89,6 +89,7 @@ mod engine;
 mod entry;
 mod error;
 mod factory;
+mod field_selector;
 mod generated;
 pub mod generic;
 mod handler;
@@ -105,7 +106,6 @@ mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
 mod selection;
-mod selector;
 mod snapshot;
 mod sync;
 mod target;
@@ -114,6 +114,7 @@ mod wait;
 pub use self::{
     error::Error,
     factory::SharedInformerFactory,
+    field_selector::{FieldSelector, FieldSelectorError},
     generated::accessors,
     handler::{EventStream, HandlerBuilder},
     informer::{Informer, InformerLease},
@@ -122,7 +123,6 @@ pub use self::{
     own_informer::NewInformer,
     resource_options::{Decode, ResourceOptions},
     selection::NamespaceOptions,
-    selector::{FieldSelector, FieldSelectorError, LabelSelector, SelectorError, SelectorProblem},
     snapshot::{Difference, Snapshot},
     sync::CacheSync,
 };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kinformer_core::ByNamespace;
-use kinformer_kube::{KubeListerWatcher, PackedObject, Params};
+use kinformer_kube::{KubeListerWatcher, LabelSelector, PackedObject, Params};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
 
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::field_selector::FieldSelector;
 
 /// The objects of one namespace that an informer holds, or those of all other namespaces.
 ///

@@ -54,6 +54,7 @@ mod metadata;
 mod object;
 mod params;
 mod path;
+mod selector;
 
 pub use client::{client, client_http1, drop_credentials, parse_server, sends_credentials};
 pub use discovery::discovery_client;
@@ -73,4 +74,5 @@ pub use metadata::PackedMetadata;
 pub use object::KubeObject;
 pub use params::Params;
 pub use path::check_group_version;
+pub use selector::{LabelSelector, SelectorError, SelectorProblem};
 pub use {k8s_openapi, kube_client, kube_core};

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{Request, header};
+use kinformer_core::internal::try_accessors;
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchEvent, WatchListSupport, WatchOptions,
@@ -32,6 +33,7 @@ use crate::answer::{self, failure};
 use crate::decode::Named;
 use crate::discovery::discovery_client;
 use crate::list_kind::Start;
+use crate::selector::LabelSelector;
 use crate::{Error, KubeObject, Params, decode, list_kind, path};
 
 /// The default idle timeout.
@@ -51,6 +53,8 @@ pub struct KubeListerWatcher<K> {
     resource: Target,
     namespace: Option<String>,
     selectors: Params,
+    /// Whether objects arrive with their labels.
+    has_labels: bool,
     tweak: Option<Arc<Tweak>>,
     managed_fields: ManagedFields,
     /// One decoder for each encoding of the kind.
@@ -203,6 +207,7 @@ impl<K> KubeListerWatcher<K> {
             resource: Target { resource, metadata_only, named },
             namespace: None,
             selectors: Params::default(),
+            has_labels: true,
             tweak: None,
             managed_fields: ManagedFields::Drop,
             decoders,
@@ -239,6 +244,9 @@ impl<K> KubeListerWatcher<K> {
     }
 
     /// Restricts the objects to those that this label selector matches.
+    ///
+    /// The server applies the selector. An object of a watch that does not match it is delivered, and reported as an
+    /// unexpected event.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -326,12 +334,13 @@ impl<K> KubeListerWatcher<K> {
     /// # }
     /// ```
     #[must_use]
-    pub fn drop_fields(self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
+    pub fn drop_fields(mut self, fields: impl IntoIterator<Item = FieldPath>) -> Self {
         let fields: Vec<FieldPath> = fields.into_iter().collect();
         for field in fields.iter().filter(|field| field.identifies()) {
             let resource = &self.resource.resource.plural;
             tracing::warn!(%resource, %field, "field identifies objects and is not dropped");
         }
+        self.has_labels &= !fields.iter().any(|field| field.names().take(2).eq(["metadata", "labels"]));
         self.each_decoder(|decoder| decoder.drop_fields(fields.iter().cloned()))
     }
 
@@ -432,6 +441,12 @@ impl<K> KubeListerWatcher<K> {
             tweak(&mut params);
         }
         params
+    }
+
+    /// Returns the label selector of a request; `None` if it cannot be checked.
+    fn selector(&self, params: &Params) -> Option<LabelSelector> {
+        let selector = params.get("labelSelector").filter(|_| self.has_labels)?;
+        selector.parse().ok().filter(|selector: &LabelSelector| !selector.is_everything())
     }
 
     async fn request(&self, params: Params, watch: bool) -> Result<http::Response<Body>, SourceError> {
@@ -550,7 +565,8 @@ impl<K> KubeListerWatcher<K> {
         &self,
         options: WatchOptions,
     ) -> Result<WatchStream<T>, SourceError> {
-        let answer = self.request(Params::of_watch(&options), true).await?;
+        let params = self.parameters(Params::of_watch(&options));
+        let answer = self.send(&params, &self.accept(true)).await?;
         let (encoding, body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
         let events = Events {
             body: body.boxed(),
@@ -558,6 +574,7 @@ impl<K> KubeListerWatcher<K> {
             objects: self.decoder(encoding)?,
             ready: VecDeque::new(),
             start: (encoding == Encoding::Json).then(Vec::new),
+            selector: self.selector(&params),
         };
         Ok(events.into_stream().boxed())
     }
@@ -673,6 +690,7 @@ struct Events<K> {
     decoder: Option<WatchDecoder>,
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
+    selector: Option<LabelSelector>,
     /// The beginning of a body in JSON that may be a list; `None` once it is no list.
     start: Option<Vec<u8>>,
 }
@@ -693,14 +711,16 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, start, .. } = self;
+        let Self { decoder, objects, ready, start, selector, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
                 let event = decode::event(event, objects);
                 ended = event.is_err();
+                let violation = event.as_ref().ok().and_then(|event| violation(selector.as_ref()?, event));
                 ready.push_back(event);
+                ready.extend(violation.map(Ok));
             }
         };
         match chunk {
@@ -741,6 +761,15 @@ impl<K: Object + FromWire> Events<K> {
     }
 }
 
+/// Returns a report of an object that the selector does not match. The server may have ignored the selector, or may give it
+/// another meaning, so the object itself is delivered.
+fn violation<K: Object>(selector: &LabelSelector, event: &WatchEvent<K>) -> Option<WatchEvent<K>> {
+    let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { return None };
+    let matches = try_accessors(|| selector.matches_object(&**object)).unwrap_or(true);
+    let what = || format!("{}, which the label selector {selector} does not match", object.key());
+    (!matches).then(|| WatchEvent::unexpected(what(), ResourceVersion::UNSET))
+}
+
 impl<K> Clone for KubeListerWatcher<K> {
     fn clone(&self) -> Self {
         Self {
@@ -748,6 +777,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             resource: self.resource.clone(),
             namespace: self.namespace.clone(),
             selectors: self.selectors.clone(),
+            has_labels: self.has_labels,
             tweak: self.tweak.clone(),
             managed_fields: self.managed_fields,
             decoders: self.decoders.clone(),

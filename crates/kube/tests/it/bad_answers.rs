@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kinformer_kube::{KubeListerWatcher, ManagedFields, client};
+use kinformer_kube::{FieldPath, KubeListerWatcher, ManagedFields, client};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kube_client::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -263,4 +263,35 @@ async fn null_is_an_absent_field() {
         http("403 Forbidden", r#"{"kind":"Status","message":"no","reason":null,"details":null,"code":null}"#);
     let SourceError::Status(status) = list(answer, true).await else { panic!("not a status") };
     assert_eq!((status.code, status.message.as_str()), (403, "no"));
+}
+
+/// An object that the label selector does not match is delivered, and reported after that. Without its labels it is not
+/// checked.
+// contract: R-07c
+#[tokio::test]
+async fn watch_that_ignores_the_selector_is_reported() {
+    let line = |event: &str, name: &str, app: &str| {
+        let metadata = format!(r#"{{"name":"{name}","namespace":"d","labels":{{"app":"{app}"}}}}"#);
+        format!(r#"{{"type":"{event}","object":{{"apiVersion":"v1","kind":"Pod","metadata":{metadata}}}}}"#)
+    };
+    let lines =
+        [("ADDED", "a", "web"), ("MODIFIED", "a", "api"), ("ADDED", "b", "web"), ("DELETED", "a", "api")];
+    let body = lines.map(|(event, name, app)| line(event, name, app) + "\n").concat();
+    let source = answering(http("200 OK", &body), true).await;
+    let watched = async |source: KubeListerWatcher<Pod>| {
+        let options = WatchOptions::from("5", Duration::from_secs(5));
+        let events: Vec<_> = source.watch(options).await.unwrap().map(Result::unwrap).collect().await;
+        let unexpected = events.iter().map(|event| match event {
+            WatchEvent::Unexpected { what, .. } => Some(what.clone()),
+            _ => None,
+        });
+        unexpected.collect::<Vec<_>>()
+    };
+    let report = Some("d/a, which the label selector app=web does not match".to_owned());
+    let selected = source.clone().labels("app = web");
+    assert_eq!(watched(selected.clone()).await, [None, None, report.clone(), None, None]);
+    assert_eq!(watched(source.clone().tweak(|params| params.labels("app=web"))).await.len(), 5);
+    assert_eq!(watched(source.clone()).await, vec![None; 4]);
+    let labels = FieldPath::new(&["metadata", "labels"]);
+    assert_eq!(watched(selected.drop_fields([labels])).await, vec![None; 4]);
 }

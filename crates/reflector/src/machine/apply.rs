@@ -158,6 +158,7 @@ fn may_be_initial<T>(event: &WatchEvent<T>) -> bool {
     match event {
         WatchEvent::Added(_) => true,
         WatchEvent::Undecodable(error) => error.event_type.is_none_or(|event| event == EventType::Added),
+        WatchEvent::Unexpected { resource_version, .. } => resource_version.is_unset(),
         _ => false,
     }
 }

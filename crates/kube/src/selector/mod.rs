@@ -1,7 +1,6 @@
-//! Label selectors: `app=web,tier in (a,b),!legacy`. Field selectors are read only to decide about single objects.
+//! Label selectors: `app=web,tier in (a,b),!legacy`.
 
 mod error;
-mod fields;
 mod parse;
 mod requirement;
 
@@ -14,7 +13,6 @@ use kinformer_core::Object;
 use self::requirement::{Operator, Requirement};
 
 pub use error::{SelectorError, SelectorProblem};
-pub use fields::{FieldSelector, FieldSelectorError};
 
 /// A label selector. Matches an object if all of its requirements hold.
 ///
@@ -35,13 +33,13 @@ pub use fields::{FieldSelector, FieldSelectorError};
 /// (`labels.Parse`).
 ///
 /// ```
-/// use kinformer::LabelSelector;
+/// use kinformer_kube::LabelSelector;
 ///
 /// let selector: LabelSelector = "tier in (b, a, b), app == web".parse()?;
 /// assert_eq!(selector.to_string(), "app=web,tier in (a,b)");
 /// assert!(selector.matches(|key| Some(if key == "app" { "web" } else { "b" })));
 /// assert_eq!("app=web=api".parse::<LabelSelector>().unwrap_err().position(), Some(7));
-/// # Ok::<(), kinformer::SelectorError>(())
+/// # Ok::<(), kinformer_kube::SelectorError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct LabelSelector {
