@@ -120,12 +120,21 @@ impl<K> Kind<K> {
             return Ok(live.get(key).await?.cast());
         }
         let informer = self.synced_informer().await?;
-        let key = if informer.is_namespaced() { key } else { KeyRef::named(key.name()) };
         if let Some(namespace) = key.namespace()
             && !informer.has_namespace(namespace)
         {
             return Err(Error::UnknownNamespace { resource: self.name(), namespace: namespace.into() });
         }
+        match self.get_from(&informer, key).await {
+            // Objects that are not in namespaces have no namespace in their keys.
+            Err(Error::NotFound { .. }) if key.namespace().is_some() && !informer.is_namespaced() => {
+                self.get_from(&informer, KeyRef::named(key.name())).await
+            }
+            found => found,
+        }
+    }
+
+    async fn get_from(&self, informer: &Informer<K>, key: KeyRef<'_>) -> Result<Packed<K>, Error> {
         if self.may_wait() {
             let key = ObjectKey::try_from(key).map_err(kinformer::Error::from)?;
             let snapshot = caught_up(&self.shared, &self.resource, &informer.cast(), Read::Get(&key)).await?;

@@ -202,9 +202,13 @@ impl<K> Informer<K> {
         self.view.factory.upgrade()
     }
 
-    /// Whether the objects of the resource are in namespaces.
+    /// Whether the objects of the resource are in namespaces: as one in the store is or, while there is none, as the informer
+    /// was requested. The definition of a custom resource may return with another scope.
     pub fn is_namespaced(&self) -> bool {
-        self.view.target.scope == Scope::Namespaced
+        let snapshot = self.view.bound.get().map(|bound| bound.engine.snapshot());
+        let stored = snapshot.as_ref().and_then(|snapshot| snapshot.stored().iter().next());
+        let requested = || self.view.target.scope == Scope::Namespaced;
+        stored.map_or_else(requested, |object| object.key().namespace().is_some())
     }
 
     /// The namespaces that the informer is restricted to, separated by commas; empty for all objects.

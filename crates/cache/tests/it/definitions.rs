@@ -50,12 +50,16 @@ impl Resource for Widget {
 }
 
 fn define(server: &ApiServer, size: &str) {
+    define_in(server, "Namespaced", size);
+}
+
+fn define_in(server: &ApiServer, scope: &str, size: &str) {
     let schema = json!({"type": "object", "properties": {"size": {"type": size}}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Namespaced",
+            "group": "example.com", "scope": scope,
             "names": {"kind": "Widget", "plural": "widgets"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
         },
@@ -186,4 +190,47 @@ async fn read_of_a_kind_that_is_not_served_says_so() {
     widgets.get("team-a/first").await.unwrap();
     cache.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// The objects of a kind that returns with another scope are read by their keys, also through handles from before.
+// contract: R-25i, C-02e
+#[tokio::test]
+async fn kind_returns_with_another_scope() {
+    for [first, second] in [["Namespaced", "Cluster"], ["Cluster", "Namespaced"]] {
+        let server = server().await;
+        let create_in = |scope: &str, name: &str| match scope {
+            "Namespaced" => create(&server, name, json!(1)),
+            _ => drop(server.create(json!({"apiVersion": "example.com/v1", "kind": "Widget",
+                "metadata": {"name": name}, "size": 1}))),
+        };
+        define_in(&server, first, "integer");
+        create_in(first, "first");
+        let cache = patient(&server).build().await.unwrap();
+        cache.start().unwrap();
+        let widgets = cache.dynamic(&kind()).await.unwrap();
+        widgets.get("team-a/first").await.unwrap();
+
+        undefine(&server);
+        is_served(&cache, false).await;
+        define_in(&server, second, "integer");
+        create_in(second, "second");
+        cache.mapper().reset();
+        is_served(&cache, true).await;
+        let is_stored = async {
+            while widgets.get("team-a/second").await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), is_stored).await.unwrap();
+        let listed =
+            async |namespace| widgets.list(&ListOptions::new().namespace(namespace)).await.unwrap().len();
+        let is_cluster = second == "Cluster";
+        assert_eq!(widgets.get("second").await.is_ok(), is_cluster);
+        assert_eq!(widgets.get("team-b/second").await.is_ok(), is_cluster);
+        assert_eq!((listed("team-a").await, listed("team-b").await), (1, usize::from(is_cluster)));
+        assert_eq!(widgets.informer().unwrap().is_namespaced(), !is_cluster);
+        assert!(matches!(widgets.get("team-a/first").await, Err(Error::NotFound { .. })));
+        cache.shutdown().await.unwrap();
+        server.shutdown().await;
+    }
 }

@@ -6,7 +6,12 @@ use kinformer_testing::scripted_http::{Answer, in_process_client};
 use kinformer_testing::wait::within;
 use serde_json::{Value, json};
 
-use crate::common::{PODS, World, node, pod};
+use kinformer::SharedInformerFactory;
+use kinformer::kube_core::discovery::{ApiResource, Scope};
+use kinformer::kube_core::gvk::GroupVersionKind;
+use kinformer_serve::Server;
+
+use crate::common::{Client, PODS, World, client_of, cluster, node, pod};
 
 fn names(page: &Value) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
@@ -380,4 +385,35 @@ async fn reads_do_not_touch_the_api_server() {
     assert_eq!(world.cluster.metrics().requests_for(Verb::Get, "pods"), 0);
     drop(stream);
     world.end().await;
+}
+
+/// Objects are addressed by their keys, whatever the scope with which the informer was requested.
+// contract: R-25i
+#[tokio::test]
+async fn objects_are_addressed_by_their_keys() {
+    let cluster = cluster(1).await;
+    let factory = SharedInformerFactory::new(client_of(&cluster));
+    let dynamic = |kind: &str, plural: &str, scope| {
+        let kind = GroupVersionKind::gvk("", "v1", kind);
+        factory.dynamic(ApiResource::from_gvk_with_plural(&kind, plural), scope)
+    };
+    let nodes = dynamic("Node", "nodes", Scope::Namespaced);
+    let pods = dynamic("Pod", "pods", Scope::Cluster);
+    assert!(nodes.is_namespaced() && !pods.is_namespaced());
+    let server = Server::builder().listen("127.0.0.1:0".parse().unwrap()).informer(&nodes).informer(&pods);
+    let server = server.bind().await.unwrap().spawn();
+    factory.start().unwrap();
+    factory.wait_for_cache_sync().await.into_result().unwrap();
+    let client = Client { address: server.local_addr() };
+    for (of, key, namespaced) in [("nodes", "node-1", false), ("pods", "shop/web-0", true)] {
+        let path = format!("/api/v1/informers/{of}");
+        assert_eq!(client.ok(&path).await["namespaced"], namespaced);
+        client.ok(&format!("{path}/objects/{key}")).await;
+        assert_eq!(client.ok(&format!("{path}/objects/{key}/explain")).await["reason"], "Present");
+        let listed = client.ok(&format!("{path}/objects?namespace=shop")).await;
+        assert_eq!(listed["total"], usize::from(namespaced));
+    }
+    server.shutdown().await;
+    factory.shutdown().await.unwrap();
+    cluster.shutdown().await;
 }
