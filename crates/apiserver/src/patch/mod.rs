@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    // contract: E-01j
+    // contract: E-01k
     #[test]
     fn patch_that_moves_many_items_is_refused() {
         let object = json!({"l": vec![0; 1_000_000]}).as_object().unwrap().clone();

@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// Takes minutes if each element is searched for in a list.
-    // contract: E-01j
+    // contract: E-01k
     #[test]
     fn merge_of_long_lists_is_not_quadratic() {
         let names: Vec<Value> = (0..50_000).map(|number| json!({"name": format!("n{number}")})).collect();

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-// contract: E-01a, E-01k
+// contract: E-01a, E-01l
 #[tokio::test]
 async fn invalid_bodies() {
     let server = server().await;
@@ -68,7 +68,7 @@ async fn invalid_names() {
     client.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await.ok();
 }
 
-// contract: E-01k
+// contract: E-01l
 #[tokio::test]
 async fn invalid_owners() {
     let server = server().await;

@@ -321,7 +321,7 @@ async fn definition_adds_and_removes_its_resource() {
     client.get("/apis/example.com").await.status(404, "NotFound");
 }
 
-// contract: E-01b, E-01l
+// contract: E-01b, E-01m
 #[tokio::test]
 async fn invalid_definition_reports_all_causes() {
     let server = server().await;
@@ -361,7 +361,7 @@ async fn invalid_definition_reports_all_causes() {
 }
 
 /// As in Kubernetes, the definition is an object, and has no effect on the built-in kinds.
-// contract: E-01l
+// contract: E-01m
 #[tokio::test]
 async fn definitions_do_not_replace_built_in_kinds() {
     let server = server().await;

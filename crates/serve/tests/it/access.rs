@@ -137,7 +137,7 @@ async fn requests_of_other_pages_are_refused() {
     world.end().await;
 }
 
-// contract: H-19a, H-19b
+// contract: H-19a, H-19c
 #[tokio::test]
 async fn requests_are_limited() {
     let world = World::start(1).await;
@@ -175,7 +175,7 @@ async fn requests_are_limited() {
 }
 
 /// Connections that send no request, only a part of one, or nothing after a refused one.
-// contract: H-19b
+// contract: H-19b, H-19c
 #[tokio::test]
 async fn health_is_answered_beside_silent_connections() {
     let few = Limits::default().connections(1).requests(2).streams(0);

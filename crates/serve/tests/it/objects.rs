@@ -132,7 +132,7 @@ async fn pages_are_of_one_snapshot() {
     world.end().await;
 }
 
-// contract: H-07b
+// contract: H-07b, H-07c
 #[tokio::test]
 async fn validators_answer_with_304() {
     let world = World::start(2).await;
