@@ -49,6 +49,7 @@ mod crowd;
 mod election;
 mod ending;
 mod factory;
+mod foreign;
 mod guests;
 mod judge;
 mod limits;

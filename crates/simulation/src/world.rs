@@ -17,6 +17,7 @@ use crate::crowd::crowd;
 use crate::election;
 use crate::ending;
 use crate::factory::factory;
+use crate::foreign;
 use crate::guests::Guests;
 use crate::limits::Limits;
 use crate::metadata::MetadataView;
@@ -50,14 +51,17 @@ pub(crate) enum World {
     Cache,
     Controllers,
     Election,
+    /// An informer of a server that is not kube-apiserver.
+    Foreign,
 }
 
 impl World {
     pub(crate) fn of(seed: u64) -> Self {
-        match seed % 10 {
-            2 => Self::Cache,
-            7 => Self::Election,
-            4 | 9 => Self::Controllers,
+        match seed % 20 {
+            2 | 12 => Self::Cache,
+            7 | 17 => Self::Election,
+            4 | 9 | 14 | 19 => Self::Controllers,
+            11 => Self::Foreign,
             _ => Self::Pipeline,
         }
     }
@@ -71,6 +75,7 @@ impl World {
             Self::Cache => &["removals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
+            Self::Foreign => &["faults", "writer"],
         }
     }
 }
@@ -78,8 +83,10 @@ impl World {
 /// As [`run`], with actors that end early.
 pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
     let world = World::of(seed);
-    if world == World::Election {
-        return election::run(seed, limits);
+    match world {
+        World::Election => return election::run(seed, limits),
+        World::Foreign => return foreign::run(seed, limits),
+        World::Pipeline | World::Cache | World::Controllers => {}
     }
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
