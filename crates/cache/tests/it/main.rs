@@ -9,6 +9,7 @@
 
 mod auto_traits;
 mod common;
+mod controllers;
 mod defaults;
 mod definitions;
 mod disturbed;

@@ -42,7 +42,7 @@ async fn controller_keeps_its_informers() {
 }
 
 /// An informer that is removed, or whose factory is shut down, ends the controller with an error that names it.
-// contract: K-07h
+// contract: K-07h, K-07i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informer_that_stops_ends_the_controller() {
     for removed in [true, false] {
@@ -99,7 +99,7 @@ async fn informer_that_stops_before_its_sync() {
 }
 
 /// So does one that stops while the controllers wait for the leadership. The health says it at once.
-// contract: K-07h
+// contract: K-07h, K-07i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informer_that_stops_ends_the_wait_for_the_leadership() {
     let cluster = Cluster::start().await;
