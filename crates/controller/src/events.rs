@@ -1,30 +1,31 @@
 //! Events: a recorder that reports what a controller did about an object, as shown by `kubectl describe`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube_client::api::{Patch, PatchParams, PostParams};
-use kube_client::{Api, Client, Error};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at, sleep, timeout};
+use kube_client::Client;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Events that wait for the recorder's task, and events that wait for their request; further ones are dropped.
-const QUEUED: usize = 1000;
+pub use crate::event_metrics::EventMetrics;
+use crate::event_metrics::{Counters, Loss, Pending};
+use crate::event_writes::{QUEUED, REQUESTS, Write, Writes, write};
+
 /// An event that was not repeated for this long is finished.
 const FINISH: Duration = Duration::from_secs(6 * 60);
 /// How often a series is written while it goes on.
 const REFRESH: Duration = Duration::from_secs(30 * 60);
-const ATTEMPTS: u32 = 12;
-const RETRY: Duration = Duration::from_secs(10);
 /// The longest note that the API server accepts.
 const NOTE: usize = 1024;
 
@@ -47,14 +48,71 @@ impl EventType {
     }
 }
 
+/// An event to [publish](EventRecorder::publish).
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+/// use kinformer_controller::events::{EventRecorder, EventType, NewEvent};
+/// use kube_core::Resource as _;
+///
+/// # fn example(recorder: &EventRecorder, config_map: &ConfigMap, pod: &Pod) {
+/// let about = config_map.object_ref(&());
+/// let created = NewEvent::new(&about, EventType::Normal, "SuccessfulCreate", "Reconcile", "created a pod");
+/// recorder.publish(created.related(&pod.object_ref(&())).annotation("example.com/attempt", "1"));
+/// # }
+/// ```
+#[must_use = "it is not published yet"]
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent(Event);
+
+impl NewEvent {
+    /// Creates an event about an object, as [`EventRecorder::event`] publishes it.
+    pub fn new(
+        object: &ObjectReference,
+        event_type: EventType,
+        reason: &str,
+        action: &str,
+        note: &str,
+    ) -> Self {
+        Self(Event {
+            action: Some(action.to_owned()),
+            note: note.get(..note.floor_char_boundary(NOTE)).map(str::to_owned),
+            reason: Some(reason.to_owned()),
+            regarding: Some(object.clone()),
+            type_: Some(event_type.as_str().to_owned()),
+            ..Event::default()
+        })
+    }
+
+    /// Sets a second object, which the action has changed or needs.
+    pub fn related(mut self, object: &ObjectReference) -> Self {
+        self.0.related = Some(object.clone());
+        self
+    }
+
+    /// Adds an annotation. A series has those of its first event.
+    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        let annotations: &mut BTreeMap<_, _> = self.0.metadata.annotations.get_or_insert_default();
+        annotations.insert(key.into(), value.into());
+        self
+    }
+}
+
 /// Writes events (`events.k8s.io/v1`) from a task of its own. Cheap to clone; the task ends with the last clone, without
 /// the events that wait. [`Self::shutdown`] writes these.
 ///
 /// The first of several equal events is written at once. The second one makes it a series with a count, which is written
 /// too; later ones are counted, and the count is written every 30 minutes, and when the series has had no event for 6
-/// minutes. Events are equal if their object with its resource version, type, reason and action are equal.
+/// minutes. Events are equal if their object, related object, type, reason and action are equal, whatever the resource version
+/// of the object: in client-go the version counts too, so that a controller that writes a status with each event has no series.
 ///
-/// One request runs at a time. A request that did not reach the API server is repeated every 10 s, 12 times at most.
+/// Up to 8 requests run at a time, those for one object in order. A request ends after 30 s. It is repeated if it did not reach
+/// the API server, had no response, or was answered by 429 or 5xx: after the server's `Retry-After`, at most a minute, else
+/// after 10 s, 12 times at most. [`Self::metrics`] counts the events that were not written.
+///
+/// The task needs the permissions `create` and `patch` for `events` of the group `events.k8s.io`. Give it a client without a
+/// restriction to the leadership: with [that of an elector](kinformer_leader_election::LeaderElector::client), events are
+/// refused as soon as the leadership has ended.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -72,9 +130,11 @@ impl EventType {
 /// recorder of core/v1. Unlike it, this one shortens notes to 1,024 bytes, which are the API server's limit.
 #[derive(Clone)]
 pub struct EventRecorder {
-    sender: mpsc::Sender<Event>,
-    dropped: Arc<AtomicU64>,
+    sender: mpsc::Sender<Write>,
+    counters: Arc<Counters>,
     reporter: Arc<(String, String)>,
+    /// Makes the names of events unique that have the same time.
+    sequence: Arc<AtomicU32>,
     /// Requests the end of the task.
     closing: CancellationToken,
     /// The task has ended.
@@ -90,8 +150,8 @@ impl EventRecorder {
     /// Outside of a tokio runtime.
     pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let series = Series { seen: HashMap::new(), writes: VecDeque::new(), dropped: dropped.clone() };
+        let counters = Arc::new(Counters::default());
+        let series = Series { seen: HashMap::new(), writes: Writes::default(), counters: counters.clone() };
         let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
         let (requested, on_end) = (closing.clone(), ended.clone().drop_guard());
         let task = tokio::spawn(async move {
@@ -99,14 +159,8 @@ impl EventRecorder {
             run(client, receiver, series, requested).await;
         });
         let task = Arc::new(AbortOnDropHandle::new(task));
-        Self {
-            sender,
-            dropped,
-            reporter: Arc::new((controller.into(), instance.into())),
-            closing,
-            ended,
-            task,
-        }
+        let reporter = Arc::new((controller.into(), instance.into()));
+        Self { sender, counters, reporter, sequence: Arc::default(), closing, ended, task }
     }
 
     /// Reports an event about an object. `reason` and `action` are short and in CamelCase, such as `FailedCreate` and
@@ -121,35 +175,39 @@ impl EventRecorder {
         action: &str,
         note: &str,
     ) {
-        let now = Timestamp::now();
-        let mut event = Event {
-            action: Some(action.to_owned()),
-            event_time: Some(MicroTime(now)),
-            note: note.get(..note.floor_char_boundary(NOTE)).map(str::to_owned),
-            reason: Some(reason.to_owned()),
-            regarding: Some(object.clone()),
-            reporting_controller: Some(self.reporter.0.clone()),
-            reporting_instance: Some(self.reporter.1.clone()),
-            type_: Some(event_type.as_str().to_owned()),
-            ..Event::default()
-        };
-        let of = name_prefix(object.name.as_deref().unwrap_or_default());
-        event.metadata.name = Some(format!("{of}.{:x}", now.as_nanosecond()));
-        let namespace = object.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        event.metadata.namespace = Some(namespace.unwrap_or("default").to_owned());
-        if self.sender.try_send(event).is_err() {
-            drop_one(&self.dropped);
+        self.publish(NewEvent::new(object, event_type, reason, action, note));
+    }
+
+    /// As [`Self::event`], for an event with a related object or annotations.
+    pub fn publish(&self, event: NewEvent) {
+        let (NewEvent(mut event), now) = (event, Timestamp::now());
+        event.event_time = Some(MicroTime(now));
+        event.reporting_controller = Some(self.reporter.0.clone());
+        event.reporting_instance = Some(self.reporter.1.clone());
+        let object = event.regarding.as_ref();
+        let of = name_prefix(object.and_then(|object| object.name.as_deref()).unwrap_or_default());
+        let namespace = object.and_then(|object| object.namespace.as_deref());
+        let namespace = namespace.filter(|namespace| !namespace.is_empty()).unwrap_or("default").to_owned();
+        let number = self.sequence.fetch_add(1, Ordering::Relaxed);
+        event.metadata.name = Some(format!("{of}.{:x}-{number:x}", now.as_nanosecond()));
+        event.metadata.namespace = Some(namespace);
+        let write = Write { event, pending: Pending::new(&self.counters) };
+        match self.sender.try_send(write) {
+            Ok(()) => {}
+            Err(TrySendError::Full(write)) => write.pending.lost(Loss::QueueFull),
+            Err(TrySendError::Closed(write)) => write.pending.lost(Loss::ShutDown),
         }
     }
 
     /// Writes the events that wait and the last counts of series, then ends the task, after the limit at the latest. Returns
-    /// whether the limit was kept; if not, events may be lost. Call it when the controllers have ended: events that are
-    /// reported later are dropped and counted, also by other clones.
+    /// whether the limit was kept; if not, events may be lost. Call it when the controllers have ended, or give the recorder
+    /// to [`Manager::events`](crate::Manager::events): events that are reported later are dropped and counted, also by other
+    /// clones.
     ///
     /// ```no_run
     /// # async fn example(recorder: kinformer_controller::events::EventRecorder) {
     /// if !recorder.shutdown(std::time::Duration::from_secs(5)).await {
-    ///     eprintln!("the last events were not written");
+    ///     eprintln!("events were not written: {:?}", recorder.metrics());
     /// }
     /// # }
     /// ```
@@ -163,9 +221,14 @@ impl EventRecorder {
         is_in_time
     }
 
-    /// Returns how many events were dropped because too many waited, or the recorder was shut down.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// Returns the numbers of written and of lost events.
+    pub fn metrics(&self) -> EventMetrics {
+        self.counters.read()
+    }
+
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn observed(&self) -> (Arc<str>, std::sync::Weak<Counters>) {
+        (self.reporter.0.as_str().into(), Arc::downgrade(&self.counters))
     }
 }
 
@@ -173,16 +236,8 @@ impl fmt::Debug for EventRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventRecorder")
             .field("reporter", &self.reporter)
-            .field("dropped", &self.dropped())
+            .field("metrics", &self.metrics())
             .finish_non_exhaustive()
-    }
-}
-
-/// Counts a dropped event; logs the first, second, fourth, eighth and so on.
-fn drop_one(dropped: &AtomicU64) {
-    let dropped = dropped.fetch_add(1, Ordering::Relaxed) + 1;
-    if dropped.is_power_of_two() {
-        tracing::warn!(dropped, "event dropped; too many wait");
     }
 }
 
@@ -190,10 +245,12 @@ fn drop_one(dropped: &AtomicU64) {
 type Identity = Vec<Option<String>>;
 
 fn identity(event: &Event) -> Identity {
-    let object = event.regarding.clone().unwrap_or_default();
-    let ObjectReference { api_version, field_path, kind, name, namespace, resource_version, uid } = object;
-    let object = [api_version, field_path, kind, name, namespace, resource_version, uid];
-    [event.type_.clone(), event.reason.clone(), event.action.clone()].into_iter().chain(object).collect()
+    let objects = [&event.regarding, &event.related].into_iter().flat_map(|object| {
+        let ObjectReference { api_version, field_path, kind, name, namespace, uid, .. } =
+            object.clone().unwrap_or_default();
+        [api_version, field_path, kind, name, namespace, uid]
+    });
+    [event.type_.clone(), event.reason.clone(), event.action.clone()].into_iter().chain(objects).collect()
 }
 
 struct Seen {
@@ -204,17 +261,17 @@ struct Seen {
 /// The events that may be repeated, and those that are to be written.
 struct Series {
     seen: HashMap<Identity, Seen>,
-    writes: VecDeque<Event>,
-    dropped: Arc<AtomicU64>,
+    writes: Writes,
+    counters: Arc<Counters>,
 }
 
 impl Series {
-    fn observe(&mut self, event: Event) {
+    fn observe(&mut self, Write { event, pending }: Write) {
         let identity = identity(&event);
         let last = Instant::now();
         let Some(seen) = self.seen.get_mut(&identity) else {
             // Without a write it is not kept, so that the number of kept events is bounded by the rate of writes.
-            if self.write(event.clone()) {
+            if self.write(event.clone(), pending) {
                 self.seen.insert(identity, Seen { event, last });
             }
             return;
@@ -226,19 +283,20 @@ impl Series {
         seen.event.series = Some(EventSeries { count, last_observed_time });
         if is_second {
             let event = seen.event.clone();
-            self.write(event);
+            self.write(event, pending);
+        } else {
+            pending.merged();
         }
     }
 
     /// Returns whether the event will be written.
-    fn write(&mut self, event: Event) -> bool {
-        let has_place = self.writes.len() < QUEUED;
-        if has_place {
-            self.writes.push_back(event);
-        } else {
-            drop_one(&self.dropped);
+    fn write(&mut self, event: Event, pending: Pending) -> bool {
+        if self.writes.is_full() {
+            pending.lost(Loss::QueueFull);
+            return false;
         }
-        has_place
+        self.writes.push(Write { event, pending });
+        true
     }
 
     /// Forgets events that were not repeated, and writes the last count of their series.
@@ -246,7 +304,7 @@ impl Series {
         let finished: Vec<_> = self.seen.extract_if(|_, seen| seen.last.elapsed() >= FINISH).collect();
         for (_, Seen { event, .. }) in finished {
             if event.series.is_some() {
-                self.write(event);
+                self.write(event, Pending::new(&self.counters));
             }
         }
     }
@@ -255,14 +313,14 @@ impl Series {
     fn refresh(&mut self) {
         let series: Vec<_> = self.seen.values().map(|seen| &seen.event).cloned().collect();
         series.into_iter().filter(|event| event.series.is_some()).for_each(|event| {
-            self.write(event);
+            self.write(event, Pending::new(&self.counters));
         });
     }
 }
 
 /// The beginning of an event's name: the name of its object, or `event` if that is no DNS name, such as `system:node`.
 fn name_prefix(object: &str) -> &str {
-    let end = object.floor_char_boundary(230); // of 253
+    let end = object.floor_char_boundary(220); // of 253, with the time and a number
     let name = object.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
     let is_label = |label: &str| {
         let is_dash_free = !label.is_empty() && !label.starts_with('-') && !label.ends_with('-');
@@ -271,79 +329,42 @@ fn name_prefix(object: &str) -> &str {
     if name.split('.').all(is_label) { name } else { "event" }
 }
 
-/// Receives events, and writes one at a time, until the end is requested and everything is written.
+/// Receives events and writes them, until the end is requested and everything is written.
 async fn run(
     client: Client,
-    mut receiver: mpsc::Receiver<Event>,
+    mut receiver: mpsc::Receiver<Write>,
     mut series: Series,
     closing: CancellationToken,
 ) {
+    let permits = Semaphore::new(REQUESTS);
+    let mut writing = FuturesUnordered::new();
     let mut is_last = false;
     let mut finish = interval_at(Instant::now() + FINISH, FINISH);
     let mut refresh = interval_at(Instant::now() + REFRESH, REFRESH);
     loop {
-        let Some(event) = series.writes.pop_front() else {
-            if is_last {
-                return;
-            }
-            tokio::select! {
-                biased;
-                () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
-                _ = finish.tick() => series.finish(),
-                _ = refresh.tick() => series.refresh(),
-                event = receiver.recv() => match event {
-                    Some(event) => series.observe(event),
-                    None => {
-                        series.refresh();
-                        is_last = true;
-                    }
-                },
-            }
-            continue;
-        };
-        let mut write = std::pin::pin!(write(&client, event));
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut write => break,
-                () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
-                _ = finish.tick() => series.finish(),
-                _ = refresh.tick() => series.refresh(),
-                Some(event) = receiver.recv() => series.observe(event),
-            }
+        while let Some((object, next)) = series.writes.next() {
+            let written = write(&client, &permits, next);
+            writing.push(async move {
+                written.await;
+                object
+            });
         }
-    }
-}
-
-/// Writes an event, with retries.
-async fn write(client: &Client, event: Event) {
-    for attempt in 1..=ATTEMPTS {
-        let Err(error) = write_once(client, &event).await else { return };
-        let name = event.metadata.name.as_deref().unwrap_or_default();
-        let may_pass = match &error {
-            // The event was created after the patch had not found it.
-            Error::Api(status) => status.code == 409 && event.series.is_some(),
-            Error::SerdeError(_) | Error::BuildRequest(_) => false,
-            _ => true,
-        };
-        if !may_pass || attempt == ATTEMPTS {
-            tracing::warn!(event = name, %error, "event not written");
+        if is_last && writing.is_empty() {
             return;
         }
-        tracing::debug!(event = name, %error, "event not written; it is retried");
-        sleep(RETRY).await;
-    }
-}
-
-async fn write_once(client: &Client, event: &Event) -> Result<(), Error> {
-    let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
-    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
-    if let (Some(series), Some(name)) = (&event.series, &event.metadata.name) {
-        let patch = serde_json::json!({ "series": series });
-        match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
-            Err(Error::Api(status)) if status.code == 404 => {} // it has expired
-            result => return result.map(drop),
+        tokio::select! {
+            biased;
+            Some(object) = writing.next() => series.writes.done(object),
+            () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
+            _ = finish.tick() => series.finish(),
+            _ = refresh.tick() => series.refresh(),
+            event = receiver.recv(), if !is_last => match event {
+                Some(event) => series.observe(event),
+                None => {
+                    series.refresh();
+                    is_last = true;
+                }
+            },
         }
     }
-    api.create(&PostParams::default(), event).await.map(drop)
 }

@@ -72,6 +72,8 @@ pub mod apply;
 pub mod condition;
 mod controller;
 mod error;
+mod event_metrics;
+mod event_writes;
 pub mod events;
 pub mod finalizer;
 mod health;

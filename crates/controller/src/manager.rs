@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 #[cfg(feature = "prometheus")]
 use std::sync::Weak;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, Warm};
 use crate::error::Error;
+use crate::events::EventRecorder;
 use crate::health::{Health, State, Status};
 use crate::signal::Signals;
 use crate::worker::Key;
@@ -44,6 +46,8 @@ use crate::worker::Observed;
 pub struct Manager {
     names: BTreeSet<Arc<str>>,
     controllers: Vec<Box<dyn Cold>>,
+    /// The recorders of events, with the time limits of their end.
+    recorders: Vec<(EventRecorder, Duration)>,
     state: Stopping,
     health: Arc<Mutex<Vec<Arc<Status>>>>,
 }
@@ -106,6 +110,14 @@ impl Manager {
         Ok(self)
     }
 
+    /// Writes the last events of a recorder when the controllers have ended, within a limit: before a leadership is released, and
+    /// after one that was lost. The recorder is [shut down](EventRecorder::shutdown) then.
+    #[must_use]
+    pub fn events(mut self, recorder: &EventRecorder, limit: Duration) -> Self {
+        self.recorders.push((recorder.clone(), limit));
+        self
+    }
+
     /// Returns the health of the manager and of its controllers, which can be read while they run, and later.
     pub fn health(&self) -> Health {
         Health { state: self.state.0.subscribe(), controllers: self.health.clone() }
@@ -137,6 +149,17 @@ impl Manager {
     /// # Errors
     /// As [`Self::run`].
     pub async fn run_when(
+        mut self,
+        shutdown: CancellationToken,
+        start: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let recorders = std::mem::take(&mut self.recorders);
+        let result = self.run_controllers(shutdown, start).await;
+        write_last_events(recorders).await;
+        result
+    }
+
+    async fn run_controllers(
         self,
         shutdown: CancellationToken,
         start: impl Future<Output = ()>,
@@ -210,7 +233,8 @@ impl Manager {
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         let (sender, mut elected) = oneshot::channel();
-        let mut run = pin!(self.run_when(shutdown, async move {
+        let recorders = self.recorders.clone();
+        let mut run = Box::pin(self.run_when(shutdown, async move {
             // The receiver lives as long as this future.
             _ = sender.send(elector.acquire().await);
         }));
@@ -219,7 +243,13 @@ impl Manager {
             // Possibly in the same poll in which the election has ended.
             result = &mut run => (result, elected.try_recv().ok()),
             Ok(leadership) = &mut elected => {
-                (leadership.run(run).await.map_err(Error::NotLeader)?, Some(leadership))
+                match leadership.run(run).await {
+                    Ok(result) => (result, Some(leadership)),
+                    Err(reason) => {
+                        write_last_events(recorders).await;
+                        return Err(Error::NotLeader(reason));
+                    }
+                }
             }
         };
         if let Some(leadership) = leadership
@@ -257,6 +287,15 @@ impl Manager {
             result = run => result,
         }
     }
+}
+
+async fn write_last_events(recorders: Vec<(EventRecorder, Duration)>) {
+    let end = |(recorder, limit): (EventRecorder, Duration)| async move {
+        if !recorder.shutdown(limit).await {
+            tracing::warn!(?limit, "the last events were not written in time");
+        }
+    };
+    join_all(recorders.into_iter().map(end)).await;
 }
 
 /// Publishes the end of the manager, also if it or its future is dropped.

@@ -16,6 +16,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::controller::Controller;
 use crate::error::Error;
+use crate::event_metrics::{Counters, EventMetrics};
+use crate::events::EventRecorder;
 use crate::manager::Manager;
 use crate::metrics::ControllerMetrics;
 use crate::worker::{Key, Observed};
@@ -53,7 +55,11 @@ use crate::worker::{Key, Observed};
 #[derive(Clone, Default)]
 pub struct ControllerCollector {
     controllers: Arc<Mutex<Registered>>,
+    recorders: Arc<Mutex<Recorders>>,
 }
+
+/// Recorders of events, by the name of their controller.
+type Recorders = BTreeMap<Arc<str>, Weak<Counters>>;
 
 type Registered = BTreeMap<Arc<str>, Weak<dyn Observed>>;
 
@@ -78,6 +84,41 @@ impl ControllerCollector {
     /// As [`Self::add`]. Then no controller of the manager is added.
     pub fn add_manager(&self, manager: &Manager) -> Result<(), Error> {
         self.add_all(&manager.observed())
+    }
+
+    /// Adds a recorder of events, without keeping it alive, by the name of its controller. Replaces another one with this name.
+    pub fn add_events(&self, recorder: &EventRecorder) {
+        let (controller, counters) = recorder.observed();
+        self.recorders.lock().insert(controller, counters);
+    }
+
+    /// Encodes the metrics of the recorders, if there is one.
+    fn encode_events(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut recorders: Vec<(String, EventMetrics)> = Vec::new();
+        self.recorders.lock().retain(|controller, counters| {
+            let metrics = counters.upgrade().map(|counters| counters.read());
+            recorders.extend(metrics.map(|metrics| (escaped(controller).into(), metrics)));
+            metrics.is_some()
+        });
+        if recorders.is_empty() {
+            return Ok(());
+        }
+        let (name, help) = ("kinformer_events_written", "Events, and counts of series, that were stored");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (controller, metrics) in &recorders {
+            let labels = [("controller", &**controller)];
+            ConstCounter::new(metrics.written).encode(family.encode_family(&labels)?)?;
+        }
+        let help = "Events that were not stored, by reason";
+        let mut family =
+            encoder.encode_descriptor("kinformer_events_lost", help, None, MetricType::Counter)?;
+        for (controller, metrics) in &recorders {
+            for (reason, count) in LOSSES {
+                let labels = [("controller", &**controller), ("reason", reason)];
+                ConstCounter::new(count(metrics)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
     }
 
     fn add_all(&self, added: &[(Arc<str>, Weak<dyn Observed>)]) -> Result<(), Error> {
@@ -175,6 +216,18 @@ const RESULTS: [ByResult; 4] = [
     ("success", |metrics| metrics.succeeded),
 ];
 
+/// A reason for which events are lost, and their number.
+type ByReason = (&'static str, fn(&EventMetrics) -> u64);
+
+/// The series of `kinformer_events_lost_total`.
+const LOSSES: [ByReason; 5] = [
+    ("queue_full", |metrics| metrics.queue_full),
+    ("refused", |metrics| metrics.refused),
+    ("failed", |metrics| metrics.failed),
+    ("not_leader", |metrics| metrics.not_leader),
+    ("shut_down", |metrics| metrics.shut_down),
+];
+
 type Controllers = [(Arc<str>, ControllerMetrics)];
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
@@ -227,7 +280,7 @@ impl Collector for ControllerCollector {
         for metric in QUEUE_DURATIONS {
             page.gauge(metric, of_queue, |duration| ConstGauge::new(duration.as_secs_f64()))?;
         }
-        Ok(())
+        self.encode_events(&mut encoder)
     }
 }
 
