@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::write_error::{error_line, is_conflict};
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What follows a reconciliation that succeeded.
@@ -19,6 +21,12 @@ impl Action {
         Self { requeue_after: None }
     }
 
+    /// Reconciles the key again after its backoff, as a failure does, but without an error: for a write that did not find the
+    /// state that was read. It is `requeue_after(Duration::ZERO)`.
+    pub const fn retry() -> Self {
+        Self::requeue_after(Duration::ZERO)
+    }
+
     /// Reconciles the key again after a delay, or before if there is a change. Forgets the failures of the key.
     ///
     /// Zero, such as the rest of the time until a deadline that has passed, reconciles it after its backoff, as a failure does,
@@ -30,7 +38,8 @@ impl Action {
 
 /// The error of a reconciliation. Any error converts into it by `?`.
 ///
-/// The key is reconciled again after its backoff, unless the error is [permanent](Self::permanent).
+/// The key is reconciled again after its backoff, unless the error is [permanent](Self::permanent). The text is one line with the
+/// error and its causes.
 pub struct ReconcileError {
     source: BoxError,
     is_permanent: bool,
@@ -50,6 +59,13 @@ impl ReconcileError {
         self.is_permanent
     }
 
+    /// Whether a write did not find the state that was read: [`WriteError::is_conflict`](crate::WriteError::is_conflict), or a
+    /// response of the API server with the code 409. The next reconciliation reads the newest state, so the error is logged at
+    /// the level `debug` only.
+    pub fn is_conflict(&self) -> bool {
+        is_conflict(&*self.source)
+    }
+
     /// Returns the error.
     pub fn into_inner(self) -> BoxError {
         self.source
@@ -64,13 +80,7 @@ impl<E: Into<BoxError>> From<E> for ReconcileError {
 
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.source)?;
-        let mut cause = self.source.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
-        }
-        Ok(())
+        f.write_str(&error_line(&*self.source))
     }
 }
 

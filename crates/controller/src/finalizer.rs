@@ -48,8 +48,8 @@ use crate::write_error::WriteError;
 /// events that do not change the generation.
 ///
 /// # Errors
-/// The error of `apply` or `cleanup`; a [`WriteError`] if the finalizer could not be added or removed, also because the
-/// given state is not the newest one. A retry with the newest state mends this.
+/// The error of `apply` or `cleanup`; a [`WriteError`] if the finalizer could not be added or removed, such as
+/// [`WriteError::Changed`] because the given state is not the newest one. A retry with the newest state mends this.
 ///
 /// # Cancel safety
 /// Every step can be repeated: dropping the future leaves an object that the next call continues with.
@@ -89,7 +89,7 @@ pub fn has(object: &impl Resource, finalizer: &str) -> bool {
 /// finalizer.
 ///
 /// # Errors
-/// [`WriteError::Request`] also if the object or its finalizers have changed since `object` was read.
+/// [`WriteError::Changed`] if the object or its finalizers have changed since `object` was read.
 ///
 /// # Cancel safety
 /// The request may have been sent. Adding the finalizer again is safe.
@@ -109,7 +109,7 @@ where
 /// more is no error.
 ///
 /// # Errors
-/// [`WriteError::Request`] also if the finalizers have changed since `object` was read.
+/// [`WriteError::Changed`] if the finalizers have changed since `object` was read.
 ///
 /// # Cancel safety
 /// The request may have been sent. Removing the finalizer again is safe.
@@ -151,5 +151,5 @@ where
     let replace = PatchOperation::Add(AddOperation { path: field("finalizers"), value: list.into() });
     let patch = Operations(vec![test(field("uid"), uid.as_str().into()), is_unchanged, replace]);
     let patch: Patch<()> = Patch::Json(patch);
-    api.patch(name, &PatchParams::default(), &patch).await.map_err(|error| WriteError::request(name, error))
+    api.patch(name, &PatchParams::default(), &patch).await.map_err(|error| WriteError::tested(name, error))
 }

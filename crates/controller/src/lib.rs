@@ -49,8 +49,9 @@
 //!
 //! # Writes
 //!
-//! [`set_controller_reference`] makes an object owned, [`condition`] edits the conditions of a status, [`finalizer`] runs a
-//! cleanup before an object is deleted, [`apply`] writes by server-side apply, and [`events`] reports what was done.
+//! [`apply`] writes by server-side apply, [`create_or_update`] and [`create_or_patch`] write what differs,
+//! [`set_controller_reference`] and [`Owner`] make an object owned, [`condition`] edits the conditions of a status, [`finalizer`]
+//! runs a cleanup before an object is deleted, and [`events`] reports what was done.
 //!
 //! # Errors of a reconciliation
 //!
@@ -71,6 +72,7 @@ mod action;
 pub mod apply;
 pub mod condition;
 mod controller;
+mod create_or_update;
 mod error;
 mod event_metrics;
 mod event_writes;
@@ -91,13 +93,14 @@ mod write_error;
 
 pub use action::{Action, ReconcileError};
 pub use controller::{Controller, ControllerBuilder, Monitor, NewController};
+pub use create_or_update::{Written, create_or_patch, create_or_update, retry_on_conflict};
 pub use error::Error;
 pub use health::{ControllerHealth, ControllerState, Health, State};
 pub use kinformer;
 pub use kinformer::CancellationToken;
 pub use manager::Manager;
 pub use metrics::ControllerMetrics;
-pub use owner::{OwnerError, set_controller_reference};
+pub use owner::{Owner, OwnerError, set_controller_reference};
 pub use predicate::Predicate;
 pub use request::Request;
 pub use trigger::{InformerTrigger, Trigger};

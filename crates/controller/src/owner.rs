@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[non_exhaustive]
 pub enum OwnerError {
     /// The object is controlled by another owner.
-    #[error("{object:?} is controlled by {kind} {name:?}")]
+    #[error("{object:?} is controlled by {kind} {name:?} with the UID {uid:?}")]
     AlreadyOwned {
         /// The name of the object.
         object: String,
@@ -19,6 +19,8 @@ pub enum OwnerError {
         kind: String,
         /// The name of its controller.
         name: String,
+        /// The UID of its controller.
+        uid: String,
     },
     /// A namespaced owner owns objects of its own namespace only.
     #[error("{object:?} is not in the namespace {namespace:?} of its owner")]
@@ -28,7 +30,7 @@ pub enum OwnerError {
         /// The namespace of the owner.
         namespace: String,
     },
-    /// The owner has no UID: it was not read from the API server.
+    /// The owner has no name or no UID: it was not read from the API server.
     #[error("the owner {name:?} has no UID")]
     NoUid {
         /// The name of the owner.
@@ -36,9 +38,7 @@ pub enum OwnerError {
     },
 }
 
-/// Makes `owner` the controller of `object`: the garbage collector deletes the object with its owner, and
-/// [`owns`](crate::ControllerBuilder::owns) enqueues the owner for events of the object. An existing reference to the same
-/// owner is replaced.
+/// Makes `owner` the controller of `object`, as [`Owner::control`] does.
 ///
 /// ```
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -62,39 +62,155 @@ where
     O: Resource<DynamicType = ()>,
     K: Resource,
 {
-    let reference = owner.controller_owner_ref(&());
-    let reference =
-        reference.map(|reference| OwnerReference { block_owner_deletion: Some(true), ..reference });
-    set(reference, owner.meta(), object.meta_mut())
+    Owner::new(owner)?.control(object)
 }
 
-fn set(
-    reference: Option<OwnerReference>,
-    owner: &ObjectMeta,
-    object: &mut ObjectMeta,
-) -> Result<(), OwnerError> {
-    let name = object.name.clone().or_else(|| object.generate_name.clone()).unwrap_or_default();
-    let Some(reference) = reference.filter(|reference| !reference.uid.is_empty()) else {
-        return Err(OwnerError::NoUid { name: owner.name.clone().unwrap_or_default() });
-    };
-    if let Some(namespace) = &owner.namespace
-        && object.namespace.as_ref() != Some(namespace)
-    {
-        return Err(OwnerError::OtherNamespace { object: name, namespace: namespace.clone() });
+/// The owner of other objects, whose references it sets and removes.
+///
+/// Owners are compared by group, kind and name. A reference to an owner that was deleted and made again has its old UID, as after
+/// a restore; setting it again replaces it.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer_controller::Owner;
+///
+/// # fn example(config_map: &ConfigMap, deployment: &mut Deployment) -> Result<(), kinformer_controller::OwnerError> {
+/// let owner = Owner::new(config_map)?.without_block_owner_deletion();
+/// owner.control(deployment)?;
+/// assert!(owner.is_owner_of(deployment) && owner.is_controller_of(deployment));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Follows controller-runtime 0.25 (`controllerutil`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Owner {
+    /// The reference of a controller.
+    reference: OwnerReference,
+    namespace: Option<String>,
+    blocks_deletion: bool,
+}
+
+impl Owner {
+    /// Creates the owner of a kind with a type.
+    ///
+    /// # Errors
+    /// [`OwnerError::NoUid`] if the object has no name or no UID.
+    pub fn new<O: Resource<DynamicType = ()>>(owner: &O) -> Result<Self, OwnerError> {
+        Self::dynamic(owner, &())
     }
-    let references = object.owner_references.get_or_insert_default();
-    let controller =
-        references.iter().find(|other| other.controller == Some(true) && other.uid != reference.uid);
-    if let Some(controller) = controller {
-        return Err(OwnerError::AlreadyOwned {
-            object: name,
-            kind: controller.kind.clone(),
-            name: controller.name.clone(),
-        });
+
+    /// As [`Self::new`], of a kind without a type, such as `DynamicObject` with its `ApiResource`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn dynamic<O: Resource>(owner: &O, kind: &O::DynamicType) -> Result<Self, OwnerError> {
+        let reference = owner.controller_owner_ref(kind).filter(|reference| !reference.uid.is_empty());
+        let no_uid = || OwnerError::NoUid { name: owner.meta().name.clone().unwrap_or_default() };
+        let namespace = owner.meta().namespace.clone();
+        Ok(Self { reference: reference.ok_or_else(no_uid)?, namespace, blocks_deletion: true })
     }
-    references.retain(|other| other.uid != reference.uid);
-    references.push(reference);
-    Ok(())
+
+    /// Leaves out `blockOwnerDeletion` of the references of a controller. With it, a foreground deletion of the owner waits for
+    /// the object; a cluster that checks permissions for this (`OwnerReferencesPermissionEnforcement`, as OpenShift) requires
+    /// the verb `update` for the `finalizers` of the owner.
+    ///
+    /// Follows controller-runtime 0.25 (`WithBlockOwnerDeletion`).
+    #[must_use]
+    pub fn without_block_owner_deletion(self) -> Self {
+        Self { blocks_deletion: false, ..self }
+    }
+
+    /// Makes it the controller of an object: the garbage collector deletes the object with its owner, and
+    /// [`owns`](crate::ControllerBuilder::owns) enqueues the owner for events of the object. A reference to the same owner is
+    /// replaced.
+    ///
+    /// # Errors
+    /// Another owner controls the object, or the owner is in another namespace. The object is unchanged.
+    pub fn control<K: Resource>(&self, object: &mut K) -> Result<(), OwnerError> {
+        self.check_namespace(object.meta())?;
+        let controller = references(object.meta()).iter().find(|other| other.controller == Some(true));
+        if let Some(controller) = controller.filter(|controller| !self.is_same(controller)) {
+            return Err(OwnerError::AlreadyOwned {
+                object: name_of(object.meta()),
+                kind: controller.kind.clone(),
+                name: controller.name.clone(),
+                uid: controller.uid.clone(),
+            });
+        }
+        let block_owner_deletion = self.blocks_deletion.then_some(true);
+        self.set(object.meta_mut(), OwnerReference { block_owner_deletion, ..self.reference.clone() });
+        Ok(())
+    }
+
+    /// Makes it an owner of an object, not the controlling one: the garbage collector deletes the object with the last of its
+    /// owners. A reference to the same owner is replaced, also that of the controller.
+    ///
+    /// # Errors
+    /// The owner is in another namespace. The object is unchanged.
+    ///
+    /// Follows controller-runtime 0.25 (`SetOwnerReference`).
+    pub fn own<K: Resource>(&self, object: &mut K) -> Result<(), OwnerError> {
+        self.check_namespace(object.meta())?;
+        let reference =
+            OwnerReference { controller: None, block_owner_deletion: None, ..self.reference.clone() };
+        self.set(object.meta_mut(), reference);
+        Ok(())
+    }
+
+    /// Whether the object has a reference to this owner.
+    pub fn is_owner_of(&self, object: &impl Resource) -> bool {
+        references(object.meta()).iter().any(|reference| self.is_same(reference))
+    }
+
+    /// Whether this owner controls the object.
+    pub fn is_controller_of(&self, object: &impl Resource) -> bool {
+        let is_controller = |other: &OwnerReference| other.controller == Some(true) && self.is_same(other);
+        references(object.meta()).iter().any(is_controller)
+    }
+
+    /// Removes the reference to this owner. Returns whether there was one.
+    pub fn remove_from(&self, object: &mut impl Resource) -> bool {
+        let Some(references) = &mut object.meta_mut().owner_references else { return false };
+        let before = references.len();
+        references.retain(|reference| !self.is_same(reference));
+        references.len() != before
+    }
+
+    /// Follows controller-runtime 0.25 (`referSameObject`).
+    fn is_same(&self, other: &OwnerReference) -> bool {
+        let own = &self.reference;
+        (group(&own.api_version), &own.kind, &own.name)
+            == (group(&other.api_version), &other.kind, &other.name)
+    }
+
+    fn check_namespace(&self, object: &ObjectMeta) -> Result<(), OwnerError> {
+        match &self.namespace {
+            Some(namespace) if object.namespace.as_ref() != Some(namespace) => {
+                Err(OwnerError::OtherNamespace { object: name_of(object), namespace: namespace.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&self, object: &mut ObjectMeta, reference: OwnerReference) {
+        let references = object.owner_references.get_or_insert_default();
+        references.retain(|other| !self.is_same(other));
+        references.push(reference);
+    }
+}
+
+fn references(object: &ObjectMeta) -> &[OwnerReference] {
+    object.owner_references.as_deref().unwrap_or_default()
+}
+
+fn name_of(object: &ObjectMeta) -> String {
+    object.name.clone().or_else(|| object.generate_name.clone()).unwrap_or_default()
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.rsplit_once('/').map_or("", |(group, _)| group)
 }
 
 /// Which owners of an object are enqueued.
@@ -135,8 +251,7 @@ impl OwnerKind {
         };
         let namespace = object.namespace().filter(|_| self.is_namespaced).unwrap_or_default();
         for reference in references {
-            let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-            let matches = group == self.group && reference.kind == self.kind;
+            let matches = group(&reference.api_version) == self.group && reference.kind == self.kind;
             if !matches || self.is_controller && reference.controller != Some(true) {
                 continue;
             }

@@ -112,6 +112,10 @@ impl<K: Key> Workers<K> {
                 tracing::error!(controller = %name, ?key, %error, "reconciliation failed; it is not retried");
                 Outcome::Permanent
             }
+            Ok(Ok(Err(ref error))) if error.is_conflict() => {
+                tracing::debug!(controller = %name, ?key, %error, "reconciliation failed; its state was not the newest");
+                Outcome::Failed
+            }
             Ok(Ok(Err(ref error))) => {
                 tracing::warn!(controller = %name, ?key, %error, "reconciliation failed");
                 Outcome::Failed

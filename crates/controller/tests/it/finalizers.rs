@@ -92,8 +92,8 @@ fn finalizers(object: &ConfigMap) -> Vec<String> {
 
 fn is_refused(result: Result<u32, BoxError>) -> bool {
     let error = result.unwrap_err();
-    matches!(error.downcast_ref(), Some(WriteError::Request { source, .. })
-        if matches!(&**source, kube_client::Error::Api(status) if status.code == 422))
+    let text = r#""a" was not written: it was changed since it was read"#;
+    matches!(error.downcast_ref::<WriteError>(), Some(error) if error.is_conflict() && error.to_string() == text)
 }
 
 /// The finalizer is added before the first apply, which gets the stored state. It is not written again.

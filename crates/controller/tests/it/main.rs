@@ -23,3 +23,4 @@ mod predicates;
 mod shutdown;
 mod sync;
 mod triggers;
+mod writes;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kinformer::ObjectKey;
-use kinformer_controller::{Action, Controller, Error, OwnerError, Trigger, set_controller_reference};
+use kinformer_controller::{Action, Controller, Error, Owner, OwnerError, Trigger, set_controller_reference};
+use kube_core::discovery::ApiResource;
+use kube_core::{DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
 use crate::common::{Cluster, Running, key, recorded};
@@ -112,11 +114,71 @@ fn controller_references() {
     assert_eq!((&*references[0].kind, &*references[0].uid), ("ConfigMap", "uid-one"));
 
     let other = set_controller_reference(&owner("two"), &mut object).unwrap_err();
-    assert_eq!(other.to_string(), r#""web" is controlled by ConfigMap "one""#);
+    assert_eq!(other.to_string(), r#""web" is controlled by ConfigMap "one" with the UID "uid-one""#);
     let no_uid = ConfigMap { metadata: Default::default(), ..owner("one") };
     assert!(matches!(set_controller_reference(&no_uid, &mut object), Err(OwnerError::NoUid { .. })));
     object.metadata.namespace = Some("other".to_owned());
     let namespace = set_controller_reference(&one, &mut object).unwrap_err();
     assert_eq!(namespace.to_string(), r#""web" is not in the namespace "default" of its owner"#);
     assert_eq!(object.metadata.owner_references, Some(references));
+}
+
+/// An owner that was deleted and made again replaces its own reference, of any version of its group. Another kind of the name is
+/// another owner.
+// contract: K-10c
+#[test]
+fn owner_that_was_made_again() {
+    let mut object = Deployment::default();
+    object.metadata.namespace = Some("default".to_owned());
+    let old = owner("one");
+    set_controller_reference(&old, &mut object).unwrap();
+    let mut new = owner("one");
+    new.metadata.uid = Some("uid-new".to_owned());
+    set_controller_reference(&new, &mut object).unwrap();
+    let references = object.metadata.owner_references.clone().unwrap();
+    assert_eq!((references.len(), &*references[0].uid), (1, "uid-new"));
+    let owner = Owner::new(&old).unwrap();
+    assert!(owner.is_controller_of(&object) && owner.is_owner_of(&object), "the name counts");
+    object.metadata.owner_references.as_mut().unwrap()[0].api_version = "other/v1".to_owned();
+    assert!(!owner.is_controller_of(&object) && !owner.is_owner_of(&object));
+    assert!(
+        matches!(owner.control(&mut object), Err(OwnerError::AlreadyOwned { uid, .. }) if uid == "uid-new")
+    );
+}
+
+/// Plain references beside that of the controller, references without `blockOwnerDeletion`, their removal, and owners without a
+/// type.
+// contract: K-10d
+#[test]
+fn owner_references() {
+    let mut object = Deployment::default();
+    object.metadata.namespace = Some("default".to_owned());
+    let [one, two] = ["one", "two"].map(|name| Owner::new(&owner(name)).unwrap());
+    let flags = |object: &Deployment| -> Vec<_> {
+        let references = object.metadata.owner_references.iter().flatten();
+        references.map(|one| (one.name.clone(), one.controller, one.block_owner_deletion)).collect()
+    };
+    one.clone().without_block_owner_deletion().control(&mut object).unwrap();
+    two.own(&mut object).unwrap();
+    two.own(&mut object).unwrap();
+    assert_eq!(flags(&object), [("one".to_owned(), Some(true), None), ("two".to_owned(), None, None)]);
+    assert!(two.is_owner_of(&object) && !two.is_controller_of(&object));
+    assert!(matches!(two.control(&mut object), Err(OwnerError::AlreadyOwned { name, .. }) if name == "one"));
+    assert!(one.remove_from(&mut object) && !one.remove_from(&mut object));
+    two.control(&mut object).unwrap();
+    assert_eq!(flags(&object), [("two".to_owned(), Some(true), Some(true))]);
+    object.metadata.namespace = Some("other".to_owned());
+    assert!(matches!(one.own(&mut object), Err(OwnerError::OtherNamespace { .. })));
+
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "WebApp"));
+    let mut dynamic = DynamicObject::new("web", &kind);
+    assert!(matches!(Owner::dynamic(&dynamic, &kind), Err(OwnerError::NoUid { name }) if name == "web"));
+    dynamic.metadata.uid = Some("1".to_owned());
+    let mut object = Deployment::default();
+    Owner::dynamic(&dynamic, &kind).unwrap().own(&mut object).unwrap();
+    let reference = &object.metadata.owner_references.unwrap()[0];
+    assert_eq!(
+        [&reference.api_version, &reference.kind, &reference.name],
+        ["example.com/v1", "WebApp", "web"]
+    );
 }
