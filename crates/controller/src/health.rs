@@ -1,8 +1,9 @@
 //! The health of a manager and of its controllers.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use kinformer_leader_election::{Candidacy, LeaderElector};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -80,6 +81,7 @@ pub struct ControllerHealth {
 pub struct Health {
     pub(crate) state: watch::Receiver<State>,
     pub(crate) controllers: Arc<Mutex<Vec<Arc<Status>>>>,
+    pub(crate) elector: Arc<OnceLock<LeaderElector>>,
 }
 
 impl Health {
@@ -105,6 +107,12 @@ impl Health {
     /// the process; see [`timeout`](crate::ControllerBuilder::timeout).
     pub fn is_alive(&self) -> bool {
         self.state() != State::Stopped
+    }
+
+    /// Returns since when the manager waits for the leadership, when the API server last answered a request for the Lease, and the
+    /// last error; `None` if it does not wait.
+    pub fn candidacy(&self) -> Option<Candidacy> {
+        self.elector.get()?.candidacy()
     }
 
     /// Returns the health of each controller, in the order in which they were added.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 #[cfg(feature = "prometheus")]
 use std::sync::Weak;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
@@ -50,6 +50,7 @@ pub struct Manager {
     recorders: Vec<(EventRecorder, Duration)>,
     state: Stopping,
     health: Arc<Mutex<Vec<Arc<Status>>>>,
+    elector: Arc<OnceLock<LeaderElector>>,
 }
 
 /// A controller that was not started.
@@ -120,7 +121,8 @@ impl Manager {
 
     /// Returns the health of the manager and of its controllers, which can be read while they run, and later.
     pub fn health(&self) -> Health {
-        Health { state: self.state.0.subscribe(), controllers: self.health.clone() }
+        let (controllers, elector) = (self.health.clone(), self.elector.clone());
+        Health { state: self.state.0.subscribe(), controllers, elector }
     }
 
     #[cfg(feature = "prometheus")]
@@ -232,6 +234,7 @@ impl Manager {
         elector: &LeaderElector,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
+        _ = self.elector.set(elector.clone()); // a manager runs once
         let (sender, mut elected) = oneshot::channel();
         let recorders = self.recorders.clone();
         let mut run = Box::pin(self.run_when(shutdown, async move {

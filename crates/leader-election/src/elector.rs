@@ -1,5 +1,6 @@
 //! Electing a leader: waiting for the Lease.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::error::{End, Error, NotLeader};
 use crate::leadership::Leadership;
 use crate::lease::{Attempt, LeaseHolder, check};
 use crate::term::Term;
-use crate::timing::{JITTER, ObservedLeader, Timing};
+use crate::timing::{Candidacy, JITTER, ObservedLeader, Timing, Waits};
 
 /// Elects a leader among processes by a Lease: one of those with the same Lease is the leader at a time.
 ///
@@ -49,7 +50,9 @@ pub struct LeaderElector {
     identity: Arc<str>,
     timing: Timing,
     clock: Arc<dyn Clock>,
+    labels: BTreeMap<String, String>,
     leader: ObservedLeader,
+    waits: Arc<Waits>,
     /// The last leadership of this elector.
     term: Arc<Mutex<Option<Arc<Term>>>>,
 }
@@ -60,11 +63,19 @@ pub struct LeaderElectorBuilder {
     namespace: String,
     name: String,
     identity: Option<String>,
+    labels: BTreeMap<String, String>,
     timing: Timing,
     clock: Arc<dyn Clock>,
 }
 
 impl LeaderElectorBuilder {
+    /// Adds a label of the Lease, which it has from the next acquisition on. Its other labels are kept.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
     /// Sets the identity of this process in the Lease. It must be unique. The default is the host name, which is the
     /// name of the pod in Kubernetes, and a random UUID.
     #[must_use]
@@ -128,7 +139,9 @@ impl LeaderElectorBuilder {
             identity: identity.into(),
             timing: self.timing,
             clock: self.clock,
+            labels: self.labels,
             leader: ObservedLeader::default(),
+            waits: Arc::default(),
             term: Arc::default(),
         })
     }
@@ -146,6 +159,7 @@ impl LeaderElector {
             namespace: namespace.into(),
             name: name.into(),
             identity: None,
+            labels: BTreeMap::new(),
             timing: Timing {
                 lease_duration: Duration::from_secs(15),
                 renew_deadline: Duration::from_secs(10),
@@ -168,6 +182,12 @@ impl LeaderElector {
     /// Returns a receiver of the leader's identity, which changes while this elector waits for the leadership or has it.
     pub fn leaders(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.leader.subscribe()
+    }
+
+    /// Returns since when this elector waits for the leadership, when the API server last answered, and the last error; `None` while
+    /// it does not wait. For a health that tells a candidate that cannot reach the API server from one that waits for another leader.
+    pub fn candidacy(&self) -> Option<Candidacy> {
+        self.waits.read()
     }
 
     /// As [`Leadership::client`], for all leaderships of this elector, also those to come: no write is sent before the
@@ -204,8 +224,15 @@ impl LeaderElector {
         let mut holder = self.holder();
         let lease = self.lease();
         tracing::info!(%lease, identity = %self.identity, "waiting for leadership");
+        let waiting = self.waits.begin();
         loop {
-            match timeout(self.timing.attempt(), holder.try_hold()).await {
+            let attempt = timeout(self.timing.attempt(), holder.try_hold()).await;
+            match &attempt {
+                Ok(Ok(_)) => waiting.attempted(true, None),
+                Ok(Err(error)) => waiting.attempted(error.is_answer(), Some(error.to_string().into())),
+                Err(_) => waiting.attempted(false, Some("no response in time".into())),
+            }
+            match attempt {
                 Ok(Ok(Attempt::Held(hold))) => {
                     let term = Term::new(
                         lease.clone(),
@@ -240,6 +267,7 @@ impl LeaderElector {
             self.timing.lease_duration,
             self.clock.clone(),
         )
+        .labels(self.labels.clone())
     }
 }
 

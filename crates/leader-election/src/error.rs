@@ -32,6 +32,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the API server has answered.
+    pub(crate) fn is_answer(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => matches!(source, kube_client::Error::Api(_)),
+            Self::Changed { .. } => true,
+            Self::InvalidOption(_) | Self::ReleaseTimedOut { .. } => false,
+        }
+    }
+}
+
 /// This process is not the leader any more.
 ///
 /// A [wrapped client](crate::Leadership::client) returns it inside `kube_client::Error::Service`: see [`Self::of`].

@@ -1,6 +1,6 @@
 //! Holding a Lease: one attempt at a time to acquire or renew it, and its release.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub struct LeaseHolder {
     identity: Arc<str>,
     duration: Duration,
     clock: Arc<dyn Clock>,
+    labels: BTreeMap<String, String>,
     /// The state that this holder wrote last, while it holds the Lease.
     written: Option<Lease>,
     /// The states that this holder may have written since: writes whose response did not arrive.
@@ -91,8 +92,15 @@ impl LeaseHolder {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let api = Api::namespaced(client, &namespace);
-        let (written, unknown, other) = (None, VecDeque::new(), None);
-        Self { api, namespace, name, identity, duration, clock, written, unknown, other }
+        let (labels, written, unknown, other) = (BTreeMap::new(), None, VecDeque::new(), None);
+        Self { api, namespace, name, identity, duration, clock, labels, written, unknown, other }
+    }
+
+    /// Sets labels that the Lease has from the next acquisition on. Its other labels are kept.
+    #[must_use]
+    pub fn labels(mut self, labels: BTreeMap<String, String>) -> Self {
+        self.labels = labels;
+        self
     }
 
     /// Tries to acquire the Lease, or to renew it if it is held. A renewal takes one request, an acquisition two.
@@ -174,7 +182,8 @@ impl LeaseHolder {
             name: Some(self.name.to_string()),
             ..ObjectMeta::default()
         };
-        let lease = Lease { metadata, spec: Some(self.taken(0, LeaseSpec::default())) };
+        let mut lease = Lease { metadata, spec: Some(self.taken(0, LeaseSpec::default())) };
+        self.label(&mut lease);
         Ok(match self.write(lease, true).await? {
             Some(hold) => Attempt::Held(hold),
             None => Attempt::NotHeld { holder: None },
@@ -182,6 +191,7 @@ impl LeaseHolder {
     }
 
     async fn acquire(&mut self, mut lease: Lease) -> Result<Attempt, Error> {
+        self.label(&mut lease);
         let before = lease.spec.take().unwrap_or_default();
         let previous = before.holder_identity.as_deref().filter(|holder| !holder.is_empty()).map(Arc::from);
         if previous.is_some() && !self.is_expired(&before) {
@@ -193,6 +203,12 @@ impl LeaseHolder {
             Some(hold) => Attempt::Held(hold),
             None => Attempt::NotHeld { holder: previous },
         })
+    }
+
+    fn label(&self, lease: &mut Lease) {
+        if !self.labels.is_empty() {
+            lease.metadata.labels.get_or_insert_default().extend(self.labels.clone());
+        }
     }
 
     /// Whether another holder's state has not changed for its duration.

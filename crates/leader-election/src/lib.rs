@@ -35,6 +35,10 @@
 //! not used. So two processes are not leaders at the same time as long as their clocks run at about the same rate: with
 //! the defaults, one of them may run 1.5 times as fast.
 //!
+//! This holds as long as only candidates write the Lease. If a person or another program deletes it, empties its holder or
+//! shortens its duration while its leader is well, the next candidate acquires it at once, and the old leader goes on until its
+//! next renewal, at most for the retry period and the time of a request.
+//!
 //! The leader's [client](Leadership::client) reads the clock for each write. It starts no write after the renew
 //! deadline, and gives up a write in flight when the Lease has expired.
 //!
@@ -79,4 +83,5 @@ pub use elector::{LeaderElector, LeaderElectorBuilder};
 pub use error::{End, Error, NotLeader};
 pub use leadership::Leadership;
 pub use lease::{Attempt, Hold, LeaseHolder};
+pub use timing::Candidacy;
 pub use {k8s_openapi, kube_client};

@@ -182,7 +182,7 @@ async fn signals_end_the_controllers() {
 }
 
 /// With an elector: the informers sync before the election, a shutdown releases the Lease, and a lost leadership ends all.
-// contract: K-08h
+// contract: K-08h, N-09e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconciles_as_leader() {
     let cluster = Cluster::start().await;
@@ -203,15 +203,18 @@ async fn reconciles_as_leader() {
     let monitor = first.monitor();
     let shutdown = CancellationToken::new();
     let own = elector("own");
+    let manager = Manager::new().add(first).unwrap();
+    let health = manager.health();
     let running = tokio::spawn({
         let (own, shutdown) = (own.clone(), shutdown.clone());
-        async move { Manager::new().add(first).unwrap().run_as_leader(&own, shutdown).await }
+        async move { manager.run_as_leader(&own, shutdown).await }
     });
-    until(|| monitor.state() == ControllerState::Synced).await;
+    until(|| health.candidacy().is_some_and(|candidacy| candidacy.answered.is_some())).await;
+    assert_eq!((monitor.state(), health.candidacy().unwrap().error), (ControllerState::Synced, None));
     assert!(calls.rest().is_empty());
     other.release().await.unwrap();
     assert_eq!(calls.next().await.key, key("a"));
-    assert_eq!(own.leader().as_deref(), Some("own"));
+    assert_eq!((own.leader().as_deref(), health.candidacy()), (Some("own"), None));
     gate.add_permits(1);
     shutdown.cancel();
     within(running).await.unwrap().unwrap();

@@ -237,3 +237,47 @@ async fn run_ends_with_the_leadership() {
     assert_eq!(Arc::strong_count(&dropped), 1);
     assert!(leadership.run(async {}).now_or_never().unwrap().is_err(), "work after the end does not begin");
 }
+
+/// An elector says since when it waits, when the server last answered, and the last error.
+// contract: N-09e
+#[tokio::test(start_paused = true)]
+async fn candidacy_of_an_elector() {
+    let server = Server::default();
+    let (a, b) = (elector(&server, "a"), elector(&server, "b"));
+    assert_eq!(b.candidacy(), None);
+    let leadership = a.acquire().await;
+    assert_eq!(a.candidacy(), None);
+    let began = Instant::now();
+    let waiting = tokio::spawn({
+        let b = b.clone();
+        async move { b.acquire().await }
+    });
+    after(100 * S).await;
+    let candidacy = b.candidacy().unwrap();
+    assert_eq!((candidacy.waiting, candidacy.error), (began.elapsed(), None));
+    assert!(candidacy.answered.unwrap() < 5 * S);
+    server.always(fails());
+    after(100 * S).await;
+    let candidacy = b.candidacy().unwrap();
+    assert_eq!(candidacy.waiting, began.elapsed());
+    assert!(candidacy.answered.unwrap() >= 95 * S && candidacy.error.unwrap().contains("default/test"));
+    drop(leadership);
+    server.always(Response::default());
+    waiting.await.unwrap();
+    assert_eq!(b.candidacy(), None);
+}
+
+/// A Lease has the labels of the elector, beside its others.
+// contract: N-01f
+#[tokio::test(start_paused = true)]
+async fn labels_of_the_lease() {
+    let server = Server::default();
+    let labelled =
+        |identity, value| candidate(&server.client(), identity).label("app", value).build().unwrap();
+    let leadership = labelled("a", "one").acquire().await;
+    assert_eq!(server.lease().unwrap()["metadata"]["labels"], json!({"app": "one"}));
+    leadership.release().await.unwrap();
+    server.edit_lease(|lease| lease["metadata"]["labels"]["other"] = json!("kept"));
+    labelled("b", "two").acquire().await;
+    assert_eq!(server.lease().unwrap()["metadata"]["labels"], json!({"app": "two", "other": "kept"}));
+}
