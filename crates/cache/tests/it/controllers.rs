@@ -1,6 +1,7 @@
 //! Controllers over the informers of a cache.
 
 use k8s_openapi::api::core::v1::Pod;
+use kinformer::ObjectKey;
 use kinformer_controller::{Action, CancellationToken, Controller, Error, Request};
 use tokio::sync::mpsc;
 
@@ -13,7 +14,7 @@ async fn cache_that_is_dropped_or_shut_down() {
     let server = server().await;
     for removes in [true, false] {
         let (sender, mut calls) = mpsc::channel(100);
-        let reconcile = move |request: Request<_>| {
+        let reconcile = move |request: Request<ObjectKey>| {
             _ = sender.try_send(request.name().to_owned());
             std::future::ready(Ok(Action::none()))
         };
@@ -38,7 +39,7 @@ async fn cache_that_is_dropped_or_shut_down() {
     let running = {
         let cache = started(&server).await;
         let controller = Controller::of(cache.factory()).reconciles::<Pod>();
-        let controller = controller.build(move |request: Request<_>| {
+        let controller = controller.build(move |request: Request<ObjectKey>| {
             _ = sender.try_send(request.name().to_owned());
             std::future::ready(Ok(Action::none()))
         });
