@@ -7,8 +7,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use kinformer_core::internal::{readable_key, try_accessors};
 use kinformer_core::{
-    Error, KeyRef, Object, ObjectKey, PartialErrors, Parts, Replacement, ResourceVersion, Tombstone,
-    Transform, VersionUpdate,
+    Error, KeyError, KeyRef, Object, ObjectKey, PartialErrors, Parts, Replacement, ResourceVersion,
+    Tombstone, Transform, VersionUpdate,
 };
 
 use crate::key_map::KeyMap;
@@ -33,9 +33,12 @@ fn object<T: Object>(
     seed: &RandomState,
     object: Arc<T>,
 ) -> Result<(u64, Arc<T>), Error> {
-    let hash = || {
+    let hash = || -> Result<u64, KeyError> {
         let key = object.key();
-        key.check().map(|()| seed.hash_one(key))
+        key.check()?;
+        // Later readers of the version expect that it can be read.
+        drop(object.resource_version());
+        Ok(seed.hash_one(key))
     };
     let hash = call_accessors(|| object.key(), hash)??;
     // A transform does not change the key.
