@@ -57,6 +57,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         Ok(match end {
             WatchEnd::Closed => match reopen_after {
+                // The next watch may lack deletions that happen before it.
+                Some(delay) if !self.source_versions.is_continuous() => {
+                    Step::BackOff { delay, next: NextRequest::List }
+                }
                 Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },
                 None => {
                     count(&self.shared.counters.very_short_watches);

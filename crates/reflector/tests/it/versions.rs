@@ -698,3 +698,18 @@ async fn status_429_for_a_consistent_read_is_retried() {
     assert!(!support.is_refused());
     run.stop().await;
 }
+
+/// A source without versions: a deletion between two watches is in no watch, so a list follows each of them.
+// contract: R-17j
+#[tokio::test(start_paused = true)]
+async fn closed_watch_without_versions_leads_to_a_list() {
+    let source = script().list(unversioned(&[("a", 0)])).watch(WatchScript::new().after(MINUTE));
+    let run = start(source.list(unversioned(&[])).watch(hang()));
+    run.finished().await;
+    let texts = run.source.texts();
+    let kinds: Vec<_> = texts.iter().filter_map(|text| text.split(' ').next()).collect();
+    assert_eq!(kinds, ["list", "watch", "list", "watch"]);
+    assert_eq!(run.sink.keys(), [""; 0]);
+    assert!(run.errors().is_empty());
+    run.stop().await;
+}
