@@ -260,7 +260,12 @@ async fn candidacy_of_an_elector() {
     after(100 * S).await;
     let candidacy = b.candidacy().unwrap();
     assert_eq!(candidacy.waiting, began.elapsed());
-    assert!(candidacy.answered.unwrap() >= 95 * S && candidacy.error.unwrap().contains("default/test"));
+    assert!(candidacy.answered.unwrap() < 5 * S && candidacy.error.unwrap().contains("default/test"));
+    server.always(hangs());
+    after(100 * S).await;
+    let candidacy = b.candidacy().unwrap();
+    assert!(candidacy.answered.unwrap() > 90 * S);
+    assert_eq!(candidacy.error.as_deref(), Some("no response in time"));
     drop(leadership);
     server.always(Response::default());
     waiting.await.unwrap();
@@ -278,6 +283,6 @@ async fn labels_of_the_lease() {
     assert_eq!(server.lease().unwrap()["metadata"]["labels"], json!({"app": "one"}));
     leadership.release().await.unwrap();
     server.edit_lease(|lease| lease["metadata"]["labels"]["other"] = json!("kept"));
-    labelled("b", "two").acquire().await;
+    drop(labelled("b", "two").acquire().await);
     assert_eq!(server.lease().unwrap()["metadata"]["labels"], json!({"app": "two", "other": "kept"}));
 }
