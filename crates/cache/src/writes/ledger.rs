@@ -541,7 +541,7 @@ mod tests {
         }
     }
 
-    // contract: C-08g, C-08o
+    // contract: C-08s, C-08o
     #[tokio::test(start_paused = true)]
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
@@ -600,14 +600,14 @@ mod tests {
         assert!(matches!(last, Write::Deleted { existed: Some(at), .. } if at == version(7)));
     }
 
-    // contract: C-08g
+    // contract: C-08s
     #[test]
     fn writes_of_a_resource_without_an_informer_have_no_state() {
         let write = state("1", 5).without_state();
         assert_eq!((write.version(), write.bytes()), (Some(version(5)), 0));
     }
 
-    // contract: C-08g
+    // contract: C-08s
     #[test]
     fn many_writes_take_bounded_memory() {
         let (writes, resource, limit) = (Writes::default(), Arc::from("pods"), Kept::default().writes);
@@ -628,7 +628,7 @@ mod tests {
     }
 
     /// Large objects take no more memory than small ones.
-    // contract: C-08g
+    // contract: C-08s
     #[test]
     fn bytes_of_written_states_are_bounded() {
         let bytes = state("1", 5).bytes();

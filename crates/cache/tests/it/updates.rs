@@ -16,7 +16,7 @@ fn map(data: serde_json::Value) -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "team-a"}, "data": data})
 }
 
-/// The fields because of which an update was refused.
+/// The fields that a refused update lacks.
 fn refused(error: &kube_client::Error) -> &[FieldPath] {
     let kube_client::Error::Service(source) = error else { panic!("{error}") };
     &source.downcast_ref::<IncompleteUpdate>().unwrap_or_else(|| panic!("{error}")).fields
@@ -66,7 +66,7 @@ async fn update_without_dropped_fields_is_refused() {
 }
 
 /// Controllers read from the listers of the factory.
-// contract: C-10a
+// contract: C-10e
 #[tokio::test]
 async fn update_of_an_object_from_a_lister_is_refused() {
     let drop = [FieldPath::new(&["data"])];
