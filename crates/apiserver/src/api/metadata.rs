@@ -90,7 +90,7 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(value) = metadata.get(field)
-            && !value.as_str().is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
+            && value.as_str().is_none_or(|time| time.parse::<jiff::Timestamp>().is_err())
         {
             return Err(wrong(&format!("metadata.{field}"), "v1.Time"));
         }
