@@ -37,7 +37,11 @@ impl LeftOut {
             return false;
         }
         self.requested.extend(again);
-        new.into_iter().fold(false, |wanted, key| self.add(key, version) || wanted)
+        let mut wanted = false;
+        for key in new {
+            wanted |= self.add(key, version);
+        }
+        wanted
     }
 
     /// Returns whether objects are to be requested again. Forgets them if the consumer has later states of all.
