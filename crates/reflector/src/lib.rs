@@ -9,8 +9,7 @@
 //! One future runs one state machine (drawn in [`ReflectorState`]); nothing is spawned. A list replaces the contents of
 //! the sink. A watch delivers the changes after the list's version one by one, and each advances the last version. A
 //! watch that ends is reopened at the last version. While the sink has no room, the watch is not read. Every failure is
-//! counted ([`ReflectorMetrics`]), logged, and passed to the error hook. A [`ReflectorHandle`] observes the reflector
-//! from outside.
+//! counted ([`ReflectorMetrics`]), logged, and passed to the error hook. A [`ReflectorHandle`] observes the reflector.
 //!
 //! # Words
 //!
@@ -18,7 +17,7 @@
 //! * *Relist*: each list or watch-list after the first. It replaces the contents of the sink.
 //! * *Resync*: the sink delivers all its objects to the handlers again. The source receives no request.
 //! * *Progress*: a watch makes progress if it moves the last version.
-//! * *Undecodable*: an object whose key is known, but which cannot be decoded. It is reported and left out.
+//! * *Undecodable*: an object whose key is known, but which cannot be decoded. It is left out, and requested once more.
 //! * *Unidentified*: an object whose key is unknown, or an event without a known key or type. It may be any object.
 //! * *Incomplete list*: a list with an unidentified object. It deletes nothing, and is repeated until a list is complete.
 //!

@@ -59,7 +59,7 @@ async fn kind_that_is_defined_later_is_found() {
 }
 
 /// A group whose discovery fails is requested again after a second, and the kinds of other groups are found.
-// contract: C-09d
+// contract: C-09d, C-09f
 #[tokio::test(start_paused = true)]
 async fn unavailable_group_is_asked_once_a_second() {
     let mut is_available = false;

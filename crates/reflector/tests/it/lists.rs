@@ -399,7 +399,7 @@ async fn undecodable_listed_object_keeps_known_state() {
 }
 
 /// An object that did not decode once, in a list or an event, is listed once more after a delay of the backoff.
-// contract: L-08f
+// contract: L-08f, L-08g
 #[tokio::test(start_paused = true)]
 async fn object_that_did_not_decode_is_listed_again() {
     let bad = |key: &str| DecodeError::new("damaged").key(key.parse().unwrap()).resource_version(8);

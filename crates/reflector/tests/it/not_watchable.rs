@@ -77,7 +77,7 @@ async fn refused_watch_list_leads_to_a_list_at_once() {
 
 /// A watch whose answer does not begin in time, since the source withholds it until the first event, is requested again
 /// without the delays of the backoff, and the fifth in a row leads to a list.
-// contract: R-20g
+// contract: R-20g, R-20h
 #[tokio::test(start_paused = true)]
 async fn late_answers_leave_no_time_without_a_watch() {
     let late = || SourceError::Timeout { after: SECOND * 30 };

@@ -63,7 +63,7 @@ async fn object_whose_transform_failed_once_is_requested_again() {
 }
 
 /// An object that fails each time is requested again once, whatever its states, until a list has had it.
-// contract: L-08f
+// contract: L-08f, L-08g
 #[tokio::test(start_paused = true)]
 async fn object_that_fails_each_time_is_requested_once() {
     for queue in QUEUES {
@@ -88,8 +88,8 @@ async fn object_that_fails_each_time_is_requested_once() {
     }
 }
 
-/// An object with a later state, and objects of which more than 100 are left out, are not requested again.
-// contract: L-08f
+/// An object with a later state is not requested again, nor are more than 100 objects that were left out.
+// contract: L-08f, L-08g
 #[tokio::test(start_paused = true)]
 async fn only_few_objects_without_a_later_state_are_requested_again() {
     for queue in QUEUES {

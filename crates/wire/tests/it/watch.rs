@@ -92,7 +92,7 @@ proptest! {
     #[test]
     fn stream_of_objects_decodes_in_any_chunks(
         events in prop::collection::vec((any::<bool>(), separators()), 1..6),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        places in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         chunk in prop::option::of(1_usize..30),
     ) {
         let mut body = String::new();
@@ -104,7 +104,7 @@ proptest! {
         let body = body.as_bytes();
         let (decoded, end) = match chunk {
             Some(chunk) => decode(body, chunk),
-            None => decode_chunks(chunks(body, cuts.iter().map(|cut| cut.index(body.len() + 1)).collect())),
+            None => decode_chunks(chunks(body, places.iter().map(|index| index.index(body.len() + 1)).collect())),
         };
         prop_assert!(end.is_ok());
         let expected: Vec<_> =
@@ -119,7 +119,7 @@ proptest! {
     fn damaged_stream_is_the_same_in_any_chunks(
         events in prop::collection::vec((any::<bool>(), separators()), 1..5),
         damage in (any::<prop::sample::Index>(), prop::sample::select(&b"{}[]\",:x\n"[..]), any::<bool>()),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        places in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
         let mut body = Vec::new();
         let mut ends = Vec::new();
@@ -140,7 +140,7 @@ proptest! {
             (events.into_iter().map(|event| event.map_err(drop)).collect::<Vec<_>>(), end.is_ok())
         };
         let all = outcome(vec![&body]);
-        prop_assert_eq!(&all, &outcome(chunks(&body, cuts.iter().map(|cut| cut.index(body.len() + 1)).collect())));
+        prop_assert_eq!(&all, &outcome(chunks(&body, places.iter().map(|index| index.index(body.len() + 1)).collect())));
         prop_assert_eq!(&all, &outcome(body.chunks(1).collect()));
         let intact = ends.iter().filter(|end| **end < place).count();
         for (number, found) in all.0.iter().take(intact).enumerate() {
@@ -166,7 +166,7 @@ fn body_that_ends_in_an_event_is_truncated() {
 
 /// An event that ends with a chunk is delivered at once, with and without a newline, and events that share lines as soon as
 /// they are complete.
-// contract: L-42a
+// contract: L-42c
 #[test]
 fn complete_event_is_not_delayed() {
     let mut decoder = WatchDecoder::new(ManagedFields::Drop);
