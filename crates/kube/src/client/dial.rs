@@ -75,12 +75,10 @@ impl Proxy {
 #[derive(Clone)]
 pub(super) enum Dialer {
     Direct(HttpConnector),
+    /// Asks for a tunnel to a server with TLS, and sends other requests to the proxy.
     Http {
-        /// For servers with TLS.
-        tunnel: Tunnel<HttpsConnector<HttpConnector>>,
-        /// For servers without TLS.
-        forward: HttpsConnector<HttpConnector>,
-        proxy: Uri,
+        connector: HttpsConnector<HttpConnector>,
+        proxy: Proxy,
     },
     Socks {
         tcp: HttpConnector,
@@ -90,25 +88,18 @@ pub(super) enum Dialer {
 
 impl Dialer {
     /// `tls` is for a proxy with TLS. As in Go, it is that of the server, but the proxy has its own name.
-    pub(super) fn new(proxy: Option<&Proxy>, tls: ClientConfig) -> Result<Self, BoxError> {
+    pub(super) fn new(proxy: Option<&Proxy>, tls: ClientConfig) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let Some(proxy) = proxy else { return Ok(Self::Direct(tcp)) };
-        let url = proxy.url.clone();
-        if proxy.is_socks() {
-            return Ok(Self::Socks { tcp, proxy: proxy.clone() });
+        match proxy.cloned() {
+            None => Self::Direct(tcp),
+            Some(proxy) if proxy.is_socks() => Self::Socks { tcp, proxy },
+            Some(proxy) => {
+                let tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+                Self::Http { connector: tls.enable_http1().wrap_connector(tcp), proxy }
+            }
         }
-        let forward = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let mut tunnel = Tunnel::new(url.clone(), forward.clone());
-        if let Some(authorization) = proxy.authorization()? {
-            tunnel = tunnel.with_auth(authorization);
-        }
-        Ok(Self::Http { tunnel, forward, proxy: url })
     }
 
     async fn dial(self, server: Uri) -> Result<Dialed, BoxError> {
@@ -117,8 +108,14 @@ impl Dialer {
         let forwards = matches!(self, Self::Http { .. }) && server.scheme() != Some(&Scheme::HTTPS);
         let stream = match self {
             Self::Direct(tcp) => MaybeHttpsStream::Http(tcp.oneshot(server).await?),
-            Self::Http { forward, proxy, .. } if forwards => forward.oneshot(proxy).await?,
-            Self::Http { tunnel, .. } => tunnel.oneshot(server).await?,
+            Self::Http { connector, proxy } if forwards => connector.oneshot(proxy.url).await?,
+            Self::Http { connector, proxy } => {
+                let mut tunnel = Tunnel::new(proxy.url.clone(), connector);
+                if let Some(authorization) = proxy.authorization()? {
+                    tunnel = tunnel.with_auth(authorization);
+                }
+                tunnel.oneshot(server).await?
+            }
             Self::Socks { tcp, proxy } => {
                 // Connected here, because the errors of `SocksV5` have no causes.
                 let mut tcp = Some(tcp.oneshot(proxy.url.clone()).await?);

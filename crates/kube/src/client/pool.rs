@@ -55,7 +55,7 @@ fn connector(
     tls: ClientConfig,
     versions: Versions,
 ) -> Result<Connector, BoxError> {
-    let dialer = Dialer::new(proxy, tls.clone())?;
+    let dialer = Dialer::new(proxy, tls.clone());
     let mut tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = config.tls_server_name.clone() {
         let name = name.try_into().map_err(|error| Error::Config {
