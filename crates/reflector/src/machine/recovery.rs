@@ -57,10 +57,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         Ok(match end {
             WatchEnd::Closed => match reopen_after {
-                // The next watch may lack deletions that happen before it.
-                Some(delay) if !self.source_versions.is_continuous() => {
-                    Step::BackOff { delay, next: NextRequest::List }
-                }
+                // The next watch lacks what is deleted before it starts.
+                Some(_) if !self.source_versions.is_continuous() => Step::Watch(None),
                 Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },
                 None => {
                     count(&self.shared.counters.very_short_watches);

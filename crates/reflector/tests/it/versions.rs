@@ -699,17 +699,15 @@ async fn status_429_for_a_consistent_read_is_retried() {
     run.stop().await;
 }
 
-/// A source without versions: a deletion between two watches is in no watch, so a list follows each of them.
-// contract: R-17j
+/// A deletion between two watches of a source without versions is in neither, so there is no time between them.
+// contract: R-20a
 #[tokio::test(start_paused = true)]
-async fn closed_watch_without_versions_leads_to_a_list() {
+async fn closed_watch_without_versions_is_reopened_at_once() {
     let source = script().list(unversioned(&[("a", 0)])).watch(WatchScript::new().after(MINUTE));
-    let run = start(source.list(unversioned(&[])).watch(hang()));
+    let run = start(source.watch(hang()));
     run.finished().await;
-    let texts = run.source.texts();
-    let kinds: Vec<_> = texts.iter().filter_map(|text| text.split(' ').next()).collect();
-    assert_eq!(kinds, ["list", "watch", "list", "watch"]);
-    assert_eq!(run.sink.keys(), [""; 0]);
+    let calls = run.source.calls();
+    assert_eq!(calls[2].0 - calls[1].0, MINUTE);
     assert!(run.errors().is_empty());
     run.stop().await;
 }
