@@ -268,7 +268,7 @@ async fn candidacy_of_an_elector() {
     assert_eq!(candidacy.error.as_deref(), Some("no response in time"));
     drop(leadership);
     server.always(Response::default());
-    waiting.await.unwrap();
+    drop(waiting.await.unwrap());
     assert_eq!(b.candidacy(), None);
 }
 
