@@ -152,8 +152,10 @@ async fn map_functions_read_indexes() {
         lister.by_index("no-such-index", "")?;
         Ok(())
     });
-    let running =
-        Running::of(Controller::of(&cluster.factory).keyed("secrets").trigger(secrets).build(reconcile));
+    // The informer of each trigger has synced before.
+    let none = Trigger::on(&config_maps).map(|_, _| Ok(()));
+    let builder = Controller::of(&cluster.factory).keyed("secrets").trigger(secrets).trigger(none);
+    let running = Running::of(builder.build(reconcile));
     assert_eq!(calls.next().await.key, key("a"));
     cluster.server.update(secret("b")).unwrap();
     let both: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
