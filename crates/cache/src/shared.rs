@@ -85,6 +85,13 @@ impl Shared {
         informers
     }
 
+    /// Makes reads wait for the writes that the informers before had, if others have taken their place.
+    pub(crate) fn look_at_informers(&self, resource: &ApiResource) {
+        let stored = storage_name(&resource.group, &resource.plural);
+        let informers = self.informers(&stored);
+        self.writes.look_at(&stored, || noted(&informers));
+    }
+
     /// Notes that the server has refused a question about a resource. Returns whether it is the first one.
     pub(crate) fn is_first_refusal(&self, resource: &Arc<str>) -> bool {
         self.refused.lock().insert(resource.clone())

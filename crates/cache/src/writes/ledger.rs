@@ -188,6 +188,15 @@ impl Writes {
         self.count(&resources);
     }
 
+    /// Notes the current state of a resource's informers; `seen` is as for [`Self::record`].
+    pub(crate) fn look_at(&self, resource: &str, seen: impl FnOnce() -> Option<Noted>) {
+        let mut resources = self.resources.lock();
+        if let Some(of_resource) = resources.get_mut(resource) {
+            of_resource.note_version(seen(), self.kept);
+        }
+        self.count(&resources);
+    }
+
     /// Whether there are no writes, of any resource.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0

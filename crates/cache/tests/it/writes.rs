@@ -314,6 +314,21 @@ async fn versions_of_statuses_are_waited_for_without_questions() {
     world.gated.shutdown().await;
 }
 
+/// The next informer may begin with an older state: all reads wait until it has what the one before had.
+// contract: C-08a
+#[tokio::test]
+async fn next_informer_is_waited_for_when_no_write_is_pending() {
+    let world = World::new(|cache| cache).await;
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.maps.remove_informer().await;
+    world.maps.informer().unwrap();
+    assert_eq!(world.gated.cache.pending_writes(), 1, "the version that the informer before had");
+    world.gated.open();
+    assert_eq!(value(&world.maps.get("team-a/old").await.unwrap()), "1");
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
 /// Two groups, and two versions, of one storage.
 // contract: C-08q
 #[tokio::test]
