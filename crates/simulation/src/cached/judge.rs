@@ -410,6 +410,8 @@ impl Judge {
                 !is_lost && is_own && waited >= self.write_timeout && (!is_reached || may_be_reached)
             }
             Error::NotSynced { timeout, .. } => waited >= *timeout || self.has_removals,
+            // It is not needed.
+            Error::Request { source, .. } if is_refusal(source) => false,
             Error::Request { .. } | Error::LiveRead { .. } => {
                 !self.server.is_calm() || waited > Duration::ZERO
             }
@@ -485,6 +487,10 @@ impl Judge {
             states.collect::<Vec<_>>().join(", ")
         })
     }
+}
+
+fn is_refusal(error: &kube_client::Error) -> bool {
+    matches!(error, kube_client::Error::Api(status) if matches!(status.code, 401 | 403))
 }
 
 fn is_ending(state: &State) -> bool {

@@ -8,6 +8,9 @@
 //! returned, and one by earlier gets and lists. Reads in progress keep the floors that they began with. Reads of the next
 //! informer after a removal keep only the floors by writes. A list has a place for each key, and one for all keys of a part of
 //! the informer if its queue is atomic. While a restored backup is not noticed by all informers, there are no floors (C-08h).
+//!
+//! The client of the cache is that of a service account: no request of a cache of namespaces is at the cluster scope (C-08j).
+//! In some worlds the versions move on all the time by writes of other resources.
 
 mod clients;
 mod judge;

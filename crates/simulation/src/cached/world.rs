@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use fastrand::Rng;
+use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::QueueKind;
 use kinformer::kube_core::{ApiResource, Resource};
 use kinformer_cache::Cache;
+use kube_client::client::Body;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -43,8 +45,13 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     };
     let write_timeout = Duration::from_secs(rng.u64(5..60));
     let has_removals = rng.u8(..4) == 0;
+    // Of a copy, so that the other choices of a seed are the same without these.
+    let is_busy = rng.clone().u8(..3) == 0;
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
-    let Some((cache, queue)) = cache(&mut rng, &server, recorder, &scope, write_timeout).await else {
+    recorder.note("world", format_args!("busy {is_busy}"));
+    let client = service_account(&server, recorder, &scope);
+    let Some((cache, queue)) = cache(&mut rng, client, (&server, recorder), &scope, write_timeout).await
+    else {
         return;
     };
     let is_current = {
@@ -57,6 +64,11 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     let setting = (scope, queue == QueueKind::RealFifo, has_removals);
     let judge = Judge::new(&server, recorder, setting, write_timeout, is_current);
 
+    // To the end, so that versions move on while no object of the cache changes.
+    let mut busy = JoinSet::new();
+    if is_busy {
+        busy.spawn(write_other_resources(rng.clone(), server.clone()));
+    }
     let mut actors = Actors { tasks: JoinSet::new(), limits };
     actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn("faults", server.clone().fail(rng.fork()));
@@ -94,7 +106,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
             last.change(plural, &key, value).await;
         }
         settle(&last, recorder).await;
-        // Writes that are older than that are not kept by their keys, or until a read has asked the server (C-08g).
+        // Writes that are older than that are not kept by their keys, or until a read has asked the server (C-08s).
         sleep(RETENTION).await;
         settle(&last, recorder).await;
     }
@@ -105,7 +117,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
         recorder.violation(error);
     }
     recorder.note("world", "shut down");
-    drop((last, judge, cache));
+    drop((last, judge, cache, busy));
     sleep(LONGEST_REQUEST).await;
     let left = Handle::current().metrics().num_alive_tasks() - tasks;
     if left > 0 {
@@ -128,10 +140,35 @@ impl Actors<'_> {
     }
 }
 
+/// Returns a client as that of a service account, which may list in the namespaces of the cache only.
+fn service_account(server: &ApiServer, recorder: &Recorder, scope: &Scope) -> kube_client::Client {
+    let (client, recorder, is_restricted) = (server.client(), recorder.clone(), !scope.namespaces.is_empty());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        if is_restricted && matches!(request.uri().path(), "/api/v1/configmaps" | "/api/v1/secrets") {
+            recorder.violation(format_args!(
+                "{} {} is not in the namespaces",
+                request.method(),
+                request.uri()
+            ));
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    kube_client::Client::new(service, "default")
+}
+
+/// Moves the version of the server on.
+async fn write_other_resources(mut rng: Rng, server: ApiServer) {
+    loop {
+        sleep(Duration::from_millis(rng.u64(100..5_000))).await;
+        server.skip(1);
+    }
+}
+
 async fn cache(
     rng: &mut Rng,
-    server: &ApiServer,
-    recorder: &Recorder,
+    client: kube_client::Client,
+    (server, recorder): (&ApiServer, &Recorder),
     scope: &Scope,
     write_timeout: Duration,
 ) -> Option<(Cache, QueueKind)> {
@@ -146,7 +183,7 @@ async fn cache(
             None => builder,
         }
     };
-    let builder = Cache::builder(server.client()).options(options);
+    let builder = Cache::builder(client).options(options);
     let long = Duration::from_secs(600);
     let (kept, time) = pick(rng, [(65_536, long), (65_536, long), (1, long), (4, long), (65_536, SHORT)]);
     recorder.note("world", format_args!("keeps {kept} writes for {time:?}"));
