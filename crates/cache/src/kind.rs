@@ -199,7 +199,7 @@ impl<K> Kind<K> {
         }
         let informer = (self.request)(factory);
         *self.informer.write() = Some(informer.clone());
-        self.shared.look_at_informers(&self.resource);
+        self.shared.note_informers(&self.resource);
         if self.shared.is_started() {
             factory.start()?;
         }

@@ -86,10 +86,10 @@ impl Shared {
     }
 
     /// Makes reads wait for the writes that the informers before had, if others have taken their place.
-    pub(crate) fn look_at_informers(&self, resource: &ApiResource) {
+    pub(crate) fn note_informers(&self, resource: &ApiResource) {
         let stored = storage_name(&resource.group, &resource.plural);
         let informers = self.informers(&stored);
-        self.writes.look_at(&stored, || noted(&informers));
+        self.writes.note_state(&stored, || noted(&informers));
     }
 
     /// Notes that the server has refused a question about a resource. Returns whether it is the first one.

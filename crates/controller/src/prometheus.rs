@@ -97,7 +97,7 @@ impl ControllerCollector {
         let mut recorders: Vec<(String, EventMetrics)> = Vec::new();
         self.recorders.lock().retain(|controller, counters| {
             let metrics = counters.upgrade().map(|counters| counters.read());
-            recorders.extend(metrics.map(|metrics| (escaped(controller).into(), metrics)));
+            recorders.extend(metrics.map(|metrics| (escaped(controller), metrics)));
             metrics.is_some()
         });
         if recorders.is_empty() {

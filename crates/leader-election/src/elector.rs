@@ -185,7 +185,7 @@ impl LeaderElector {
     }
 
     /// Returns since when this elector waits for the leadership, when the API server last answered, and the last error; `None` while
-    /// it does not wait. For a health that tells a candidate that cannot reach the API server from one that waits for another leader.
+    /// it does not wait. With it a health distinguishes a candidate that cannot reach the API server from one that waits for another leader.
     pub fn candidacy(&self) -> Option<Candidacy> {
         self.waits.read()
     }

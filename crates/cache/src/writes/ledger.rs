@@ -189,7 +189,7 @@ impl Writes {
     }
 
     /// Notes the current state of a resource's informers; `seen` is as for [`Self::record`].
-    pub(crate) fn look_at(&self, resource: &str, seen: impl FnOnce() -> Option<Noted>) {
+    pub(crate) fn note_state(&self, resource: &str, seen: impl FnOnce() -> Option<Noted>) {
         let mut resources = self.resources.lock();
         if let Some(of_resource) = resources.get_mut(resource) {
             of_resource.note_version(seen(), self.kept);

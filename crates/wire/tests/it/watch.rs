@@ -42,7 +42,7 @@ fn pretty(line: &str) -> String {
 }
 
 /// The body in chunks that end at these places.
-fn chunks<'a>(body: &'a [u8], mut ends: Vec<usize>) -> Vec<&'a [u8]> {
+fn chunks(body: &[u8], mut ends: Vec<usize>) -> Vec<&[u8]> {
     ends.extend([0, body.len()]);
     ends.sort_unstable();
     ends.windows(2).map(|ends| &body[ends[0]..ends[1]]).collect()

@@ -17,7 +17,7 @@ pub type Log = Arc<Mutex<Vec<String>>>;
 pub async fn http(mut stream: impl AsyncRead + AsyncWrite + Unpin, log: Log) {
     let head = head(&mut stream).await;
     let line = head.lines().next().unwrap();
-    let user = head.lines().find_map(|line| line.to_lowercase().starts_with("proxy-auth").then_some(line));
+    let user = head.lines().find(|line| line.to_lowercase().starts_with("proxy-auth"));
     let user = user.and_then(|line| line.split_once(": ")).map(|(_, user)| format!(" {user}"));
     log.lock().push(format!("{line}{}", user.unwrap_or_default()));
     let Some(server) = line.strip_prefix("CONNECT ").and_then(|line| line.split(' ').next()) else {
