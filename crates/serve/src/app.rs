@@ -35,19 +35,9 @@ const LISTS: usize = 2;
 
 /// The state of a server.
 pub(crate) struct App {
-    pub(crate) guard: Guard,
-    pub(crate) hidden: HiddenFields,
-    pub(crate) show_secrets: bool,
-    pub(crate) cluster: String,
-    pub(crate) limits: Limits,
-    /// The clients for single reads, by cluster.
-    pub(crate) clients: HashMap<String, Client>,
-    /// The fields that each index reads, by the name of the index.
-    pub(crate) index_fields: HashMap<String, Vec<String>>,
+    pub(crate) settings: Settings,
     pub(crate) memory: Arc<Memory>,
     encodings: Encodings,
-    /// The logs of objects that could not be stored, by cluster.
-    pub(crate) failures: HashMap<String, FailureLog>,
     pub(crate) views: Views,
     pub(crate) trends: Trends,
     pub(crate) metrics: Metrics,
@@ -71,27 +61,22 @@ pub(crate) struct Settings {
     pub(crate) show_secrets: bool,
     pub(crate) cluster: String,
     pub(crate) limits: Limits,
+    /// The clients for single reads, by cluster.
     pub(crate) clients: HashMap<String, Client>,
+    /// The fields that each index reads, by the name of the index.
     pub(crate) index_fields: HashMap<String, Vec<String>>,
+    /// The logs of objects that could not be stored, by cluster.
     pub(crate) failures: HashMap<String, FailureLog>,
 }
 
 impl App {
     pub(crate) fn new(settings: Settings) -> Self {
-        let Settings { guard, hidden, show_secrets, cluster, limits, clients, index_fields, failures } =
-            settings;
+        let limits = &settings.limits;
         let started_at = Timestamp::now();
         let memory = Arc::new(Memory::new(limits.memory(), first_id(started_at)));
         Self {
-            guard,
-            hidden,
-            show_secrets,
-            cluster,
-            clients,
-            index_fields,
             memory,
             encodings: Encodings::new(),
-            failures,
             views: Views::new(limits.views_bounds()),
             trends: Trends::default(),
             metrics: Metrics::new(),
@@ -104,7 +89,7 @@ impl App {
             informers: RwLock::default(),
             adding: Mutex::default(),
             state: Mutex::default(),
-            limits,
+            settings,
         }
     }
 
@@ -132,7 +117,14 @@ impl App {
         if known.iter().any(|watched| watched.is_named(&resource, Some(&cluster), Some(&scope))) {
             return Err(crate::Error::DuplicateInformer { resource, cluster: cluster.to_string(), scope });
         }
-        let new = Watched::new(known.len(), informer.clone(), &self.memory, self.show_secrets, &self.hidden)?;
+        let settings = &self.settings;
+        let new = Watched::new(
+            known.len(),
+            informer.clone(),
+            &self.memory,
+            settings.show_secrets,
+            &settings.hidden,
+        )?;
         self.informers.write().push(Arc::new(new));
         drop(adding);
         self.metrics.add(&informer);
@@ -173,7 +165,7 @@ impl App {
 
     /// The log of the cluster of an informer.
     pub(crate) fn failures_of(&self, watched: &Watched) -> Option<&FailureLog> {
-        self.failures.get(&*watched.cluster)
+        self.settings.failures.get(&*watched.cluster)
     }
 
     /// Returns a change as it is sent.
@@ -188,7 +180,7 @@ impl App {
         let (app, recorded, watched) = (self.clone(), change.clone(), watched.clone());
         let encode = move || {
             app.metrics.encoded();
-            Encoded::of(&recorded, watched.names(), &app.hidden)
+            Encoded::of(&recorded, watched.names(), &app.settings.hidden)
         };
         self.encodings.get(change.id, encode).await
     }
@@ -199,8 +191,8 @@ impl App {
         let read = tokio::task::spawn_blocking(move || States {
             time: state::now(),
             started_at: rfc3339(app.started_at),
-            cluster: app.cluster.clone(),
-            events_kept: app.limits.changes,
+            cluster: app.settings.cluster.clone(),
+            events_kept: app.settings.limits.changes,
             informers: app
                 .informers()
                 .iter()

@@ -34,7 +34,7 @@ struct Found {
 /// `POST …/objects/{namespace}/{name}/ask`.
 pub(crate) async fn ask(app: Arc<App>, watched: Arc<Watched>, key: ObjectKey) -> Result<Response, Failure> {
     watched.check_shown()?;
-    let Some(client) = app.clients.get(&*watched.cluster).cloned() else {
+    let Some(client) = app.settings.clients.get(&*watched.cluster).cloned() else {
         return Err(Failure::new(
             StatusCode::NOT_IMPLEMENTED,
             "NoClient",
@@ -99,7 +99,7 @@ fn exists(app: &App, watched: &Watched, key: &ObjectKey, mut object: Value) -> F
     };
     message.push_str("; ");
     message.push_str(&why(watched, key, packed.as_ref()));
-    app.hidden.remove_from(&mut object);
+    app.settings.hidden.remove_from(&mut object);
     Found { key: key.to_string(), found: true, resource_version: version, message, object: Some(object) }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn events(app: Arc<App>, query: &Query, headers: &HeaderMap) -> Resul
         Failure::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "TooManyStreams",
-            format!("{} streams of events are open, and there can be no more", app.limits.streams),
+            format!("{} streams of events are open, and there can be no more", app.settings.limits.streams),
         )
         .retry_after(10)
     })?;
@@ -123,7 +123,7 @@ fn stream_of(
         interval
     };
     let now = Instant::now();
-    let left = app.limits.changes_per_second;
+    let left = app.settings.limits.changes_per_second;
     let open = app.metrics.open_stream();
     let events = Events {
         selected,
@@ -193,7 +193,7 @@ impl Events {
         self.changes.borrow_and_update();
         if self.second.elapsed() >= STATE {
             self.second = Instant::now();
-            self.left = self.app.limits.changes_per_second;
+            self.left = self.app.settings.limits.changes_per_second;
             self.skip();
         }
         let informers = self.app.informers();

@@ -40,7 +40,7 @@ fn answer(reason: &'static str, message: impl Into<String>) -> Answer {
 /// `GET …/objects/{namespace}/{name}/explain`.
 pub(crate) fn explain(app: &App, watched: &Watched, key: &ObjectKey) -> Result<Response, Failure> {
     watched.check_shown()?;
-    let can_ask = app.clients.contains_key(&*watched.cluster);
+    let can_ask = app.settings.clients.contains_key(&*watched.cluster);
     let stored = present(app, watched, key);
     let present = stored.is_some();
     let Answer { reason, message, version, time } = stored.unwrap_or_else(|| missing(app, watched, key));

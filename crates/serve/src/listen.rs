@@ -55,7 +55,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections until shutdown, then ends all of them.
 pub(crate) async fn serve(app: Arc<App>, router: Router, listener: TcpListener) {
     let mut connections = JoinSet::new();
-    let places = Connections::new(app.limits.places());
+    let places = Connections::new(app.settings.limits.places());
     let mut expiry = tokio::time::interval(EXPIRY);
     expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -100,7 +100,7 @@ async fn connection(app: &App, router: Router, stream: TcpStream, place: Arc<Pla
         let (answering, response) = (place.answering(), router.clone().oneshot(request.map(Body::new)));
         async move { Ok::<_, Infallible>(response.await?.map(|body| Holding::body(body, answering))) }
     });
-    let stream = WriteTimeout::new(stream, app.limits.write_timeout);
+    let stream = WriteTimeout::new(stream, app.settings.limits.write_timeout);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
     let connection = builder.serve_connection(TokioIo::new(stream), service);

@@ -118,7 +118,7 @@ fn page(
         total: view.objects.len(),
         offset,
         next,
-        items: objects.map(|object| Row::of(object, kind, &app.hidden)).collect(),
+        items: objects.map(|object| Row::of(object, kind, &app.settings.hidden)).collect(),
     })
 }
 
@@ -149,7 +149,7 @@ impl Selection {
             }
         };
         let labels = match query.get("labelSelector") {
-            Some(_) if app.hidden.touches("metadata.labels") => {
+            Some(_) if app.settings.hidden.touches("metadata.labels") => {
                 return Err(Failure::hidden("labels are hidden, so objects cannot be selected by them"));
             }
             Some(text) => Some(text.parse().map_err(|error| Failure::bad_request(format!("{error}")))?),
@@ -167,8 +167,8 @@ impl Selection {
             ))
         })?;
         let is_hidden = match column {
-            Column::Status => app.hidden.touches("status"),
-            Column::Created => app.hidden.hides("metadata.creationTimestamp"),
+            Column::Status => app.settings.hidden.touches("status"),
+            Column::Created => app.settings.hidden.hides("metadata.creationTimestamp"),
             _ => false,
         };
         if is_hidden {
@@ -226,7 +226,7 @@ impl Selection {
             Column::Name => objects.sort_by(|one, other| one.name().cmp(other.name())),
             Column::Status => {
                 let kind = &watched.informer.api_resource().kind;
-                objects.sort_by_cached_key(|object| summary::status(object, kind, &app.hidden));
+                objects.sort_by_cached_key(|object| summary::status(object, kind, &app.settings.hidden));
             }
             Column::Created => objects.sort_by_cached_key(|object| summary::created(object)),
             Column::ResourceVersion => {
@@ -307,11 +307,11 @@ pub(crate) fn no_index(snapshot: &Snapshot<DynamicObject>, error: &str) -> Failu
 /// # Errors
 /// 403.
 pub(crate) fn check_index(app: &App, index: &str) -> Result<(), Failure> {
-    if app.hidden.is_empty() || index == NAMESPACE_INDEX {
+    if app.settings.hidden.is_empty() || index == NAMESPACE_INDEX {
         return Ok(());
     }
-    match app.index_fields.get(index) {
-        Some(fields) if !fields.iter().any(|field| app.hidden.touches(field)) => Ok(()),
+    match app.settings.index_fields.get(index) {
+        Some(fields) if !fields.iter().any(|field| app.settings.hidden.touches(field)) => Ok(()),
         Some(_) => Err(Failure::hidden(format!("the index {index:?} reads a hidden field"))),
         None => Err(Failure::hidden(format!(
             "fields are hidden, and the fields that the index {index:?} reads are not known to the server"
@@ -343,7 +343,7 @@ pub(crate) fn object(
             watched.name
         ))
     })?;
-    let value = watched.json_of(object.object(), &app.hidden).map_err(|error| {
+    let value = watched.json_of(object.object(), &app.settings.hidden).map_err(|error| {
         Failure::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "DecodeFailed",

@@ -64,7 +64,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 async fn around(State(app): Shared, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let is_api = path.starts_with("/api/") || path == "/metrics" || path == "/openapi.json";
-    let mut response = match app.guard.check(&request) {
+    let mut response = match app.settings.guard.check(&request) {
         Ok(()) => limited(&app, request, next).await,
         Err(failure) => failure.into_response(),
     };
@@ -90,16 +90,16 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
     }
     let Ok(permit) = app.requests.clone().try_acquire_owned() else {
         let message =
-            format!("{} requests are being answered, and there can be no more", app.limits.requests);
+            format!("{} requests are being answered, and there can be no more", app.settings.limits.requests);
         return Failure::new(StatusCode::SERVICE_UNAVAILABLE, "TooManyRequests", message)
             .retry_after(1)
             .into_response();
     };
-    match tokio::time::timeout(app.limits.request_timeout, next.run(request)).await {
+    match tokio::time::timeout(app.settings.limits.request_timeout, next.run(request)).await {
         // A response that the client does not read is limited by the time for writes.
         Ok(response) => response.map(|body| Holding::body(body, permit)),
         Err(_) => {
-            let after = app.limits.request_timeout.as_secs();
+            let after = app.settings.limits.request_timeout.as_secs();
             Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s"))
                 .into_response()
         }
