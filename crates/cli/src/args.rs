@@ -113,12 +113,8 @@ pub(crate) struct WatchArgs {
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
-    pub(crate) selector: Option<String>,
-    /// Only objects that match this field selector: spec.nodeName=node-1,status.phase!=Running
-    #[arg(long, value_name = "SELECTOR")]
-    pub(crate) field_selector: Option<String>,
+    #[command(flatten)]
+    pub(crate) selectors: SelectorArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -167,12 +163,8 @@ pub(crate) struct ServeArgs {
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
-    #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
-    pub(crate) selector: Option<String>,
-    /// Only objects that match this field selector: spec.nodeName=node-1,status.phase!=Running
-    #[arg(long, value_name = "SELECTOR")]
-    pub(crate) field_selector: Option<String>,
+    #[command(flatten)]
+    pub(crate) selectors: SelectorArgs,
     /// Add an index by a field, of all resources; may be repeated. Indexes by namespace, label, node and owner are
     /// always there
     #[arg(long = "index", value_name = "NAME=FIELD.PATH")]
@@ -221,6 +213,17 @@ pub(crate) struct ScopeArgs {
     /// All namespaces
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
+}
+
+/// Which objects are fetched.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SelectorArgs {
+    /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
+    #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]
+    pub(crate) selector: Option<String>,
+    /// Only objects that match this field selector: spec.nodeName=node-1,status.phase!=Running
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
 }
 
 /// How objects are fetched and stored. None of these options changes the output.

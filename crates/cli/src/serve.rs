@@ -32,8 +32,8 @@ struct FieldIndex {
 /// # Errors
 /// Any [`Error`]. A resource that cannot be listed is no error: the page says why.
 pub(crate) async fn run(args: ServeArgs, stop: Stop) -> Result<(), Error> {
-    args.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
-    args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+    args.selectors.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
+    args.selectors.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
     let token = args.http.token.resolve()?;
     check_listen(&args.http, token.as_ref())?;
     let added =
@@ -55,8 +55,8 @@ async fn serve(
 ) -> Result<(), Error> {
     let reading = Reading {
         namespace: session.namespace.as_deref(),
-        labels: args.selector.as_deref(),
-        fields: args.field_selector.as_deref(),
+        labels: args.selectors.selector.as_deref(),
+        fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
         dropped: &[],
         how: args.reading,

@@ -31,8 +31,8 @@ const UNPRINTED: usize = 16 * 1024;
 /// # Errors
 /// Any [`Error`].
 pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
-    args.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
-    args.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+    args.selectors.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
+    args.selectors.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
     let verbs = ["list", "watch"];
     let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
@@ -52,8 +52,8 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
     let reading = Reading {
         namespace: session.namespace.as_deref(),
-        labels: args.selector.as_deref(),
-        fields: args.field_selector.as_deref(),
+        labels: args.selectors.selector.as_deref(),
+        fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
         dropped: &DROPPED_FIELDS,
         how: args.reading,
