@@ -67,7 +67,8 @@ async fn initial_events_do_not_move_the_version() {
                     .added(Item::new("z", 90))
                     .undecodable(bad)
                     .added(Item::new("a", 20))
-                    .after(SECOND)
+                    // Before the object that was left out is requested again.
+                    .after(Duration::from_millis(100))
                     .modified(Item::new("a", 91))
                     .added(Item::new("b", 92))
                     .hang(),
