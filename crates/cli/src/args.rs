@@ -358,7 +358,7 @@ mod tests {
         let cli = Cli::parse_from(["kinformer", "watch", "pods,svc", "deploy", "-A", "-l", "!legacy"]);
         let Command::Watch(args) = cli.into_command() else { panic!("not watch") };
         assert_eq!(args.resources, ["pods", "svc", "deploy"]);
-        assert_eq!(args.selector.as_deref(), Some("!legacy"));
+        assert_eq!(args.selectors.selector.as_deref(), Some("!legacy"));
         assert!(args.scope.all_namespaces);
     }
 
