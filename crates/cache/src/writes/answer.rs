@@ -164,7 +164,7 @@ mod tests {
                 Write::Absent(version) => format!("{key}: absent {version}"),
                 Write::Version(version) | Write::Reached(version) => format!("{key}: version {version}"),
                 Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
-                Write::Unversioned => format!("{key}: unversioned"),
+                Write::Unversioned | Write::Unconfirmed(_) => format!("{key}: unversioned"),
             }
         };
         writes.into_iter().map(text).collect()

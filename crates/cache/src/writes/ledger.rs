@@ -46,6 +46,9 @@ pub(crate) enum Write {
     Reached(ResourceVersion),
     /// Nothing.
     Unversioned,
+    /// This was known until a read did not see it in time. A server that was restored from a backup may not have the write any
+    /// more, so the next read asks it.
+    Unconfirmed(Arc<Write>),
 }
 
 impl Write {
@@ -54,7 +57,15 @@ impl Write {
         match self {
             Self::State(object) => Some(object.resource_version()),
             Self::Version(version) | Self::Absent(version) | Self::Reached(version) => Some(version.clone()),
-            Self::Deleted { .. } | Self::Unversioned => None,
+            Self::Deleted { .. } | Self::Unversioned | Self::Unconfirmed(_) => None,
+        }
+    }
+
+    /// Returns the write after a read that did not see it in time.
+    pub(crate) fn unconfirmed(self) -> Self {
+        match self {
+            Self::Unversioned | Self::Unconfirmed(_) => self,
+            known => Self::Unconfirmed(Arc::new(known.without_state())),
         }
     }
 
@@ -516,6 +527,7 @@ mod tests {
                 Write::Reached(version) => format!("reached {version}"),
                 Write::Deleted { uid, .. } => format!("deleted {uid}"),
                 Write::Unversioned => "unversioned".to_owned(),
+                Write::Unconfirmed(known) => format!("unconfirmed {known:?}"),
             };
             if key.is_some() { write } else { format!("any: {write}") }
         };

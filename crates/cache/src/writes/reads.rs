@@ -83,8 +83,7 @@ pub(crate) async fn caught_up(
         let Some(unseen) = unseen else { return Ok(snapshot) };
         let waited = wait.until_seen(&unseen, snapshot).await;
         if let Err(Error::WriteNotSeen { .. }) = &waited {
-            // A server that was restored from a backup may not have the write any more: the next read asks it.
-            shared.writes.replace(name, &unseen, Write::Unversioned);
+            shared.writes.replace(name, &unseen, unseen.write.clone().unconfirmed());
         }
         if waited? {
             passed.push(unseen.id);
@@ -170,7 +169,7 @@ impl Wait<'_> {
         let path_of = |field: &str| self.informer.field_path(field);
         let written = match write {
             Write::State(object) => self.informer.has_transform() || options.matches(object, path_of),
-            Write::Version(_) | Write::Reached(_) | Write::Unversioned => true,
+            Write::Version(_) | Write::Reached(_) | Write::Unversioned | Write::Unconfirmed(_) => true,
             Write::Deleted { .. } | Write::Absent(_) => false,
         };
         written || stored.is_some_and(|stored| options.matches(stored, path_of))
@@ -194,7 +193,7 @@ impl Wait<'_> {
         let (revision, highest) = (snapshot.revision(), highest(&snapshot));
         drop(snapshot); // its objects may be released during the wait
         let is_unknown = match (write, &stored, key) {
-            (Write::Unversioned, ..) => true,
+            (Write::Unversioned | Write::Unconfirmed(_), ..) => true,
             // It may be outside the selectors.
             (Write::Version(_), None, Some(key)) => !self.is_selection_fixed(key),
             (Write::Deleted { uid, existed: None, .. }, Some((stored, version)), _) => {
@@ -282,8 +281,11 @@ impl Wait<'_> {
                 self.shared.writes.note_bound(self.name, last_id, version);
                 known
             }
-            // What arrives from now on is taken for later than the write.
-            Err(error) if self.is_refused(&error) => Write::Reached(next(highest)),
+            Err(error) if self.is_refused(&error) => match &pending.write {
+                Write::Unconfirmed(known) => Write::clone(known),
+                // What arrives from now on is taken for later than the write.
+                write => Write::Reached(write.version().unwrap_or_else(|| next(highest))),
+            },
             Err(source) => {
                 return Err(Error::Request { resource: self.name.clone(), source: Arc::new(source) });
             }

@@ -453,7 +453,7 @@ async fn old_deletion_concerns_no_other_key() {
 
 /// The verbs and the namespaces of a question are those of the informer. If it is refused, the read waits for a later version
 /// of the informer.
-// contract: C-08b, C-08j
+// contract: C-08b, C-08j, C-08t
 #[tokio::test]
 async fn questions_need_no_other_verbs() {
     let world = World::new(|cache| cache.options(|all| all.namespaces(["team-a"]))).await;
@@ -482,6 +482,23 @@ async fn questions_need_no_other_verbs() {
             format!("GET /api/v1/namespaces/team-a/pods?&fieldSelector=metadata.name%3D{name}&limit=1");
         assert_eq!(world.gated.requests(), [question]);
         world.gated.open();
+    }
+    world.gated.shutdown().await;
+}
+
+/// A write that was not seen in time is waited for again, if the server does not answer the question about it.
+// contract: C-08t
+#[tokio::test]
+async fn refused_question_keeps_the_version_of_a_write() {
+    let world = World::new(|cache| cache.write_timeout(Duration::from_millis(100))).await;
+    let created = world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    let refused = Fault::forbidden().on(Verb::List).resource("configmaps");
+    world.gated.server.faults().inject(refused.always());
+    for _ in 0..3 {
+        let error = world.maps.get("team-a/new").await.unwrap_err();
+        let Error::WriteNotSeen { written, .. } = &error else { panic!("{error}") };
+        let written = written.as_ref().map(ToString::to_string);
+        assert_eq!(written, created.metadata.resource_version, "{error}");
     }
     world.gated.shutdown().await;
 }
