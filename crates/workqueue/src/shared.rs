@@ -142,8 +142,10 @@ impl<K> Shared<K> {
             (Next::Empty, Some(waiter)) => state.set_alarm(waiter),
             _ => None,
         };
+        // A waiter that was woken to set the alarm may have found a key.
+        let sets_alarm = matches!(next, Next::Key(_)) && state.needs_alarm();
         drop(state);
-        self.ready.notify(due.saturating_sub(1));
+        self.ready.notify(due.saturating_sub(1) + usize::from(sets_alarm));
         (next, alarm)
     }
 

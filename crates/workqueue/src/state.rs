@@ -374,6 +374,12 @@ impl<K> State<K> {
         Some(self.created + Duration::from_nanos(at))
     }
 
+    /// Whether there is no alarm for the first delay.
+    pub(crate) fn needs_alarm(&self) -> bool {
+        let is_set = |at| self.alarm.as_ref().is_some_and(|alarm| alarm.at <= at);
+        self.delays.first_key_value().is_some_and(|(&(at, _), _)| !is_set(at))
+    }
+
     /// Removes the alarm of a waiter that ends. Returns how many waiters to wake so that one of them replaces it.
     pub(crate) fn clear_alarm(&mut self, waiter: u64) -> usize {
         let is_set = self.alarm.take_if(|alarm| alarm.waiter == waiter).is_some();

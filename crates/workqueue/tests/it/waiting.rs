@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use kinformer_workqueue::WorkQueue;
 
@@ -181,6 +182,23 @@ async fn longest_delay_does_not_overflow() {
     assert!(tokio::time::timeout(SECOND, queue.next()).await.is_err());
     queue.add("a");
     take(&queue).done();
+}
+
+/// A waiter that is woken to set the alarm may find a key. Then another one sets it.
+// contract: W-08e
+#[tokio::test(start_paused = true)]
+async fn waiter_that_finds_a_key_leaves_the_alarm_to_another() {
+    let queue = WorkQueue::new();
+    (0..3_u32).for_each(|key| assert!(queue.add_after(key, (key + 1) * MS)));
+    let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(queue.next())).collect();
+    assert!(waiting.iter_mut().all(|next| poll(next.as_mut()).is_pending()));
+    for key in 0..3 {
+        tokio::time::advance(MS).await;
+        let mut next = waiting.remove(0);
+        let Poll::Ready(Some(item)) = poll(next.as_mut()) else { panic!("{key} is not handed out") };
+        assert_eq!(*item.key(), key);
+        item.done();
+    }
 }
 
 /// The queue has no key and no delay, so that no timer is needed.
