@@ -198,6 +198,7 @@ impl<K> Kind<K> {
             return Ok(known);
         }
         let informer = (self.request)(factory);
+        _ = informer.id(); // the first call binds it: the factory has the informer from now on
         *self.informer.write() = Some(informer.clone());
         self.shared.note_informers(&self.resource);
         if self.shared.is_started() {

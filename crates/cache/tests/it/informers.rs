@@ -47,6 +47,9 @@ async fn informer_is_shared_and_can_be_removed() {
     assert_eq!(requests(&server, "pods"), 2 * once, "the next read has requested one informer");
     let other = cache.kind::<Pod>();
     assert!(other.remove_informer().await, "by a handle that has not read");
+    let requested = pods.informer().unwrap();
+    assert!(other.remove_informer().await, "one that was requested and not used yet");
+    assert!(requested.is_stopped());
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }
