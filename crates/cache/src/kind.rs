@@ -125,6 +125,11 @@ impl<K> Kind<K> {
         {
             return Err(Error::UnknownNamespace { resource: self.name(), namespace: namespace.into() });
         }
+        if !self.may_wait()
+            && let Ok(found) = informer.lister().get(key)
+        {
+            return Ok(found);
+        }
         match self.get_from(&informer, key).await {
             // Objects that are not in namespaces have no namespace in their keys.
             Err(Error::NotFound { .. }) if key.namespace().is_some() && !informer.is_namespaced() => {
