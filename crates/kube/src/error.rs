@@ -6,8 +6,9 @@ use kinformer_core::internal::with_causes;
 /// The error of creating a client or a lister-watcher, and of single requests.
 ///
 /// [`Redirect`](Error::Redirect), [`Proxy`](Error::Proxy), [`NotRepeatable`](Error::NotRepeatable),
-/// [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding) concern one request: they are the source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a
-/// `kube_client::Error::Service` if the client is used directly.
+/// [`PathSegment`](Error::PathSegment) and [`ContentEncoding`](Error::ContentEncoding) concern one request: they are the
+/// source of an [`SourceError::Other`](kinformer_reflector::SourceError::Other), and of a `kube_client::Error::Service` if
+/// the client is used directly.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

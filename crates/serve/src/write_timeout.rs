@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Adds a limit to the time for which a write can wait. Each write that takes a byte begins it anew.
+/// Limits how long a write can wait. The limit starts over when the peer has taken some bytes.
 #[derive(Debug)]
 pub(crate) struct WriteTimeout<T> {
     inner: T,

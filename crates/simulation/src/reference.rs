@@ -113,10 +113,7 @@ impl<T: Object> Reference<T> {
                 self.version = version;
             }
         }
-        match events == 0 && started.elapsed() < Duration::from_secs(1) {
-            true => Err(SourceError::VeryShortWatch { lasted: started.elapsed(), events }),
-            false => Ok(()),
-        }
+        check_length(started, events)
     }
 
     async fn watch_list(&mut self) -> Result<WatchStream<T>, SourceError> {
@@ -152,10 +149,7 @@ impl<T: Object> Reference<T> {
                 return Ok(Some(watch));
             }
         }
-        match events == 0 && started.elapsed() < Duration::from_secs(1) {
-            true => Err(SourceError::VeryShortWatch { lasted: started.elapsed(), events }),
-            false => Ok(None),
-        }
+        check_length(started, events).map(|()| None)
     }
 
     async fn list(&mut self) -> Result<(), SourceError> {
@@ -252,6 +246,14 @@ async fn repeated<R, F: Future<Output = Result<R, SourceError>>>(
         sleep(delay).await;
     }
     request().await
+}
+
+/// A watch that ends at once without an event is an error.
+fn check_length(started: Instant, events: u64) -> Result<(), SourceError> {
+    match events == 0 && started.elapsed() < Duration::from_secs(1) {
+        true => Err(SourceError::VeryShortWatch { lasted: started.elapsed(), events }),
+        false => Ok(()),
+    }
 }
 
 /// Whether a connection broke, or there was no answer.
