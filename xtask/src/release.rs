@@ -39,6 +39,15 @@ impl Plan {
 
 /// Makes a release of the checked-out commit, which must have the tag of its version.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
+    release(args, None)
+}
+
+/// A dry run, for `cargo xtask ci`: with all programs that are built from the packages, or with a part of them.
+pub(crate) fn dry_run(part: Option<usize>) -> Result<(), String> {
+    release(&Args { dry_run: true }, part)
+}
+
+fn release(args: &Args, part: Option<usize>) -> Result<(), String> {
     let packages = packages::published()?;
     let version = version(&packages)?;
     let plan = Plan::new(&version, args.dry_run);
@@ -52,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
     let notes = notes(&files::read(CHANGELOG)?, &plan.section)
         .ok_or_else(|| format!("{CHANGELOG}: nothing under {:?}", plan.section))?;
-    packages::check()?;
+    packages::check(part)?;
 
     let assets = files::root().join(ASSETS);
     fs::create_dir_all(&assets).map_err(|error| format!("{ASSETS}: {error}"))?;
@@ -70,11 +79,6 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A dry run, for `cargo xtask ci`.
-pub(crate) fn dry_run() -> Result<(), String> {
-    run(&Args { dry_run: true })
 }
 
 /// The version that all published crates have.

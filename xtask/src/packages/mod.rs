@@ -20,11 +20,15 @@ const FOLDER: &str = "target/packages";
 /// The largest package, compressed. crates.io accepts 10 MiB; a larger package contains unexpected files.
 const LARGEST: u64 = 256 * 1024;
 
-/// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone, and runs them.
+/// Into how many parts the builds are divided.
+const PARTS: usize = 4;
+
+/// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone, and runs them: all
+/// of them, or those of the part with this number.
 ///
 /// `cargo package` can verify packages as well, but builds all dependencies again for each. Here all packages and programs
 /// share the target folder of the workspace.
-pub(crate) fn check() -> Result<(), String> {
+pub(crate) fn check(part: Option<usize>) -> Result<(), String> {
     let packages = published()?;
     make(&packages)?;
     let folder = files::empty_folder(FOLDER)?;
@@ -37,7 +41,12 @@ pub(crate) fn check() -> Result<(), String> {
     }
     crate::contract::fail(problems)?;
     workspace(&packages, &folder)?;
-    build(&packages, &folder)
+    for (number, build) in builds(&packages, &folder)?.iter().enumerate() {
+        if part.is_none_or(|part| part % PARTS == number % PARTS) {
+            build.run(&folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// The crates that are published.
@@ -144,33 +153,51 @@ fn workspace(packages: &[Package], folder: &Path) -> Result<(), String> {
     write(&folder.join("Cargo.lock"), &files::read("Cargo.lock")?)
 }
 
-/// Builds and runs the program of each README with the dependencies that the README names, and checks each package
-/// without one.
+/// What is built from the packages.
 ///
 /// One at a time: together, a program would have the features of the others.
-fn build(packages: &[Package], folder: &Path) -> Result<(), String> {
-    let mut programs = Vec::new();
+enum Build {
+    /// The program of a README, with the dependencies that the README names, as the member with this name.
+    Program(String, Program),
+    /// A package whose README has no program.
+    Package(String),
+    Template,
+}
+
+impl Build {
+    fn run(&self, folder: &Path) -> Result<(), String> {
+        match self {
+            Self::Program(member, program) => {
+                program.create(member, folder)?;
+                program.build_and_run(member, folder)
+            }
+            Self::Package(name) => {
+                println!("checking {name}");
+                run(cargo_in(folder).args(["check", "--quiet", "--package", name]))
+            }
+            Self::Template => template::check(folder),
+        }
+    }
+}
+
+/// Returns what is built from the packages.
+fn builds(packages: &[Package], folder: &Path) -> Result<Vec<Build>, String> {
+    let mut builds = Vec::new();
     for package in packages {
         let base = base(package);
         let readme = fs::read_to_string(folder.join(&base).join("README.md"));
         let readme = readme.map_err(|error| format!("{base}/README.md: {error}"))?;
-        programs.push((package.name.to_string(), Program::of(&readme)));
-    }
-    for (name, program) in &programs {
-        if let Some(program) = program {
-            let member = format!("readme-of-{name}");
-            program.create(&member, folder)?;
-            program.build_and_run(&member, folder)?;
-        } else {
-            println!("checking {name}");
-            run(cargo_in(folder).args(["check", "--quiet", "--package", name]))?;
-        }
+        let name = package.name.to_string();
+        builds.push(match Program::of(&readme) {
+            Some(program) => Build::Program(format!("readme-of-{name}"), program),
+            None => Build::Package(name),
+        });
     }
     let readme = files::read("README.md")?;
     let program = Program::of(&readme).ok_or("README.md: no program with its dependencies")?;
-    program.create("readme", folder)?;
-    program.build_and_run("readme", folder)?;
-    template::check(folder)
+    builds.push(Build::Program("readme".into(), program));
+    builds.push(Build::Template);
+    Ok(builds)
 }
 
 #[cfg(test)]
