@@ -85,7 +85,7 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     // The server refuses an update of another version, if it names one.
     let version = metadata.resource_version.as_deref().filter(|version| !version.is_empty());
     let version = version.map(ResourceVersion::from);
-    if version.is_some_and(|version| version != stored.resource_version()) {
+    if version.as_ref().is_some_and(|version| *version != stored.resource_version()) {
         return Ok(());
     }
     let mut missing = stored.dropped_fields();
@@ -98,11 +98,12 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         let (client, resource) = (&shared.client, informer.api_resource());
         let (live, _) = list_one(client, resource, namespace, Some(&metadata.name)).await?;
         let cached = stored.object().decode_new::<Value>()?;
-        let is_stored = |live: &Value| {
-            let version = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            version.is_some_and(|version| stored.resource_version() == ResourceVersion::from(version))
+        // The server refuses an update of an earlier version, if it names one.
+        let is_updated = |live: &Value| {
+            let of_live = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            version.is_none() || of_live.map(ResourceVersion::from) == version
         };
-        if let Some(live) = live.filter(is_stored) {
+        if let Some(live) = live.filter(is_updated) {
             collect_missing(&live, &cached, &body, &mut Vec::new(), &mut missing);
         }
     }

@@ -137,6 +137,34 @@ async fn update_without_what_a_transform_removed_is_refused() {
     gated.shutdown().await;
 }
 
+/// The server accepts an update without a version, also when the cache is behind.
+// contract: C-10f
+#[tokio::test]
+async fn update_without_a_version_is_refused_while_the_cache_is_behind() {
+    let gated = Gated::new(|cache| {
+        cache.options(|options| {
+            options.transform::<ConfigMap>(|map| {
+                map.data.iter_mut().for_each(|data| data.retain(|name, _| name == "kept"));
+                Ok(())
+            })
+        })
+    })
+    .await;
+    gated.server.create(map(json!({"kept": "1", "other": "2"}))).unwrap();
+    let read = gated.cache.get::<ConfigMap>("team-a/m").await.unwrap().decode_owned().unwrap().into_arc();
+    let mut read = read.as_ref().clone();
+    gated.close();
+    gated.server.update(map(json!({"kept": "2", "other": "2"}))).unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    assert!(matches!(&error, kube_client::Error::Api(status) if status.code == 409), "{error}");
+    read.metadata.resource_version = None;
+    let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    assert_eq!(refused(&error), [FieldPath::new(&["data", "other"])]);
+    assert_eq!(api.get("m").await.unwrap().data.unwrap()["other"], "2");
+    gated.shutdown().await;
+}
+
 /// Subresources take single fields of an object.
 // contract: C-10c
 #[tokio::test]
