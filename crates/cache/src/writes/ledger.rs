@@ -61,6 +61,14 @@ impl Write {
         }
     }
 
+    /// As [`Self::version`], also if the server is to be asked.
+    fn known_version(&self) -> Option<ResourceVersion> {
+        match self {
+            Self::Unconfirmed(known) => known.version(),
+            other => other.version(),
+        }
+    }
+
     /// Returns the write after a read that did not see it in time.
     pub(crate) fn unconfirmed(self) -> Self {
         match self {
@@ -394,15 +402,21 @@ impl OfResource {
     }
 
     fn record_any(&mut self, write: Write) {
-        let write = match (self.any.take(), write.version().map(Write::Reached)) {
-            (Some((_, Write::Reached(mut known))), Some(Write::Reached(version))) => {
-                known.advance(&version);
-                Write::Reached(known)
+        let before = self.any.take().map(|(_, known)| known);
+        let all = || before.iter().chain([&write]);
+        let highest = all().map(Write::known_version).reduce(|highest, version| {
+            let (mut highest, version) = highest.zip(version)?;
+            highest.advance(&version);
+            Some(highest)
+        });
+        let any = match highest.flatten().map(Write::Reached) {
+            Some(reached) if all().any(|write| matches!(write, Write::Unconfirmed(_))) => {
+                reached.unconfirmed()
             }
-            (None, Some(write)) => write,
-            _ => Write::Unversioned,
+            Some(reached) => reached,
+            None => Write::Unversioned,
         };
-        self.any = Some((self.id(), write));
+        self.any = Some((self.id(), any));
     }
 
     /// Makes all reads wait for the writes that are too old or too many. Old ones without a version are small and concern no
@@ -646,6 +660,26 @@ mod tests {
             writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), || None);
         }
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
+    }
+
+    /// A question that is refused may need it.
+    // contract: C-08t
+    #[test]
+    fn writes_of_any_keys_that_were_not_seen_in_time_keep_their_version() {
+        let writes = Writes::new(Kept { time: Duration::ZERO, ..Kept::default() });
+        let resource: Arc<str> = "pods".into();
+        writes.record(&resource, Some(key("x")), state("1", 5), || None);
+        let read = writes.pending("pods", None, || None).remove(0);
+        writes.replace("pods", &read, read.write.clone().unconfirmed());
+        let known = || writes.pending("pods", None, || None).remove(0).write.known_version();
+        assert_eq!(known(), Some(version(5)));
+        writes.record(&resource, Some(key("x")), state("1", 7), || None);
+        assert_eq!(pending(&writes, "y", 1).len(), 1);
+        assert_eq!(known(), Some(version(7)));
+        let read = writes.pending("pods", None, || None).remove(0);
+        assert!(matches!(read.write, Write::Unconfirmed(_)), "the server is still to be asked");
+        writes.record(&resource, None, Write::Unversioned, || None);
+        assert_eq!(pending(&writes, "y", 1), ["any: unversioned"]);
     }
 
     /// Large objects take no more memory than small ones.
