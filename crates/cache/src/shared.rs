@@ -103,7 +103,12 @@ pub(crate) fn lowest_version(informers: &[Informer<()>]) -> ResourceVersion {
     let version = |informer: &Informer<()>| {
         informer.snapshot().map_or(ResourceVersion::UNSET, |snapshot| snapshot.resource_versions().lowest())
     };
-    let lowest = informers.iter().map(version).reduce(|lowest, version| match version.compare(&lowest) {
+    lowest(informers.iter().map(version))
+}
+
+/// The lowest of versions; unset if there are none, or they have no order.
+pub(crate) fn lowest(versions: impl Iterator<Item = ResourceVersion>) -> ResourceVersion {
+    let lowest = versions.reduce(|lowest, version| match version.compare(&lowest) {
         Some(order) if order.is_lt() => version,
         Some(_) => lowest,
         None => ResourceVersion::UNSET,

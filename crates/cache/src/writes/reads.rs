@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use kinformer::generic::FromWire as _;
 use kinformer::{
-    FieldSelector, Informer, KeyRef, ObjectDecoder, ObjectKey, Packed, PackedRef, ResourceVersion, Snapshot,
+    FieldSelector, Informer, KeyRef, ObjectDecoder, ObjectKey, Packed, PackedRef, Part, ResourceVersion,
+    Snapshot,
 };
 use kube_core::discovery::ApiResource;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::ledger::{Pending, Write};
 use super::question::list_one;
 use crate::error::Error;
 use crate::list::ListOptions;
-use crate::shared::{Shared, noted, storage_name};
+use crate::shared::{Shared, lowest, noted, storage_name};
 
 /// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
 /// one of its objects only then.
@@ -23,6 +24,10 @@ const BOOKMARKS: Duration = Duration::from_secs(90);
 /// How long a read is delayed at most by a question that it does not depend on.
 const DELAY: Duration = Duration::from_secs(2);
 
+/// After what time a question is sent again at first, and at last, if the server does not answer it.
+const AGAIN: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(8);
+
 /// What is read.
 #[derive(Clone, Copy)]
 pub(crate) enum Read<'a> {
@@ -30,8 +35,19 @@ pub(crate) enum Read<'a> {
     List(&'a ListOptions),
 }
 
+impl Read<'_> {
+    /// The namespace that is read; `None` for all of them.
+    fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Get(key) => key.namespace(),
+            Self::List(options) => options.selected_namespace(),
+        }
+    }
+}
+
 /// Waits of a read for writes.
 struct Wait<'a> {
+    read: Read<'a>,
     shared: &'a Shared,
     resource: &'a ApiResource,
     name: &'a Arc<str>,
@@ -53,14 +69,12 @@ pub(crate) async fn caught_up(
     if !shared.writes.were_recorded(name) {
         return Ok(informer.snapshot()?);
     }
-    let wait = Wait { shared, resource, name, informer, begun: Instant::now() };
+    let wait = Wait { read, shared, resource, name, informer, begun: Instant::now() };
     let key = match read {
         Read::Get(key) => Some(key),
         Read::List(_) => None,
     };
     wait.bound_old_writes().await;
-    // The writes that this informer has, and that stay recorded because others of the resource may not.
-    let mut passed = Vec::new();
     loop {
         let pending = {
             let informers = shared.informers(name);
@@ -68,11 +82,11 @@ pub(crate) async fn caught_up(
         };
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
-        let reached = snapshot.resource_versions().lowest();
         let mut unseen = None;
-        for pending in pending.into_iter().filter(|pending| !passed.contains(&pending.id)) {
-            match wait.state(&snapshot, &reached, &pending, read) {
-                Seen::Always => _ = wait.seen(&pending, &highest(&snapshot)),
+        for pending in pending {
+            match wait.state(&snapshot, &pending) {
+                // It may stay recorded, because other informers of the resource may not have it.
+                Seen::Always => wait.seen(&pending, &highest(&snapshot)),
                 Seen::InThisState => {}
                 Seen::No => {
                     unseen = Some(pending);
@@ -85,9 +99,7 @@ pub(crate) async fn caught_up(
         if let Err(Error::WriteNotSeen { .. }) = &waited {
             shared.writes.replace(name, &unseen, unseen.write.clone().unconfirmed());
         }
-        if waited? {
-            passed.push(unseen.id);
-        }
+        waited?;
     }
 }
 
@@ -101,17 +113,13 @@ enum Seen {
 }
 
 impl Wait<'_> {
-    fn state(
-        &self,
-        snapshot: &Snapshot<()>,
-        reached: &ResourceVersion,
-        pending: &Pending,
-        read: Read<'_>,
-    ) -> Seen {
+    fn state(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
         let version = pending.write.version();
+        let reached = self.reached(snapshot, self.namespace_of(pending));
         // Also if the list does not concern it, so that no later read looks at it.
         if version.as_ref().is_some_and(|version| reached.reaches(version)) {
-            return Seen::Always;
+            let have_all = || version.is_some_and(|version| self.reached(snapshot, None).reaches(&version));
+            return if pending.key.is_some() || have_all() { Seen::Always } else { Seen::InThisState };
         }
         let Some(key) = &pending.key else { return Seen::No };
         if self.informer.is_namespaced() && !self.informer.has_namespace(namespace(key)) {
@@ -125,7 +133,7 @@ impl Wait<'_> {
         if has(&version) {
             return Seen::Always;
         }
-        if let Read::List(options) = read
+        if let Read::List(options) = self.read
             && !self.concerns(options, key, &pending.write, stored.as_ref())
         {
             return Seen::InThisState;
@@ -186,8 +194,35 @@ impl Wait<'_> {
             })
     }
 
-    /// Waits until the write may be seen. Returns whether it is, by its version, and stays recorded.
-    async fn until_seen(&self, pending: &Pending, snapshot: Snapshot<()>) -> Result<bool, Error> {
+    /// The namespace that a write is about; for a write of any keys, the one that is read. `None` for all of them.
+    fn namespace_of<'p>(&'p self, pending: &'p Pending) -> Option<&'p str> {
+        let namespace = pending.key.as_ref().map_or_else(|| self.read.namespace(), ObjectKey::namespace);
+        namespace.filter(|namespace| !namespace.is_empty() && self.informer.is_namespaced())
+    }
+
+    /// The parts of the informer that have the objects of a namespace. A part of another namespace may be behind, for as long
+    /// as the server does not answer its requests.
+    fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
+        let parts = self.informer.parts().iter();
+        let is_of = move |part: &&Part| namespace.is_some_and(|namespace| part.name() == namespace);
+        let (is_named, has_others) =
+            (parts.clone().any(|part| is_of(&part)), parts.clone().any(|part| is_others(part.name())));
+        parts.filter(move |part| match namespace {
+            Some(_) if is_named => is_of(part),
+            Some(_) if has_others => is_others(part.name()),
+            _ => true, // the user's own informer may have other parts
+        })
+    }
+
+    /// The lowest version of these parts.
+    fn reached(&self, snapshot: &Snapshot<()>, namespace: Option<&str>) -> ResourceVersion {
+        let versions = snapshot.resource_versions();
+        let versions = self.parts(namespace).map(|part| versions.of(part.id()).clone());
+        lowest(versions)
+    }
+
+    /// Waits until the write may be seen.
+    async fn until_seen(&self, pending: &Pending, snapshot: Snapshot<()>) -> Result<(), Error> {
         let Pending { key, write, .. } = pending;
         let stored = key.as_ref().and_then(|key| identity(&snapshot, key));
         let (revision, highest) = (snapshot.revision(), highest(&snapshot));
@@ -200,30 +235,27 @@ impl Wait<'_> {
                 if stored.as_ref() == Some(uid) {
                     let known = write.clone().existing(version);
                     self.shared.writes.replace(self.name, pending, known);
-                    return Ok(false);
+                    return Ok(());
                 }
                 // Another object, which may be an earlier one.
                 true
             }
+            // A transform may have removed the time of its deletion.
+            (Write::Deleted { is_gone: false, .. }, Some(_), _) => self.informer.has_transform(),
             _ => false,
         };
         let (_, deadline) = self.deadline(write);
         if is_unknown {
             let found_out = timeout_at(deadline, self.find_out(pending, &highest)).await;
-            return found_out.map_err(|_| self.not_seen(pending))?.map(|()| false);
+            return found_out.map_err(|_| self.not_seen(pending))?;
         }
         let version = write.version();
         let reached = async {
-            match (key, &version) {
-                (Some(key), Some(version)) => self.informer.wait_for(key, version).await,
-                (None, Some(version)) => {
-                    for part in self.informer.parts() {
-                        self.informer.wait_for(part.id(), version).await?;
-                    }
-                    Ok(())
-                }
-                (_, None) => std::future::pending().await,
+            let Some(version) = &version else { return std::future::pending().await };
+            for part in self.parts(self.namespace_of(pending)) {
+                self.informer.wait_for(part.id(), version).await?;
             }
+            Ok(())
         };
         let changed = async {
             match key {
@@ -234,12 +266,11 @@ impl Wait<'_> {
         let waited = timeout_at(deadline, async {
             tokio::select! {
                 biased;
-                reached = reached => reached.map(|()| true),
-                changed = changed => changed.map(|()| false),
+                reached = reached => reached,
+                changed = changed => changed,
             }
         });
-        let is_reached = waited.await.map_err(|_| self.not_seen(pending))??;
-        Ok(is_reached && !self.seen(pending, &highest))
+        Ok(waited.await.map_err(|_| self.not_seen(pending))??)
     }
 
     /// Waits until the informer has another state of an object than before.
@@ -249,9 +280,11 @@ impl Wait<'_> {
         before: Option<Identity>,
         mut revision: u64,
     ) -> Result<(), kinformer::Error> {
+        // A transform may have removed it.
+        let has_version = before.as_ref().is_none_or(|(_, version)| !version.is_unset());
         while self.informer.changed(revision).await {
             let snapshot = self.informer.snapshot()?;
-            if identity(&snapshot, key) != before {
+            if !has_version || identity(&snapshot, key) != before {
                 return Ok(());
             }
             revision = snapshot.revision();
@@ -260,11 +293,10 @@ impl Wait<'_> {
         Err(kinformer::Error::ConditionNotMet { resource, key, is_stopped: true })
     }
 
-    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts. Returns
-    /// `false` if the write stays recorded.
-    fn seen(&self, pending: &Pending, highest: &ResourceVersion) -> bool {
+    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts.
+    fn seen(&self, pending: &Pending, highest: &ResourceVersion) {
         let version = pending.write.version().unwrap_or_else(|| highest.clone());
-        self.shared.writes.remove(self.name, pending, &version, self.informer.id())
+        self.shared.writes.remove(self.name, pending, &version, self.informer.id());
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.
@@ -276,7 +308,7 @@ impl Wait<'_> {
             return Ok(());
         }
         let last_id = self.shared.writes.last_id(self.name);
-        let known = match self.ask(pending.key.as_ref()).await {
+        let known = match self.ask_again(pending).await {
             Ok((known, version)) => {
                 self.shared.writes.note_bound(self.name, last_id, version);
                 known
@@ -292,6 +324,25 @@ impl Wait<'_> {
         };
         self.shared.writes.replace(self.name, pending, known);
         Ok(())
+    }
+
+    /// Asks the server about a write, again and again if it does not answer, as long as the read waits.
+    async fn ask_again(&self, pending: &Pending) -> Result<(Write, ResourceVersion), kube_client::Error> {
+        let (_, deadline) = self.deadline(&pending.write);
+        let mut delay = AGAIN;
+        loop {
+            let answer = self.ask(pending.key.as_ref()).await;
+            let is_passing = match &answer {
+                Err(kube_client::Error::Api(status)) => matches!(status.code, 408 | 429 | 500..),
+                Err(error) => !matches!(error, kube_client::Error::SerdeError(_)),
+                Ok(_) => false,
+            };
+            if !is_passing || Instant::now() + delay >= deadline {
+                return answer;
+            }
+            sleep(delay).await;
+            delay = (2 * delay).min(LONGEST);
+        }
     }
 
     /// Asks the server for a version after old writes that have none, so that they do not stay for ever. No read waits for
@@ -325,8 +376,10 @@ impl Wait<'_> {
         (timeout, self.begun + timeout)
     }
 
-    fn not_seen(&self, Pending { key, write, .. }: &Pending) -> Error {
-        let read = self.informer.snapshot().map(|snapshot| snapshot.resource_versions().lowest());
+    fn not_seen(&self, pending: &Pending) -> Error {
+        let Pending { key, write, .. } = pending;
+        let read =
+            self.informer.snapshot().map(|snapshot| self.reached(&snapshot, self.namespace_of(pending)));
         Error::WriteNotSeen {
             resource: self.name.clone(),
             key: key.as_ref().map(ToString::to_string),
@@ -337,11 +390,12 @@ impl Wait<'_> {
     }
 
     /// Asks the server for the state of an object, or only for its current version, by a list that the informer may send as
-    /// well: of the namespace of the key, or of one of the informer's namespaces.
+    /// well: of the namespace of the key, of the one that is read, or of one of the informer's namespaces.
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
-        // All other namespaces have a name with a space.
-        let first = self.informer.scope().split(',').next().filter(|name| !name.contains(' '));
-        let namespace = key.map_or(first, |key| key.namespace()).filter(|name| !name.is_empty());
+        let first = || self.informer.scope().split(',').next().filter(|name| !is_others(name));
+        let read = self.read.namespace().filter(|_| self.informer.is_namespaced());
+        let namespace = key.map_or_else(|| read.or_else(first), |key| key.namespace());
+        let namespace = namespace.filter(|name| !name.is_empty());
         let (item, version) =
             list_one(&self.shared.client, self.resource, namespace, key.map(ObjectKey::name)).await?;
         let decoded = |item: serde_json::Value| {
@@ -370,6 +424,11 @@ fn namespace(key: &ObjectKey) -> &str {
     key.namespace().unwrap_or_default()
 }
 
+/// Whether this is the name of the part with all other namespaces: no namespace has a name with a space.
+fn is_others(name: &str) -> bool {
+    name.contains(' ')
+}
+
 /// The version of the part that is ahead of all others.
 fn highest(snapshot: &Snapshot<()>) -> ResourceVersion {
     let mut highest = ResourceVersion::UNSET;
@@ -383,7 +442,9 @@ fn next(version: &ResourceVersion) -> ResourceVersion {
     number.map_or(ResourceVersion::UNSET, ResourceVersion::number)
 }
 
-/// Whether the deletion of an object has begun.
+/// Whether the deletion of an object has begun, also if its time is dropped.
 fn is_ending(stored: &kinformer::PackedObject) -> bool {
-    matches!(stored.deletion_timestamp_as::<serde::de::IgnoredAny>(), Ok(Some(_)))
+    let dropped = stored.dropped_fields();
+    dropped.iter().any(|field| field.names().eq(["metadata", "deletionTimestamp"]))
+        || matches!(stored.deletion_timestamp_as::<serde::de::IgnoredAny>(), Ok(Some(_)))
 }

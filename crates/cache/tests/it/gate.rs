@@ -24,7 +24,8 @@ use crate::common::server;
 pub struct Gated {
     pub server: ApiServer,
     pub cache: Cache,
-    gate: watch::Sender<bool>,
+    /// The watches that are held back, by a part of their URI.
+    gate: watch::Sender<Option<&'static str>>,
     requests: Arc<Mutex<Vec<String>>>,
     has_versions_in_statuses: Arc<AtomicBool>,
 }
@@ -33,7 +34,7 @@ impl Gated {
     /// A started cache, with an open gate.
     pub async fn new(change: impl FnOnce(CacheBuilder) -> CacheBuilder) -> Self {
         let server = server().await;
-        let gate = watch::Sender::new(true);
+        let gate = watch::Sender::new(None);
         let client = kinformer::client(server.config().unwrap()).unwrap();
         let namespace = client.default_namespace().to_owned();
         let requests = Arc::<Mutex<Vec<String>>>::default();
@@ -61,11 +62,16 @@ impl Gated {
     }
 
     pub fn close(&self) {
-        self.gate.send_replace(false);
+        self.close_for("");
+    }
+
+    /// Closes the gate for the watches whose URI has this part.
+    pub fn close_for(&self, part: &'static str) {
+        self.gate.send_replace(Some(part));
     }
 
     pub fn open(&self) {
-        self.gate.send_replace(true);
+        self.gate.send_replace(None);
     }
 
     /// A read that waits while the gate is closed, and ends when it is open. Closes it again.
@@ -97,7 +103,8 @@ impl Gated {
 #[derive(Clone)]
 struct GatedClient {
     client: Client,
-    gate: watch::Sender<bool>,
+    /// The watches that are held back, by a part of their URI.
+    gate: watch::Sender<Option<&'static str>>,
     requests: Arc<Mutex<Vec<String>>>,
     has_versions_in_statuses: Arc<AtomicBool>,
 }
@@ -140,15 +147,16 @@ impl Service<Request<Body>> for GatedClient {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let gated = self.clone();
         gated.requests.lock().push(format!("{} {}", request.method(), request.uri()));
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+        let uri: Arc<str> = request.uri().to_string().into();
+        let is_watch = uri.contains("watch=");
         Box::pin(async move {
             let response = gated.send(request).await?;
             Ok(response.map(|body| {
                 let frames = BodyStream::new(body).then(move |frame| {
-                    let mut open = gated.gate.subscribe();
+                    let (mut closed, uri) = (gated.gate.subscribe(), uri.clone());
                     async move {
                         if is_watch {
-                            _ = open.wait_for(|open| *open).await;
+                            _ = closed.wait_for(|closed| closed.is_none_or(|part| !uri.contains(part))).await;
                         }
                         frame.map_err(BoxError::from)
                     }

@@ -1,24 +1,28 @@
 //! A user's own informer in place of that of a kind.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::generic::{
-    FromWire as _, List, ListOptions as Listed, ListerWatcher, WatchEvent, WatchOptions, WatchStream,
+    FromWire as _, List, ListOptions as Listed, ListerWatcher, Partition, WatchEvent, WatchOptions,
+    WatchStream,
 };
 use kinformer::{
-    IndexFunction, KubeListerWatcher, ObjectDecoder, ObjectKey, Packed, PackedObject, ResourceVersion,
-    SourceError, Sources,
+    IndexFunction, KubeListerWatcher, ObjectDecoder, ObjectKey, Packed, PackedObject, PartId,
+    ResourceVersion, SourceError, Sources,
 };
 use kinformer_cache::{Error, ListOptions};
 use kinformer_controller::{Action, CancellationToken, Controller, Manager, Request, Trigger};
+use kube_client::Api;
+use kube_client::api::PostParams;
 use kube_core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use crate::common::{builder, requests, server};
+use crate::gate::Gated;
 
 fn map(namespace: &str, name: &str, version: usize) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": name},
@@ -226,4 +230,48 @@ async fn refused_builder_is_the_error_of_the_wait() {
     assert!(text.contains("configmaps") && text.contains("cannot have these indexes"), "{text}");
     cache.shutdown().await.unwrap();
     server.shutdown().await;
+}
+
+/// The label of an object determines its part, and its key does not.
+struct ByLabel;
+
+impl Partition<PackedObject> for ByLabel {
+    fn parts(&self) -> u32 {
+        2
+    }
+
+    fn part_of(&self, object: &PackedObject) -> Option<PartId> {
+        Some(PartId::from(u32::from(object.label("app") == Some("web"))))
+    }
+}
+
+// contract: C-08a, C-13a
+#[tokio::test]
+async fn reads_wait_for_all_parts_that_may_have_a_key() {
+    let client = Arc::new(OnceLock::<kube_client::Client>::new());
+    let used = client.clone();
+    let gated = Gated::new(|cache| {
+        cache.options(|options| {
+            options.of_kind::<ConfigMap>(move |maps| {
+                maps.informer(move |new| {
+                    let source = KubeListerWatcher::packed::<ConfigMap>(used.get().unwrap().clone());
+                    let sources =
+                        ["app!=web", "app=web"].map(|labels| (labels, source.clone().labels(labels)));
+                    new.builder(Sources::new(ByLabel, sources))
+                })
+            })
+        })
+    })
+    .await;
+    client.get_or_init(|| gated.cache.factory().client().clone());
+    let maps = gated.cache.kind::<ConfigMap>();
+    assert!(maps.list(&ListOptions::new()).await.unwrap().is_empty());
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    for app in ["web", "api"] {
+        gated.close();
+        let created = json!({"metadata": {"name": app, "labels": {"app": app}}});
+        api.create(&PostParams::default(), &serde_json::from_value(created).unwrap()).await.unwrap();
+        assert_eq!(gated.waits(maps.get(("team-a", app))).await.unwrap().label("app"), Some(app));
+    }
+    gated.shutdown().await;
 }

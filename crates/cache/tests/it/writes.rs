@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -90,6 +91,63 @@ async fn get_waits_for_creates_updates_and_patches() {
     assert_eq!(value(&world.gated.at_once(world.maps.get("team-a/old")).unwrap()), "4");
     assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
+}
+
+/// A question that a busy server does not answer is sent again. Those that need no question do not wait for it.
+// contract: C-08v
+#[tokio::test]
+async fn questions_are_sent_again() {
+    let world = World::new(|cache| cache).await;
+    let pods: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
+    let read = world.gated.cache.kind::<Pod>();
+    world.gated.open();
+    read.list(&ListOptions::new()).await.unwrap();
+    let busy = [Fault::too_many_requests(1), Fault::internal_error(), Fault::refuse()];
+    for (number, fault) in busy.into_iter().enumerate() {
+        let name = format!("p-{number}");
+        let created = serde_json::from_value(pod("team-a", &name, "web", "")).unwrap();
+        pods.create(&PostParams::default(), &created).await.unwrap();
+        read.get(("team-a", &*name)).await.unwrap();
+        pods.evict(&name, &EvictParams::default()).await.unwrap();
+        world.gated.server.faults().inject(fault.on(Verb::List).resource("pods"));
+        world.gated.requests();
+        let found = read.get(("team-a", &*name)).await;
+        assert!(found.is_ok() || is_not_found(found));
+        let questions = world.gated.requests();
+        assert_eq!(questions.iter().filter(|uri| uri.contains("limit=1")).count(), 2, "{questions:?}");
+    }
+    world.gated.shutdown().await;
+}
+
+/// Transforms that keep little of the metadata.
+// contract: C-08c
+#[tokio::test]
+async fn deleted_collection_is_seen_without_the_deletion_time() {
+    for (name, is_dropped) in
+        [("deletionTimestamp", true), ("deletionTimestamp", false), ("resourceVersion", false)]
+    {
+        let world = World::new(|cache| {
+            cache.options(|options| match is_dropped {
+                true => options.drop_fields::<ConfigMap>([kinformer::FieldPath::new(&["metadata", name])]),
+                false => options.transform::<ConfigMap>(move |map| {
+                    match name {
+                        "resourceVersion" => map.metadata.resource_version = None,
+                        _ => map.metadata.deletion_timestamp = None,
+                    }
+                    Ok(())
+                }),
+            })
+        })
+        .await;
+        let finalizers = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/f"]}}));
+        world.api.patch("old", &PatchParams::default(), &finalizers).await.unwrap();
+        world.waits("team-a/old").await.unwrap();
+        world.api.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+        world.gated.open();
+        let read = tokio::time::timeout(Duration::from_secs(20), world.maps.get("team-a/old")).await;
+        read.unwrap().unwrap();
+        world.gated.shutdown().await;
+    }
 }
 
 // contract: C-08a
@@ -523,6 +581,27 @@ async fn question_without_a_key_is_of_a_namespace() {
     assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "1");
     assert_eq!(world.gated.requests(), ["GET /api/v1/namespaces/team-a/configmaps?&limit=1"]);
     assert_eq!(world.gated.cache.pending_writes(), 0, "those before the question are bounded by it");
+    world.gated.shutdown().await;
+}
+
+/// The watch of another namespace receives nothing, and the reads of this one do not wait for it.
+// contract: C-08u
+#[tokio::test]
+async fn reads_wait_for_the_namespaces_that_they_read() {
+    let world = World::new(|cache| {
+        cache.options(|all| all.namespaces(["team-a", "team-b"])).kept_writes(65_536, Duration::ZERO)
+    })
+    .await;
+    world.gated.close_for("/team-b/");
+    world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    let of_namespace = ListOptions::new().namespace("team-a");
+    let reads = async {
+        world.maps.get("team-a/old").await.unwrap();
+        assert_eq!(world.maps.list(&of_namespace).await.unwrap().len(), 2);
+    };
+    tokio::time::timeout(Duration::from_secs(60), reads).await.unwrap();
+    let all = ListOptions::new();
+    assert!(pin!(world.maps.list(&all)).now_or_never().is_none(), "it reads both");
     world.gated.shutdown().await;
 }
 
