@@ -104,11 +104,25 @@ impl Requirement {
             "metadata.namespace" => return object.namespace().unwrap_or_default() == self.value,
             _ => {}
         }
-        match borrowed_field(object, &self.path) {
-            Ok(Some(Value(value))) => value == self.value,
-            Ok(None) | Err(_) => matches!(&*self.value, "" | "false" | "0"),
-        }
+        let has_value = |path: &FieldPath| {
+            let value = borrowed_field::<Value<'_>>(object, path).ok().flatten();
+            value.map(|Value(value)| value == self.value)
+        };
+        has_value(&self.path)
+            .or_else(|| renamed(&self.field).iter().find_map(has_value))
+            .unwrap_or(matches!(&*self.value, "" | "false" | "0"))
     }
+}
+
+/// The paths of a field for which kube-apiserver has another name than the objects have. Follows Kubernetes 1.37
+/// (`ToSelectableFields` of Jobs and Events).
+fn renamed(field: &str) -> Vec<FieldPath> {
+    let paths: &[&[&str]] = match field {
+        "status.successful" => &[&["status", "succeeded"]],
+        "source" => &[&["source", "component"], &["reportingComponent"]],
+        _ => &[],
+    };
+    paths.iter().map(|path| FieldPath::new(path)).collect()
 }
 
 fn path_of(field: &str) -> FieldPath {
@@ -179,6 +193,24 @@ mod tests {
             let parsed: FieldSelector = selector.parse().unwrap();
             assert_eq!(parsed.matches(pod().object()), expected, "{selector}");
         }
+    }
+
+    /// kube-apiserver has other names for some fields.
+    // contract: C-08e
+    #[test]
+    fn fields_with_other_names_are_matched() {
+        let matches = |selector: &str, json: &str| {
+            let object: Packed<()> =
+                kinformer_kube::FromWire::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
+            selector.parse::<FieldSelector>().unwrap().matches(object.object())
+        };
+        let job = r#"{"kind": "Job", "metadata": {"name": "a"}, "status": {"succeeded": 1}}"#;
+        assert!(matches("status.successful=1", job) && !matches("status.successful=0", job));
+        let event = r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {"component": "kubelet"}}"#;
+        assert!(matches("source=kubelet", event) && !matches("source!=kubelet", event));
+        let event =
+            r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {}, "reportingComponent": "b"}"#;
+        assert!(matches("source=b", event));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -259,6 +260,28 @@ async fn writes_outside_the_scope_are_not_waited_for() {
     world.api.patch("other", &PatchParams::default(), &value("1")).await.unwrap();
     assert!(world.waits("team-a/other").await.is_ok());
     world.gated.shutdown().await;
+}
+
+/// The server selects Jobs by a field that has another name in the object.
+// contract: C-08a, C-08e
+#[tokio::test]
+async fn field_selector_with_another_name_is_that_of_the_server() {
+    let gated = Gated::new(|cache| {
+        cache.options(|options| options.of_kind::<Job>(|jobs| jobs.fields("status.successful=1")))
+    })
+    .await;
+    let jobs = gated.cache.kind::<Job>();
+    assert!(jobs.list(&ListOptions::new()).await.unwrap().is_empty());
+    gated.close();
+    let api: Api<Job> = Api::namespaced(gated.cache.client(), "team-a");
+    let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
+    let job = serde_json::from_value(json!({"metadata": {"name": "j"}, "spec": spec})).unwrap();
+    api.create(&PostParams::default(), &job).await.unwrap();
+    assert!(is_not_found(gated.at_once(jobs.get("team-a/j"))));
+    let status = Patch::Merge(json!({"status": {"succeeded": 1}}));
+    api.patch_status("j", &PatchParams::default(), &status).await.unwrap();
+    assert_eq!(gated.waits(jobs.get("team-a/j")).await.unwrap().name(), "j");
+    gated.shutdown().await;
 }
 
 // contract: C-08e
