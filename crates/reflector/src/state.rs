@@ -441,8 +441,8 @@ impl ReflectorHandle {
         self.shared.not_watchable.lock().clone()
     }
 
-    /// Returns whether the versions of events, or the answers to the question for the newest version, are ignored as signs
-    /// that the source's versions have gone back: each has been wrong twice about this source. They count again after an
+    /// Returns whether the versions of events or of bookmarks, or the answers to the question for the newest version, are
+    /// ignored as signs that the source's versions have gone back: each has been wrong twice about this source. They count again after an
     /// hour without such a sign, or when a list is below the last version.
     pub fn ignores_versions(&self) -> bool {
         self.shared.counters.ignored_version_signs.load(Ordering::Relaxed) > 0

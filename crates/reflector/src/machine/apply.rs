@@ -44,12 +44,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 return Ok(SinkOutcome::LeftOut);
             }
         };
+        let is_bookmark = matches!(event, WatchEvent::Bookmark { .. });
         // A watch with initial events was requested at no version or at 0, and no version is below these.
         let mut is_known = false;
         if let Some(error) = went_back(&progress.requested, &version) {
             is_known = !self.source_versions.is_ignored(Sign::Event) && self.is_known_state(&event).await;
-            let is_bookmark = matches!(event, WatchEvent::Bookmark { .. });
-            if is_bookmark || !is_known && self.source_versions.alarm(Sign::Event) {
+            let sign = if is_bookmark { Sign::Bookmark } else { Sign::Event };
+            if !is_known && self.source_versions.alarm(sign) {
                 return Ok(SinkOutcome::Refused(error));
             }
         }
@@ -80,6 +81,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             progress.moved |= moved;
             if moves_version && matches!(outcome, SinkOutcome::Applied) {
                 self.source_versions.applied(moved);
+            }
+            if is_bookmark && moved {
+                self.source_versions.bookmarked();
             }
         }
         Ok(outcome)

@@ -100,7 +100,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let requested = version.clone();
         let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }).await?;
         Ok(list.and_then(|list| {
-            self.source_versions.check_list(&requested, &self.version, &list.resource_version)?;
+            let found = &list.resource_version;
+            self.source_versions.check_list(&requested, &self.version, found, &list.objects)?;
             Ok(list)
         }))
     }

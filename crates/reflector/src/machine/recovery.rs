@@ -57,6 +57,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         Ok(match end {
             WatchEnd::Closed => match reopen_after {
+                Some(delay) if self.source_versions.repeats() => {
+                    Step::BackOff { delay, next: NextRequest::List }
+                }
                 // The next watch lacks what is deleted before it starts.
                 Some(_) if !self.source_versions.is_continuous() => Step::Watch(None),
                 Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },

@@ -29,6 +29,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         // A server that lacks the last version may say so before anything shows that it has gone back.
         let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
         if counted == self.went_back_before
+            && !self.source_versions.has_unrelated_lists()
             && let Some(error) = went_back(&self.version, &version)
         {
             count(&self.shared.counters.versions_went_back);

@@ -41,7 +41,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let error = match self.open(options, deadline).await? {
             Ok(open) => match self.receive_initial_list(open, deadline).await? {
                 Ok((list, open)) => {
-                    match self.source_versions.check_list(&version, &self.version, &list.resource_version) {
+                    let found = &list.resource_version;
+                    match self.source_versions.check_list(&version, &self.version, found, &list.objects) {
                         Ok(()) => {
                             self.tries_without_progress = 0;
                             if !list.is_complete() {

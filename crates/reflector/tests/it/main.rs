@@ -19,6 +19,7 @@ mod requests;
 mod retry_watcher;
 mod running;
 mod seams;
+mod source_versions;
 mod unidentified;
 mod versions;
 mod watch_lists;
