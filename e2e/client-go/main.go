@@ -36,6 +36,8 @@ type line struct {
 	OldResourceVersion *string `json:"oldResourceVersion"`
 	Initial            bool    `json:"initial"`
 	FinalStateUnknown  bool    `json:"finalStateUnknown"`
+	// The label "content" of the state, for servers whose versions do not distinguish states.
+	Content string `json:"content,omitempty"`
 }
 
 var output sync.Mutex
@@ -66,23 +68,30 @@ func version(obj any) string {
 	return accessor.GetResourceVersion()
 }
 
+func content(obj any) string {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetLabels()["content"]
+}
+
 func handler(resource string) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
-			print(line{Event: "add", Resource: resource, Key: key(obj), ResourceVersion: version(obj), Initial: initial})
+			print(line{Event: "add", Resource: resource, Key: key(obj), ResourceVersion: version(obj), Initial: initial, Content: content(obj)})
 		},
 		UpdateFunc: func(old, obj any) {
 			before := version(old)
-			print(line{Event: "update", Resource: resource, Key: key(obj), ResourceVersion: version(obj), OldResourceVersion: &before})
+			print(line{Event: "update", Resource: resource, Key: key(obj), ResourceVersion: version(obj), OldResourceVersion: &before, Content: content(obj)})
 		},
 		DeleteFunc: func(obj any) {
 			unknown, isUnknown := obj.(cache.DeletedFinalStateUnknown)
 			deleted := line{Event: "delete", Resource: resource, Key: key(obj), FinalStateUnknown: isUnknown}
 			if isUnknown {
-				deleted.ResourceVersion = version(unknown.Obj)
-			} else {
-				deleted.ResourceVersion = version(obj)
+				obj = unknown.Obj
 			}
+			deleted.ResourceVersion, deleted.Content = version(obj), content(obj)
 			print(deleted)
 		},
 	}

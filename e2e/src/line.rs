@@ -39,6 +39,8 @@ pub struct ObjectEvent {
     pub initial: bool,
     /// Whether the deletion itself was not observed.
     pub final_state_unknown: bool,
+    /// The label `content` of the state, which only the client-go program prints.
+    pub content: Option<String>,
 }
 
 /// The counters at the end.

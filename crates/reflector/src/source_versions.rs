@@ -184,7 +184,7 @@ fn is_below_its_objects<T: Object>(found: &ResourceVersion, objects: &[Arc<T>]) 
 }
 
 /// Returns an error if `found` is below `requested`, although only versions from `requested` on were expected. Version 0
-/// stands for any, and proves nothing.
+/// means any version, and proves nothing.
 pub(crate) fn went_back(requested: &ResourceVersion, found: &ResourceVersion) -> Option<SourceError> {
     let is_below = found.compare(requested).is_some_and(std::cmp::Ordering::is_lt);
     let back = is_below && *found != ResourceVersion::number(0);

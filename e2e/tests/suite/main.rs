@@ -24,3 +24,4 @@ mod planes;
 mod recorder;
 mod requests;
 mod scheduler;
+mod sources;

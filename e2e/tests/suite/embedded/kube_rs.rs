@@ -143,6 +143,7 @@ impl Cache {
             old_resource_version: old,
             initial: false,
             final_state_unknown: false,
+            content: None,
         }
     }
 }
