@@ -7,6 +7,8 @@ mod credentials;
 mod dial;
 mod exec;
 mod normalize;
+#[cfg(feature = "rustls-tls")]
+mod outgoing;
 pub(crate) mod pem;
 #[cfg(feature = "rustls-tls")]
 mod pool;
@@ -44,8 +46,8 @@ use renewal::Renewing;
 /// than the connect timeout. Once the server is known to speak HTTP/1.1, connections are opened in parallel.
 /// Without a connect timeout in the configuration, it is 10 s.
 ///
-/// A request that the server certainly did not process is repeated, as in Go: the server closes a connection in good
-/// order before it (GOAWAY), or refuses its stream. kube-client's own retries, which would hide 429 and 503 responses from
+/// A request that the server certainly did not process is repeated, as in Go: the server closes a connection before it
+/// (GOAWAY), or refuses its stream. kube-client's own retries, which would hide 429 and 503 responses from
 /// the reflector for minutes, are disabled.
 ///
 /// A request with the header `Upgrade`, such as those of `exec`, `attach` and `portforward`, has an HTTP/1.1 connection

@@ -27,7 +27,8 @@ use tower::Service;
 
 use super::connecting::{CONNECT, Versions};
 use super::dial::{Dialer, Proxy};
-use super::repeat::{is_unprocessed, repeat};
+use super::outgoing::Outgoing;
+use super::repeat::{Unsent, repeat, repetitions};
 use super::tls;
 use crate::Error;
 
@@ -83,7 +84,7 @@ pub(super) struct Connections(Arc<Shared>);
 struct Shared {
     connector: Connector,
     /// For requests that upgrade their connection, which HTTP/2 does not.
-    upgrades: legacy::Client<Connector, Body>,
+    upgrades: legacy::Client<Connector, Outgoing>,
     /// The maximum time that a request waits for another one to connect.
     max_wait: Duration,
     open: Mutex<Vec<Pool>>,
@@ -94,7 +95,7 @@ struct Shared {
 
 #[derive(Clone)]
 struct Pool {
-    client: legacy::Client<Connector, Body>,
+    client: legacy::Client<Connector, Outgoing>,
     gate: Arc<Gate>,
     /// Cloned by each request, until its response has been read or dropped.
     requests: Arc<()>,
@@ -145,6 +146,7 @@ impl Shared {
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
+        let (request, sent) = Outgoing::new(request);
         let (answer, requests) = if request.headers().contains_key(header::UPGRADE) {
             (self.upgrades.request(request).await, Arc::default())
         } else {
@@ -156,6 +158,7 @@ impl Shared {
             (Err(error), Some(proxy)) if error.is_connect() => {
                 Err(Error::Proxy { proxy: proxy.name(), source: error.into() }.into())
             }
+            (Err(source), _) if is_dropped(&source) && sent.is_unsent() => Err(Unsent { source }.into()),
             (Err(error), _) => Err(error.into()),
         }
     }
@@ -172,8 +175,15 @@ impl Service<Request<Body>> for Connections {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let shared = self.0.clone();
-        Box::pin(async move { repeat(request, |request| shared.send(request), is_unprocessed).await })
+        Box::pin(async move { repeat(request, |request| shared.send(request), repetitions).await })
     }
+}
+
+/// Whether hyper dropped a request. It drops those that wait for a stream when their connection ends, without a hint that
+/// they were not sent.
+fn is_dropped(error: &legacy::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    source.is_some_and(hyper::Error::is_user)
 }
 
 /// The queue in which the requests of a pool wait for a connection.
@@ -201,8 +211,8 @@ impl Gate {
     /// Dropping the future cancels the request and passes the turn to the next one.
     async fn request(
         &self,
-        client: &legacy::Client<Connector, Body>,
-        mut request: Request<Body>,
+        client: &legacy::Client<Connector, Outgoing>,
+        mut request: Request<Outgoing>,
     ) -> Result<Response<Incoming>, legacy::Error> {
         let turn = self.turn(request.uri()).await;
         let connection = capture_connection(&mut request);

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::sync::Arc;
 
-use crate::common::http2::{Http2, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM};
+use crate::common::http2::{ENHANCE_YOUR_CALM, Http2, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM};
 use crate::common::tls_server::TlsServer;
 use futures::future::join_all;
 use http::Request;
@@ -28,35 +28,72 @@ async fn echo(mut http2: Http2, processed: &Bodies) {
     }
 }
 
-/// The server processes one of three writes, and closes the connection before the others.
+/// The server processes one of three writes, and closes the connection before the others, also because of an error.
 // contract: L-39a
 #[tokio::test]
 async fn writes_above_last_stream_are_repeated() {
-    let processed = Bodies::default();
-    let log = processed.clone();
-    let server = TlsServer::new(&["h2"], move |number, stream| {
-        let log = log.clone();
-        async move {
-            let mut http2 = Http2::accept(stream).await;
-            if number == 1 {
-                let (first, body) = http2.request().await.unwrap();
-                for _ in 0..2 {
-                    http2.request().await.unwrap();
+    for code in [NO_ERROR, INTERNAL_ERROR, ENHANCE_YOUR_CALM] {
+        let processed = Bodies::default();
+        let log = processed.clone();
+        let server = TlsServer::new(&["h2"], move |number, stream| {
+            let log = log.clone();
+            async move {
+                let mut http2 = Http2::accept(stream).await;
+                if number == 1 {
+                    let (first, body) = http2.request().await.unwrap();
+                    for _ in 0..2 {
+                        http2.request().await.unwrap();
+                    }
+                    http2.go_away(first, code).await;
+                    http2.respond(first, &body).await;
+                    log.lock().push(body);
                 }
-                http2.go_away(first, NO_ERROR).await;
-                http2.respond(first, &body).await;
-                log.lock().push(body);
+                echo(http2, &log).await;
             }
-            echo(http2, &log).await;
-        }
-    })
-    .await;
-    let client = server.client();
-    let bodies = ["a", "b", "c"];
-    let answers = join_all(bodies.map(|body| post(&client, body))).await;
-    assert_eq!(answers.into_iter().map(Result::unwrap).collect::<Vec<_>>(), bodies);
-    processed.lock().sort();
-    assert_eq!(*processed.lock(), bodies);
+        })
+        .await;
+        let client = server.client();
+        let bodies = ["a", "b", "c"];
+        let answers = join_all(bodies.map(|body| post(&client, body))).await;
+        assert_eq!(answers.into_iter().map(Result::unwrap).collect::<Vec<_>>(), bodies, "{code}");
+        processed.lock().sort();
+        assert_eq!(*processed.lock(), bodies, "{code}");
+    }
+}
+
+/// A write waits for the only stream of a connection when the server closes the connection, in good order or not.
+// contract: L-39a
+#[tokio::test]
+async fn write_that_waits_for_a_stream_is_repeated() {
+    for closes in ["in good order", "with an error", "at once"] {
+        let processed = Bodies::default();
+        let log = processed.clone();
+        let server = TlsServer::new(&["h2"], move |number, stream| {
+            let log = log.clone();
+            async move {
+                let mut http2 = Http2::accept_limited(stream, 1).await;
+                if number == 1 {
+                    let (first, body) = http2.request().await.unwrap();
+                    http2.respond(first, &body).await;
+                    let (second, body) = http2.request().await.unwrap();
+                    match closes {
+                        "in good order" => http2.go_away(second, NO_ERROR).await,
+                        "with an error" => http2.go_away(second, INTERNAL_ERROR).await,
+                        _ => return,
+                    }
+                    http2.respond(second, &body).await;
+                }
+                echo(http2, &log).await;
+            }
+        })
+        .await;
+        let client = server.client();
+        assert_eq!(post(&client, "a").await.unwrap(), "a");
+        let [b, c] = join_all(["b", "c"].map(|body| post(&client, body))).await.try_into().unwrap();
+        assert_eq!(b.is_ok(), closes != "at once", "{closes}: {b:?}");
+        assert_eq!(c.unwrap(), "c", "{closes}");
+        assert_eq!(*processed.lock(), ["c"], "{closes}");
+    }
 }
 
 /// A refused stream leaves the connection open.
@@ -78,7 +115,7 @@ async fn refused_stream_is_repeated() {
 // contract: L-39b
 #[tokio::test]
 async fn other_requests_are_not_repeated() {
-    for end in ["above with error", "below and closed", "reset", "closed"] {
+    for end in ["below and closed", "reset", "closed"] {
         let received = Bodies::default();
         let log = received.clone();
         let server = TlsServer::new(&["h2"], move |_, stream| {
@@ -88,7 +125,6 @@ async fn other_requests_are_not_repeated() {
                 while let Some((stream, body)) = http2.request().await {
                     log.lock().push(body);
                     match end {
-                        "above with error" => http2.go_away(0, INTERNAL_ERROR).await,
                         "reset" => http2.reset(stream, INTERNAL_ERROR).await,
                         "closed" => break,
                         _ => {

@@ -15,11 +15,14 @@ const GOAWAY: u8 = 7;
 /// The flag of a frame that ends its stream, or acknowledges one of the peer.
 const END: u8 = 1;
 const END_HEADERS: u8 = 4;
+/// A setting.
+const MAX_CONCURRENT_STREAMS: u8 = 3;
 
 /// Codes of errors.
 pub const NO_ERROR: u32 = 0;
 pub const INTERNAL_ERROR: u32 = 2;
 pub const REFUSED_STREAM: u32 = 7;
+pub const ENHANCE_YOUR_CALM: u32 = 11;
 
 /// The server's end of an HTTP/2 connection.
 pub struct Http2 {
@@ -29,11 +32,20 @@ pub struct Http2 {
 }
 
 impl Http2 {
-    pub async fn accept(mut stream: TlsStream<TcpStream>) -> Self {
+    pub async fn accept(stream: TlsStream<TcpStream>) -> Self {
+        Self::accept_with(stream, &[]).await
+    }
+
+    /// Allows this number of concurrent streams.
+    pub async fn accept_limited(stream: TlsStream<TcpStream>, streams: u8) -> Self {
+        Self::accept_with(stream, &[0, MAX_CONCURRENT_STREAMS, 0, 0, 0, streams]).await
+    }
+
+    async fn accept_with(mut stream: TlsStream<TcpStream>, settings: &[u8]) -> Self {
         let mut preface = [0; 24];
         stream.read_exact(&mut preface).await.unwrap();
         let mut http2 = Self { stream, bodies: BTreeMap::new() };
-        http2.send(SETTINGS, 0, 0, &[]).await;
+        http2.send(SETTINGS, 0, 0, settings).await;
         http2
     }
 
