@@ -426,7 +426,11 @@ impl Fields {
                 return Err(invalid("env", "is not a list of mappings"));
             };
             let text = |field: &str| text_of(variable.get(field).cloned().unwrap_or_default(), "env");
-            Ok(HashMap::from([("name".to_owned(), text("name")?), ("value".to_owned(), text("value")?)]))
+            let name = text("name")?;
+            if name.is_empty() {
+                return Err(invalid("env", "has a variable without a name"));
+            }
+            Ok(HashMap::from([("name".to_owned(), name), ("value".to_owned(), text("value")?)]))
         });
         let provide_cluster_info = self.flag("provideClusterInfo")?;
         Ok(ExecConfig {

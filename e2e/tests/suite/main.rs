@@ -17,6 +17,7 @@ mod embedded;
 mod examples;
 mod failures;
 mod kinds;
+mod kubeconfigs;
 mod main_job;
 mod mode;
 mod output;

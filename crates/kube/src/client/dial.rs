@@ -17,10 +17,11 @@ use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use kinformer_core::BoxError;
-use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt, service_fn};
+
+use super::normalize::user;
 
 /// A proxy between the client and a server. Follows Go 1.26 (`net/http`, `Transport.dialConn`).
 #[derive(Clone)]
@@ -36,12 +37,7 @@ impl Proxy {
             Some("socks5" | "socks5h") => 1080,
             scheme => default_port(scheme),
         };
-        let user =
-            url.authority().and_then(|authority| authority.as_str().rsplit_once('@')).map(|(user, _)| {
-                let (name, password) = user.split_once(':').unwrap_or((user, ""));
-                let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
-                (decode(name), decode(password))
-            });
+        let user = user(url);
         Ok(Self { url: with_port(url, default)?, user })
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube_client::config::{ExecConfig, ExecInteractiveMode};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Error;
 
@@ -161,13 +161,15 @@ struct Status {
 
 /// Parses a plugin's output. Errors do not quote the output, which is secret.
 fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
-    let credential: ExecCredential = serde_json::from_slice(output).map_err(|error| {
+    let output = output.strip_prefix(b"\xef\xbb\xbf").unwrap_or(output);
+    let json = serde_json::from_slice(output).map_err(|error| {
         format!(
             "its output is not an ExecCredential in JSON: line {}, column {}",
             error.line(),
             error.column()
         )
-    })?;
+    });
+    let credential: ExecCredential = json.or_else(|problem| in_yaml(output).ok_or(problem))?;
     if let (Some(wanted), Some(found)) = (&config.api_version, &credential.api_version)
         && wanted != found
     {
@@ -187,6 +189,11 @@ fn read(config: &ExecConfig, output: &[u8]) -> Result<Issued, String> {
         return Err("it issued neither a token nor a certificate".into());
     }
     Ok(Issued { token, certificate, expires })
+}
+
+fn in_yaml(output: &[u8]) -> Option<ExecCredential> {
+    let value: Value = serde_saphyr::from_slice(output).ok()?;
+    serde_json::from_value(value).ok()
 }
 
 #[cfg(all(test, unix))]

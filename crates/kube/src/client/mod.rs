@@ -72,7 +72,7 @@ use renewal::Renewing;
 ///
 /// # Empty and incomplete fields
 /// The configuration is read as client-go reads it: an empty text is an unset one, base64 may contain white space, and a
-/// server without a scheme is one of plain HTTP. White space around a token from a file or a plugin is ignored. Of a
+/// server without a scheme is one of plain HTTP. The user in its URL is preferred to other credentials. White space around a token from a file or a plugin is ignored. Of a
 /// CA bundle, blocks that are not certificates are skipped. The token file is preferred to a token. Client
 /// certificates of X.509 version 1 are sent.
 ///

@@ -1,10 +1,12 @@
 //! The rules by which client-go reads a configuration.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
 use kube_client::Config;
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::pem::without_white_space;
@@ -17,11 +19,16 @@ use crate::Error;
 /// [`Error::Config`] if the URL is not one of a server, or if a user is to be impersonated without a name: a request
 /// without the impersonation might be granted more.
 pub(crate) fn normalize(config: &mut Config) -> Result<(), Error> {
+    let user = user(&config.cluster_url);
     config.cluster_url = server_url(std::mem::take(&mut config.cluster_url))?;
     if config.default_namespace.is_empty() {
         "default".clone_into(&mut config.default_namespace);
     }
     let auth = &mut config.auth_info;
+    // Preferred to other credentials, as in Go.
+    if let Some((name, password)) = user {
+        (auth.username, auth.password) = (Some(name), Some(password.into()));
+    }
     if let Some(data) = &mut auth.client_certificate_data {
         *data = without_white_space(data);
     }
@@ -78,11 +85,21 @@ pub(crate) fn normalize(config: &mut Config) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Config`] if the text is neither. Its message does not repeat the text.
 pub fn parse_server(server: &str) -> Result<Uri, Error> {
-    let url: Uri = with_scheme(server).parse().map_err(|error| invalid(&format!("is not a URL: {error}")))?;
+    let url: Uri = with_scheme(server).parse().map_err(is_no_url)?;
     if !server.contains("://") && url.path() != "/" {
         return Err(invalid("is neither a URL nor a host and a port"));
     }
-    server_url(url)
+    // The user is kept for the configuration.
+    server_url(url.clone())?;
+    Ok(url)
+}
+
+/// Returns the name and the password in a URL.
+pub(super) fn user(url: &Uri) -> Option<(String, String)> {
+    let (user, _) = url.authority()?.as_str().rsplit_once('@')?;
+    let (name, password) = user.split_once(':').unwrap_or((user, ""));
+    let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some((decode(name), decode(password)))
 }
 
 /// Returns a URL, or the plain HTTP one of a host.
@@ -90,7 +107,8 @@ pub(super) fn with_scheme(text: &str) -> String {
     if text.contains("://") { text.to_owned() } else { format!("http://{text}") }
 }
 
-/// Completes the URL of a server: a host without a scheme is one of plain HTTP.
+/// Completes the URL of a server: a host without a scheme is one of plain HTTP. Removes the user, who is a secret, and
+/// empty segments of the path.
 fn server_url(url: Uri) -> Result<Uri, Error> {
     let mut parts = url.into_parts();
     let scheme = parts.scheme.get_or_insert(Scheme::HTTP);
@@ -100,8 +118,17 @@ fn server_url(url: Uri) -> Result<Uri, Error> {
     if parts.authority.as_ref().is_none_or(|authority| authority.host().is_empty()) {
         return Err(invalid("has no host"));
     }
-    parts.path_and_query.get_or_insert(PathAndQuery::from_static("/"));
-    Uri::from_parts(parts).map_err(|error| invalid(&format!("is not a URL: {error}")))
+    if let Some((_, server)) = parts.authority.as_ref().and_then(|all| all.as_str().rsplit_once('@')) {
+        parts.authority = Some(server.parse().map_err(is_no_url)?);
+    }
+    let path = parts.path_and_query.as_ref().map_or("/", PathAndQuery::path);
+    let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    parts.path_and_query = Some(format!("/{}", segments.join("/")).parse().map_err(is_no_url)?);
+    Uri::from_parts(parts).map_err(is_no_url)
+}
+
+fn is_no_url(error: impl Display) -> Error {
+    invalid(&format!("is not a URL: {error}"))
 }
 
 fn invalid(problem: &str) -> Error {

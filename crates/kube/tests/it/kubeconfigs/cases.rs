@@ -136,6 +136,19 @@ pub fn cases(material: &Material) -> Vec<Case> {
         ("upper case", material.server.to_uppercase()),
         ("another scheme", material.server.replace("https", "ftp")),
         ("only a path", "/path".to_owned()),
+        ("a scheme in upper case", material.server.replace("https", "HTTPS")),
+        ("white space before it", format!(" {}", material.server)),
+        ("a user", material.server.replace("//", "//name:word@")),
+        ("a query", format!("{}/?x=y", material.server)),
+        ("a fragment", format!("{}/#x", material.server)),
+        ("two slashes", format!("{}//path", material.server)),
+        ("an escape", format!("{}/a%2Fb", material.server)),
+        ("without a host", "https://".to_owned()),
+        ("without slashes", material.server.replace("//", "")),
+        (
+            "without a port number",
+            format!("{}:", material.server.rsplit_once(':').map_or("", |(host, _)| host)),
+        ),
     ] {
         let cluster = with(&cluster, &json!({"server": server}));
         add(format!("cluster.server: {form}"), kubeconfig(&cluster, &user, &context));
@@ -240,6 +253,58 @@ pub fn cases(material: &Material) -> Vec<Case> {
                 "client-certificate-data": certificate, "client-key-data": key, "client-certificate": "certificate",
             }),
         ),
+        (
+            "certificate and key in one file's data",
+            json!({
+                "client-certificate-data": base64(&[&material.key[..], &material.certificate].concat()),
+                "client-key-data": base64(&[&material.certificate[..], &material.key].concat()),
+            }),
+        ),
+        (
+            "a chain of certificates",
+            json!({
+                "client-certificate-data": base64(&[&material.certificate[..], &material.ca].concat()),
+                "client-key-data": key,
+            }),
+        ),
+        (
+            "text before the certificate",
+            json!({"client-certificate-data": base64(&format!("x\n{}", material.certificate)), "client-key-data": key}),
+        ),
+        (
+            "data that is no certificate",
+            json!({"client-certificate-data": not_a_certificate, "client-key-data": key}),
+        ),
+        (
+            "data that is no key",
+            json!({"client-certificate-data": certificate, "client-key-data": not_a_certificate}),
+        ),
+        ("a token with a space", json!({"token": "two words"})),
+        ("a token with a space before it", json!({"token": " literal"})),
+        ("a token that is not ASCII", json!({"token": "\u{e4}"})),
+        ("a user name that is not ASCII", json!({"username": "\u{e4}", "password": ":"})),
+        ("to impersonate a name that is not ASCII", json!({"token": "literal", "as": "\u{e4}"})),
+        ("to impersonate with a space before the name", json!({"token": "literal", "as": " someone "})),
+        ("to impersonate null groups", json!({"token": "literal", "as": "someone", "as-groups": [null, ""]})),
+        (
+            "to impersonate no groups",
+            json!({"token": "literal", "as": "", "as-groups": [], "as-user-extra": {}}),
+        ),
+        ("to impersonate a null extra", json!({"token": "literal", "as": "", "as-user-extra": {"x": null}})),
+        (
+            "to impersonate extras",
+            json!({"token": "literal", "as": "someone", "as-user-extra": {
+                "Upper": ["a", "b"], "with/slash": ["c"], "with space": ["d"], "100%": ["e"], "\u{e4}": ["f"], "none": [],
+                "null": [null],
+            }}),
+        ),
+        (
+            "to impersonate an extra without a name",
+            json!({"token": "literal", "as": "someone", "as-user-extra": {"": ["x"]}}),
+        ),
+        ("an auth provider", json!({"auth-provider": {"name": "oidc", "config": {"id-token": "x"}}})),
+        ("an unknown auth provider", json!({"auth-provider": {"name": "none"}})),
+        ("an auth provider beside a token", json!({"token": "literal", "auth-provider": {"name": "none"}})),
         ("token and password", json!({"token": "literal", "username": "name", "password": "word"})),
         (
             "another key",
@@ -265,6 +330,102 @@ pub fn cases(material: &Material) -> Vec<Case> {
             let exec = value.map_or(base.clone(), |value| with(&base, &json!({name: value})));
             add(format!("user.exec.{name}: {form}"), kubeconfig(&cluster, &json!({"exec": exec}), &context));
         }
+    }
+
+    for (form, field, value) in [
+        ("of null", "args", json!([null, material.exec["args"][0]])),
+        ("of numbers", "args", json!([7])),
+        ("of null", "env", json!([null])),
+        ("without a name", "env", json!([{"value": "x"}])),
+        ("with a null value", "env", json!([{"name": "X", "value": null}])),
+        ("with a number", "env", json!([{"name": "X", "value": 7}])),
+        ("of texts", "env", json!(["X=y"])),
+        ("a beta version", "apiVersion", json!("client.authentication.k8s.io/v1beta1")),
+        ("an alpha version", "apiVersion", json!("client.authentication.k8s.io/v1alpha1")),
+        ("another group", "apiVersion", json!("v1")),
+        ("Always", "interactiveMode", json!("Always")),
+        ("IfAvailable", "interactiveMode", json!("IfAvailable")),
+        ("lower case", "interactiveMode", json!("never")),
+        ("a relative path", "command", json!("./sh")),
+        ("in PATH", "command", json!("sh")),
+    ] {
+        let exec = with(&material.exec, &json!({field: value}));
+        add(format!("user.exec.{field}: {form}"), kubeconfig(&cluster, &json!({"exec": exec}), &context));
+    }
+    let issued = |status: Value| {
+        json!({"apiVersion": material.exec["apiVersion"], "kind": "ExecCredential", "status": status})
+            .to_string()
+    };
+    let token = issued(json!({"token": "issued"}));
+    for (form, output) in [
+        ("a token", token.clone()),
+        ("without a kind", token.replace("ExecCredential", "")),
+        ("of another kind", token.replace("ExecCredential", "Secret")),
+        ("without a version", json!({"kind": "ExecCredential", "status": {"token": "issued"}}).to_string()),
+        ("of another version", token.replace("/v1", "/v1beta1")),
+        ("of another group", token.replace("client.authentication.k8s.io/", "")),
+        ("with a second document", format!("{token} {token}")),
+        ("with text after it", format!("{token} x")),
+        ("with text before it", format!("x {token}")),
+        ("with a byte order mark", format!("\u{feff}{token}")),
+        (
+            "in YAML",
+            format!(
+                "apiVersion: {}\nkind: ExecCredential\nstatus: {{token: issued}}",
+                material.exec["apiVersion"]
+            ),
+        ),
+        ("empty", String::new()),
+        ("null", "null".to_owned()),
+        ("a list", "[]".to_owned()),
+        ("a null status", issued(Value::Null)),
+        ("an empty status", issued(json!({}))),
+        ("a null token", issued(json!({"token": null}))),
+        ("an empty token", issued(json!({"token": ""}))),
+        ("a blank token", issued(json!({"token": " "}))),
+        ("a numeric token", issued(json!({"token": 7}))),
+        ("a token with a space before it", issued(json!({"token": " issued"}))),
+        ("a field in upper case", issued(json!({"Token": "issued"}))),
+        ("an unknown field", issued(json!({"token": "issued", "x": 1}))),
+        ("an empty expiry", issued(json!({"token": "issued", "expirationTimestamp": ""}))),
+        ("a null expiry", issued(json!({"token": "issued", "expirationTimestamp": null}))),
+        (
+            "an expiry in the past",
+            issued(json!({"token": "issued", "expirationTimestamp": "2020-01-01T00:00:00Z"})),
+        ),
+        (
+            "an expiry with a zone",
+            issued(json!({"token": "issued", "expirationTimestamp": "2099-01-01T00:00:00+02:00"})),
+        ),
+        ("an expiry that is none", issued(json!({"token": "issued", "expirationTimestamp": "tomorrow"}))),
+        ("a numeric expiry", issued(json!({"token": "issued", "expirationTimestamp": 4000000000_u64}))),
+        (
+            "a certificate without a key",
+            issued(json!({"token": "issued", "clientCertificateData": material.certificate})),
+        ),
+        (
+            "a certificate",
+            issued(json!({"clientCertificateData": material.certificate, "clientKeyData": material.key})),
+        ),
+        (
+            "a certificate and a token",
+            issued(json!({
+                "token": "issued", "clientCertificateData": material.certificate, "clientKeyData": material.key,
+            })),
+        ),
+        (
+            "a certificate in base64",
+            issued(json!({"clientCertificateData": certificate, "clientKeyData": key})),
+        ),
+        (
+            "another key",
+            issued(
+                json!({"clientCertificateData": material.certificate, "clientKeyData": material.other_key}),
+            ),
+        ),
+    ] {
+        let exec = with(&material.exec, &json!({"args": ["-c", format!("cat << 'END'\n{output}\nEND")]}));
+        add(format!("output of exec: {form}"), kubeconfig(&cluster, &json!({"exec": exec}), &context));
     }
 
     // The fields of the context, and the lists.
@@ -326,6 +487,11 @@ pub fn cases(material: &Material) -> Vec<Case> {
         other["users"] = json!([{"name": "x", "user": {"exec": exec}}, other["users"][0]]);
         add(format!("another of users: {form}"), other);
     }
+    for list in ["clusters", "users", "contexts"] {
+        let mut other = whole.clone();
+        other[list] = json!([other[list][0], other[list][0]]);
+        add(format!("another of {list}: the same name"), other);
+    }
     let broken = json!({"name": "x", "user": {"client-certificate-data": "*"}});
     let mut other = whole.clone();
     other["users"] = json!([broken, other["users"][0]]);
@@ -343,8 +509,67 @@ pub fn cases(material: &Material) -> Vec<Case> {
         ("empty", String::new()),
         ("a list", "[]".to_owned()),
         ("not YAML", "{".to_owned()),
+        ("two documents", format!("{text}\n---\n{{}}\n")),
+        ("two documents, the first empty", format!("---\n---\n{text}\n")),
+        (
+            "another document with another token",
+            format!("{text}\n---\n{}\n", text.replace("literal", "other")),
+        ),
+        ("the end of a document", format!("{text}\n...\n")),
+        ("a directive", format!("%YAML 1.1\n---\n{text}\n")),
+        ("an anchor", text.replacen("\"literal\"", "&a literal, x: *a", 1)),
+        ("a key in upper case", text.replacen("\"token\"", "\"Token\"", 1)),
+        ("a tab", text.replacen("\"token\":", "\"token\":\t", 1)),
     ] {
         cases.push(Case { name: format!("text: {name}"), kubeconfig });
+    }
+    for scalar in [
+        "plain",
+        "'single'",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "n",
+        "True",
+        "FALSE",
+        "~",
+        "Null",
+        "0x10",
+        "0o7",
+        "017",
+        "1_000",
+        "1e3",
+        "1.5",
+        ".inf",
+        ".nan",
+        "2001-01-01",
+        "12:30:45",
+        "!!str 7",
+        "!!int 7",
+        "!!binary bGl0",
+        "a#b",
+        "a b",
+        "+1",
+        "0b1",
+        "=",
+        "<<",
+        "1.0.0",
+        "0x1g",
+    ] {
+        let kubeconfig = text.replacen("\"literal\"", &format!("{scalar} "), 1);
+        cases.push(Case { name: format!("text: token {scalar}"), kubeconfig });
+    }
+    let text = kubeconfig(&with(&without_ca, &json!({"insecure-skip-tls-verify": true})), &user, &context)
+        .to_string();
+    for scalar in ["true", "True", "TRUE", "yes", "on", "y", "\"true\"", "1", "!!bool yes", "no"] {
+        let kubeconfig = text.replacen(
+            "\"insecure-skip-tls-verify\":true",
+            &format!("insecure-skip-tls-verify: {scalar} "),
+            1,
+        );
+        cases.push(Case { name: format!("text: insecure-skip-tls-verify {scalar}"), kubeconfig });
     }
     cases
 }
