@@ -503,7 +503,8 @@ impl SourceError {
     pub(crate) fn is_watch_refused(&self) -> bool {
         self.is_denied()
             || self.is_watch_list_unsupported()
-            || matches!(self, Self::ListInsteadOfWatch { .. })
+            // The latter answer does not come from the API.
+            || matches!(self, Self::ListInsteadOfWatch { .. } | Self::ContentType { .. })
     }
 
     /// Returns whether the credentials or rights are not enough (401, 403).

@@ -109,11 +109,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if error.is_watch_refused() || !self.source_versions.is_continuous() {
             return Recovery::Relist;
         }
-        match error {
-            SourceError::UnidentifiedEvent { .. } => return self.after_unidentified_event(),
-            // The answer does not come from the API: another watch would fail as well.
-            SourceError::ContentType { .. } => return Recovery::Relist,
-            _ => {}
+        if matches!(error, SourceError::UnidentifiedEvent { .. }) {
+            return self.after_unidentified_event();
         }
         if error.is_store_read_error() || error.is_not_found() {
             return Recovery::Relist;

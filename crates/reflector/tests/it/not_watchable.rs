@@ -4,7 +4,7 @@ use crate::common::*;
 use kinformer_reflector::{Recovery, SourceError, WatchListSupport};
 use kinformer_testing::fake_source::WatchScript;
 
-fn refusals() -> [SourceError; 6] {
+fn refusals() -> [SourceError; 7] {
     [
         status(403, "Forbidden"),
         status(401, "Unauthorized"),
@@ -12,6 +12,11 @@ fn refusals() -> [SourceError; 6] {
         status(400, "BadRequest"),
         status(501, "NotImplemented"),
         SourceError::ListInsteadOfWatch { kind: "ItemList".to_owned() },
+        SourceError::ContentType {
+            resource: "items".to_owned(),
+            content_type: "text/html".to_owned(),
+            start: "<html>".to_owned(),
+        },
     ]
 }
 
