@@ -299,7 +299,13 @@ impl<K: Key> Controller<K> {
             workers.status.synced(&informer.lease.resource());
             Ok::<_, Error>(())
         });
-        try_join_all(synced).await?;
+        let mut stopped = informer_stopped(&workers, &informers);
+        tokio::select! {
+            biased;
+            synced = try_join_all(synced) => drop(synced?),
+            // Possibly of one that has synced, while the others have not.
+            error = &mut stopped => return Err(error),
+        }
         workers.status.set(ControllerState::Synced);
         let (handlers, streams) = (Vec::new(), JoinSet::new());
         Ok(Warm {
@@ -365,6 +371,24 @@ struct Held {
     _factory: Option<SharedInformerFactory>,
 }
 
+fn informer_stopped<K: Key>(workers: &Arc<Workers<K>>, informers: &[Held]) -> BoxFuture<'static, Error> {
+    let stopped = |informer: &Held| {
+        let informer = (*informer.lease).clone();
+        Box::pin(async move {
+            informer.stopped().await;
+            informer
+        })
+    };
+    let mut stopped: FuturesUnordered<_> = informers.iter().map(stopped).collect();
+    let workers = workers.clone();
+    Box::pin(async move {
+        let Some(informer) = stopped.next().await else { return std::future::pending().await };
+        let error = Error::informer_stopped(&workers.name, &informer);
+        workers.status.failed(&error);
+        error
+    })
+}
+
 /// How long the end of a run waits until the reconciliations are dropped that are left after the grace period.
 const ABORT: Duration = Duration::from_secs(1);
 
@@ -418,21 +442,7 @@ impl<K: Key> Warm<K> {
 
     /// Waits until the informer of a trigger has stopped. Then the controller receives no events any more.
     pub(crate) fn informer_stopped(&self) -> BoxFuture<'static, Error> {
-        let stopped = |informer: &Held| {
-            let informer = (*informer.lease).clone();
-            Box::pin(async move {
-                informer.stopped().await;
-                informer
-            })
-        };
-        let stopped: FuturesUnordered<_> = self.informers.iter().map(stopped).collect();
-        let (workers, mut stopped) = (self.workers.clone(), stopped);
-        Box::pin(async move {
-            let Some(informer) = stopped.next().await else { return std::future::pending().await };
-            let error = Error::informer_stopped(&workers.name, &informer);
-            workers.status.failed(&error);
-            error
-        })
+        informer_stopped(&self.workers, &self.informers)
     }
 
     /// Starts the triggers, and waits until the keys of all stored objects are enqueued.

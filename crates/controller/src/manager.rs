@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, FutureExt as _, join_all, try_join_all};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kinformer_leader_election::LeaderElector;
 use parking_lot::Mutex;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Barrier, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, Warm};
@@ -170,7 +170,16 @@ impl Manager {
         // Ends the other controllers if one of them fails.
         let stop = shutdown.child_token();
         let warm_up = async {
-            let warm = try_join_all(controllers.into_iter().map(Cold::warm_up)).await?;
+            let all_synced = Barrier::new(controllers.len());
+            let warm = try_join_all(controllers.into_iter().map(async |controller| {
+                let warm = controller.warm_up().await?;
+                tokio::select! {
+                    biased;
+                    error = warm.informer_stopped() => Err(error),
+                    _ = all_synced.wait() => Ok(warm),
+                }
+            }));
+            let warm = warm.await?;
             let stopped = warm.iter().map(|controller| controller.informer_stopped());
             let mut stopped: FuturesUnordered<_> = stopped.collect();
             tokio::select! {

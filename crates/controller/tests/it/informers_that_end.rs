@@ -98,6 +98,37 @@ async fn informer_that_stops_before_its_sync() {
     cluster.end().await;
 }
 
+/// So does one that has synced and stops while another one, of the same or of another controller, has not.
+// contract: K-07h, K-07i
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informer_that_stops_during_the_sync_of_another() {
+    for has_other_controller in [false, true] {
+        let cluster = Cluster::start().await;
+        cluster.server.faults().inject(Fault::stall().resource("secrets").always());
+        let (_calls, reconcile) = recorded(|_| Ok(Action::none()));
+        let (_calls, of_secrets) = recorded(|_| Ok(Action::none()));
+        let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>();
+        let mut manager = Manager::new();
+        let builder = if has_other_controller {
+            let secrets = Controller::of(&cluster.factory).reconciles::<Secret>();
+            manager = manager.add(secrets.build(of_secrets)).unwrap();
+            builder
+        } else {
+            builder.owns::<Secret>()
+        };
+        let controller = builder.build(reconcile);
+        let monitor = controller.monitor();
+        let running = tokio::spawn(manager.add(controller).unwrap().run(CancellationToken::new()));
+        let synced = if has_other_controller { "synced" } else { "waiting for secrets" };
+        until(|| monitor.state().to_string() == synced).await;
+        cluster.factory.informer::<ConfigMap>().remove().await;
+        let error = within(running).await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "controller configmap: the informer of configmaps has stopped");
+        assert_eq!(monitor.state().to_string(), format!("stopped: {error}"));
+        cluster.end().await;
+    }
+}
+
 /// So does one that stops while the controllers wait for the leadership. The health says it at once.
 // contract: K-07h, K-07i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
