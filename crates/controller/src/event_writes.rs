@@ -52,6 +52,10 @@ impl Writes {
         self.len >= QUEUED
     }
 
+    pub(crate) fn has_room_for_counts(&self) -> bool {
+        self.len < QUEUED / 2
+    }
+
     pub(crate) fn push(&mut self, write: Write) {
         self.len += 1;
         let ObjectReference { kind, namespace, name, uid, .. } =
@@ -140,7 +144,7 @@ async fn write_once(client: &Client, event: &Event, attempt: u32) -> Result<(), 
     }
 }
 
-/// Sends a request. A failure has the status code of the response, or 0.
+/// Sends a request. A failure has the status code of the response, 409 only if the name is taken, or 0.
 async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Result<(), (u16, Failure)> {
     let unreachable = |error| (0, not_sent(&error));
     let response = client.send(request.map(Body::from)).await.map_err(unreachable)?;
@@ -152,15 +156,19 @@ async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Result<(), (u
         return Ok(());
     }
     let status: Option<Status> = serde_json::from_slice(&body).ok();
+    // Another conflict, such as that of a quota, says nothing about the event.
+    let exists = status.as_ref().is_some_and(|status| status.reason == "AlreadyExists");
+    let is_conflict = code == 409 && !exists;
     let seconds = status.as_ref().and_then(|status| status.details.as_ref()).map(|of| of.retry_after_seconds);
     let after = header.or(seconds.map(u64::from)).filter(|seconds| *seconds > 0);
     let message = status.map(|status| status.message).unwrap_or_default();
-    let may_pass = code == 429 || code >= 500;
+    let may_pass = code == 429 || code >= 500 || is_conflict;
     let failure = Failure {
         error: format!("{code}: {message}"),
         loss: if may_pass { Loss::Failed } else { Loss::Refused },
         retry: may_pass.then(|| after.map_or(RETRY, Duration::from_secs).min(LONGEST_RETRY)),
     };
+    let code = if is_conflict { 0 } else { code };
     Err((code, failure))
 }
 

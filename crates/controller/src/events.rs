@@ -1,6 +1,6 @@
 //! Events: a recorder that reports what a controller did about an object, as shown by `kubectl describe`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,12 +20,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use crate::event_metrics::EventMetrics;
 use crate::event_metrics::{Counters, Loss, Pending};
-use crate::event_writes::{QUEUED, REQUESTS, Write, Writes, write};
+use crate::event_writes::{Object, QUEUED, REQUESTS, Write, Writes, write};
 
 /// An event that was not repeated for this long is finished.
 const FINISH: Duration = Duration::from_secs(6 * 60);
 /// How often a series is written while it goes on.
 const REFRESH: Duration = Duration::from_secs(30 * 60);
+/// The most events that are kept to count their repetitions, and the most counts of series that wait.
+const KEPT: usize = 10_000;
 /// The longest note that the API server accepts.
 const NOTE: usize = 1024;
 
@@ -103,11 +105,11 @@ impl NewEvent {
 ///
 /// The first of several equal events is written at once. The second one makes it a series with a count, which is written
 /// too; later ones are counted, and the count is written every 30 minutes, and when the series has had no event for 6
-/// minutes. Events are equal if their object, related object, type, reason and action are equal, whatever the resource version
+/// minutes, or for longer than three quarters of 10,000 events. Events are equal if their object, related object, type, reason and action are equal, whatever the resource version
 /// of the object: in client-go the version counts too, so that a controller that writes a status with each event has no series.
 ///
 /// Up to 8 requests run at a time, those for one object in order. A request ends after 30 s. It is repeated if it did not reach
-/// the API server, had no response, or was answered by 429 or 5xx: after the server's `Retry-After`, at most a minute, else
+/// the API server, had no response, or was answered by 429, 5xx or a conflict: after the server's `Retry-After`, at most a minute, else
 /// after 10 s, 12 times at most. [`Self::metrics`] counts the events that were not written.
 ///
 /// The task needs the permissions `create` and `patch` for `events` of the group `events.k8s.io`. Give it a client without a
@@ -151,7 +153,7 @@ impl EventRecorder {
     pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED);
         let counters = Arc::new(Counters::default());
-        let series = Series { seen: HashMap::new(), writes: Writes::default(), counters: counters.clone() };
+        let series = Series::new(counters.clone());
         let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
         let (requested, on_end) = (closing.clone(), ended.clone().drop_guard());
         let task = tokio::spawn(async move {
@@ -262,16 +264,22 @@ struct Seen {
 struct Series {
     seen: HashMap<Identity, Seen>,
     writes: Writes,
+    /// The counts of series that are to be written when there is room.
+    counts: VecDeque<Write>,
     counters: Arc<Counters>,
 }
 
 impl Series {
+    fn new(counters: Arc<Counters>) -> Self {
+        Self { seen: HashMap::new(), writes: Writes::default(), counts: VecDeque::new(), counters }
+    }
+
     fn observe(&mut self, Write { event, pending }: Write) {
         let identity = identity(&event);
         let last = Instant::now();
         let Some(seen) = self.seen.get_mut(&identity) else {
-            // Without a write it is not kept, so that the number of kept events is bounded by the rate of writes.
             if self.write(event.clone(), pending) {
+                self.make_room();
                 self.seen.insert(identity, Seen { event, last });
             }
             return;
@@ -299,22 +307,49 @@ impl Series {
         true
     }
 
-    /// Forgets events that were not repeated, and writes the last count of their series.
-    fn finish(&mut self) {
-        let finished: Vec<_> = self.seen.extract_if(|_, seen| seen.last.elapsed() >= FINISH).collect();
-        for (_, Seen { event, .. }) in finished {
-            if event.series.is_some() {
-                self.write(event, Pending::new(&self.counters));
-            }
+    /// If too many events are kept, finishes those that were not repeated for longest.
+    fn make_room(&mut self) {
+        if self.seen.len() < KEPT {
+            return;
         }
+        let mut times: Vec<_> = self.seen.values().map(|seen| seen.last).collect();
+        let (_, &mut limit, _) = times.select_nth_unstable(KEPT / 4);
+        self.finish(|seen| seen.last <= limit);
+    }
+
+    /// Forgets events, and writes the last counts of their series.
+    fn finish(&mut self, is_finished: impl Fn(&Seen) -> bool) {
+        let finished: Vec<_> = self.seen.extract_if(|_, seen| is_finished(seen)).collect();
+        finished.into_iter().for_each(|(_, Seen { event, .. })| self.count(event));
     }
 
     /// Writes the counts of all series.
     fn refresh(&mut self) {
-        let series: Vec<_> = self.seen.values().map(|seen| &seen.event).cloned().collect();
-        series.into_iter().filter(|event| event.series.is_some()).for_each(|event| {
-            self.write(event, Pending::new(&self.counters));
-        });
+        let events: Vec<_> = self.seen.values().map(|seen| &seen.event).cloned().collect();
+        events.into_iter().for_each(|event| self.count(event));
+    }
+
+    /// Writes the count of an event, if it is a series.
+    fn count(&mut self, event: Event) {
+        if event.series.is_none() {
+            return;
+        }
+        let pending = Pending::new(&self.counters);
+        if self.counts.len() < KEPT {
+            self.counts.push_back(Write { event, pending });
+        } else {
+            pending.lost(Loss::QueueFull);
+        }
+    }
+
+    /// Returns an event that may be written now. Counts take at most half of the room.
+    fn next(&mut self) -> Option<(Object, Write)> {
+        while self.writes.has_room_for_counts()
+            && let Some(count) = self.counts.pop_front()
+        {
+            self.writes.push(count);
+        }
+        self.writes.next()
     }
 }
 
@@ -342,7 +377,7 @@ async fn run(
     let mut finish = interval_at(Instant::now() + FINISH, FINISH);
     let mut refresh = interval_at(Instant::now() + REFRESH, REFRESH);
     loop {
-        while let Some((object, next)) = series.writes.next() {
+        while let Some((object, next)) = series.next() {
             let written = write(&client, &permits, next);
             writing.push(async move {
                 written.await;
@@ -356,7 +391,7 @@ async fn run(
             biased;
             Some(object) = writing.next() => series.writes.done(object),
             () = closing.cancelled(), if !receiver.is_closed() => receiver.close(),
-            _ = finish.tick() => series.finish(),
+            _ = finish.tick() => series.finish(|seen| seen.last.elapsed() >= FINISH),
             _ = refresh.tick() => series.refresh(),
             event = receiver.recv(), if !is_last => match event {
                 Some(event) => series.observe(event),

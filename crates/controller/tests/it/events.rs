@@ -20,6 +20,8 @@ use tokio::time::{Instant, sleep};
 
 /// As a status code: no response, without an end.
 const HANGS: u16 = 1;
+/// 409, since there is an event with this name. Another 409 is a conflict, such as that of a quota.
+const EXISTS: u16 = 2;
 
 /// Answers requests with the given status codes, 0 for no answer, then with success.
 struct Server {
@@ -43,9 +45,12 @@ impl Server {
                     200 => json!({"metadata": {}, "eventTime": null}),
                     0 => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
                     HANGS => std::future::pending().await,
+                    EXISTS => {
+                        json!({"status": "Failure", "code": 409, "message": "", "reason": "AlreadyExists"})
+                    }
                     code => json!({"status": "Failure", "code": code, "message": "", "reason": ""}),
                 };
-                let response = Response::builder().status(code);
+                let response = Response::builder().status(if code == EXISTS { 409 } else { code });
                 let response = if code == 429 { response.header("retry-after", "3") } else { response };
                 Ok::<_, io::Error>(response.body(Body::from(body.to_string().into_bytes())).unwrap())
             }
@@ -184,12 +189,12 @@ async fn failed_writes() {
     assert_eq!((metrics.written, metrics.refused, metrics.lost(), metrics.pending), (2, 1, 1, 0));
 }
 
-/// 429 and 5xx are repeated when the server says, else after 10 s, 12 times. A create that took effect without a response is
+/// 429, 5xx and conflicts are repeated when the server says, else after 10 s, 12 times. A create that took effect without a response is
 /// found by the next one.
 // contract: K-16d, K-16i, K-16k
 #[tokio::test(start_paused = true)]
 async fn overloaded_server() {
-    let mut server = Server::new(&[429, 500, 409]);
+    let mut server = Server::new(&[429, 500, EXISTS]);
     let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
     let began = Instant::now();
     report(&recorder, &object(None));
@@ -201,15 +206,18 @@ async fn overloaded_server() {
     assert!(server.is_quiet().await);
     assert_eq!((recorder.metrics().written, recorder.metrics().lost()), (1, 0));
 
-    let mut server = Server::new(&[503; 12]);
-    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
-    report(&recorder, &object(None));
-    for _ in 0..12 {
-        server.next().await;
+    for code in [503, 409] {
+        let mut server = Server::new(&[code; 12]);
+        let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+        report(&recorder, &object(None));
+        for _ in 0..12 {
+            server.next().await;
+        }
+        sleep(Duration::from_secs(3600)).await;
+        assert!(server.is_quiet().await);
+        let metrics = recorder.metrics();
+        assert_eq!((metrics.written, metrics.failed, metrics.pending), (0, 1, 0), "{code}");
     }
-    sleep(Duration::from_secs(3600)).await;
-    assert!(server.is_quiet().await);
-    assert_eq!((recorder.metrics().failed, recorder.metrics().pending), (1, 0));
 }
 
 /// A request without an end is given up and repeated. Meanwhile the events of other objects are written, and those of one
@@ -348,6 +356,58 @@ async fn shutdown_writes_the_last_events() {
     assert_eq!((metrics.written, metrics.shut_down, metrics.lost(), metrics.pending), (4, 1, 1, 0));
     assert!(recorder.shutdown(Duration::ZERO).await, "it has ended");
     assert!(server.is_quiet().await);
+}
+
+fn event_of(recorder: &EventRecorder, number: usize) {
+    recorder.event(&object(None), EventType::Normal, &format!("Reason{number}"), "Reconcile", "");
+}
+
+/// More series than events may wait: a shutdown writes the counts of all.
+// contract: K-16f
+#[tokio::test(start_paused = true)]
+async fn shutdown_writes_the_counts_of_many_series() {
+    const SERIES: usize = 1500;
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    for _ in 0..3 {
+        for number in 0..SERIES {
+            event_of(&recorder, number);
+            if number % 500 == 0 {
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert!(recorder.shutdown(Duration::from_secs(60)).await);
+    let requests = std::iter::from_fn(|| server.requests.try_recv().ok());
+    let thirds = requests.filter(|(.., sent)| sent["series"]["count"] == 3).count();
+    assert_eq!((thirds, recorder.metrics().lost(), recorder.metrics().pending), (SERIES, 0, 0));
+}
+
+/// Of more than 10,000 events, those that were not repeated for longest are finished.
+// contract: K-16l
+#[tokio::test(start_paused = true)]
+async fn events_that_may_be_repeated_are_bounded() {
+    let mut server = Server::new(&[]);
+    let recorder = EventRecorder::new(server.client.clone(), "example.com/test", "test-1");
+    for _ in 0..3 {
+        event_of(&recorder, 0);
+    }
+    let mut counts = 0;
+    for number in 1..=10_000 {
+        event_of(&recorder, number);
+        if number % 100 == 0 {
+            sleep(Duration::from_millis(1)).await;
+            let requests = std::iter::from_fn(|| server.requests.try_recv().ok());
+            counts += requests.filter(|(.., sent)| sent["series"]["count"] == 3).count();
+        }
+    }
+    assert_eq!(counts, 1, "of the series that is finished");
+    event_of(&recorder, 0);
+    event_of(&recorder, 9_999);
+    let requests = [server.next().await, server.next().await];
+    assert_eq!(requests.map(|(method, ..)| method), [Method::POST, Method::PATCH]);
+    assert_eq!((recorder.metrics().lost(), recorder.metrics().pending), (0, 0));
 }
 
 /// A shutdown ends at its limit while the API server is away.
