@@ -30,8 +30,8 @@ use crate::watched::Watched;
 
 /// How long the state of all informers is kept for other streams.
 const STATE_AGE: Duration = Duration::from_millis(500);
-/// How many lists are selected and sorted at the same time.
-const LISTS: usize = 2;
+/// How many lists are selected and sorted, or pages and objects encoded, at the same time.
+const READS: usize = 2;
 
 /// The state of a server.
 pub(crate) struct App {
@@ -45,7 +45,7 @@ pub(crate) struct App {
     /// Permits of requests; streams have their own.
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) streams: Arc<Semaphore>,
-    pub(crate) lists: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
     pub(crate) started_at: Timestamp,
     pub(crate) shutdown: CancellationToken,
     informers: RwLock<Vec<Arc<Watched>>>,
@@ -83,7 +83,7 @@ impl App {
             ask_limit: AskLimit::default(),
             requests: Arc::new(Semaphore::new(limits.requests)),
             streams: Arc::new(Semaphore::new(limits.streams)),
-            lists: Arc::new(Semaphore::new(LISTS)),
+            reads: Arc::new(Semaphore::new(READS)),
             started_at,
             shutdown: CancellationToken::new(),
             informers: RwLock::default(),
@@ -183,6 +183,23 @@ impl App {
             Encoded::of(&recorded, watched.names(), &app.settings.hidden)
         };
         self.encodings.get(change.id, encode).await
+    }
+
+    /// Calls a function that reads many objects or a large one: not on the workers of the runtime, which answer probes, and
+    /// two at a time.
+    ///
+    /// # Errors
+    /// 500 if it panics.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let permit = self.reads.clone().acquire_owned().await;
+        let reading = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            read()
+        });
+        reading.await.map_err(|error| Failure::internal(error.to_string()))
     }
 
     /// Reads the state of all informers.

@@ -196,7 +196,6 @@ impl Events {
             self.left = self.app.settings.limits.changes_per_second;
             self.skip();
         }
-        let informers = self.app.informers();
         let mut bytes = 0;
         while self.ready.len() < BATCH {
             let (changes, dropped) = self.app.memory.after(self.sent, BATCH);
@@ -207,6 +206,7 @@ impl Events {
             if changes.is_empty() {
                 return Wait::Change;
             }
+            let informers = self.app.informers();
             for change in changes {
                 if !self.is_selected(&change, &informers) {
                     self.sent = change.id;

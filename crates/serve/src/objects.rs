@@ -87,7 +87,9 @@ pub(crate) async fn list(
         None => view_of(&app, &watched, Selection::of(&app, &watched, &query)?).await?,
     };
     let tag = format!("{}-{offset}-{limit}", view.id);
-    Ok(tagged(&headers, &tag, || page(&app, &watched, &view, (offset, limit), &query)))
+    app.clone()
+        .read(move || tagged(&headers, &tag, || page(&app, &watched, &view, (offset, limit), &query)))
+        .await
 }
 
 fn page(
@@ -272,16 +274,13 @@ async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -
     if let Some(same) = app.views.same(watched.number, &query, revision) {
         return Ok(same);
     }
-    let permit = app.lists.clone().acquire_owned().await;
     let (background, of) = (app.clone(), watched.clone());
-    let selected = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
+    let selected = app.read(move || {
         let objects = selection.apply(&of, &snapshot, &background)?;
         let resource_version = snapshot.resource_versions().lowest().to_string();
         Ok::<_, Failure>((views::bytes_of(&objects), objects, resource_version))
     });
-    let (bytes, objects, resource_version) =
-        selected.await.map_err(|error| Failure::internal(error.to_string()))??;
+    let (bytes, objects, resource_version) = selected.await??;
     let view = Arc::new(View {
         id: views::new_id(),
         informer: watched.number,
@@ -463,7 +462,7 @@ pub(crate) async fn index(
     let limit = query.number("limit", DEFAULT, 1..=MOST)?;
     let offset = query.number("offset", 0, 0..=usize::MAX)?;
     let filter = query.get("filter").map(str::to_owned);
-    let computed = tokio::task::spawn_blocking(move || {
+    let computed = app.read(move || {
         let snapshot =
             watched.snapshot().ok_or_else(|| Failure::not_found("the informer was not started"))?;
         let mut values =
@@ -477,7 +476,7 @@ pub(crate) async fn index(
             .map(|value| IndexValue { value, objects: snapshot.index_len(&index, value).unwrap_or(0) });
         Ok(json_of(&IndexPage { index: &index, total: values.len(), offset, items: items.collect() }))
     });
-    computed.await.map_err(|error| Failure::internal(error.to_string()))?
+    computed.await?
 }
 
 #[cfg(test)]

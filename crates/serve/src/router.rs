@@ -238,9 +238,11 @@ async fn below_informers(
                 return Err(method_not_allowed(&method, uri.path()));
             }
             match of {
-                Of::Object => objects::object(&app, &watched, &key, &query, &headers),
+                Of::Object => {
+                    app.clone().read(move || objects::object(&app, &watched, &key, &query, &headers)).await?
+                }
                 Of::History => objects::history(app, watched, key).await,
-                Of::Explain => explain::explain(&app, &watched, &key),
+                Of::Explain => app.clone().read(move || explain::explain(&app, &watched, &key)).await?,
                 Of::Ask => ask::ask(app, watched, key).await,
             }
         }

@@ -70,6 +70,33 @@ async fn resource_that_is_not_watchable() {
     cluster.shutdown().await;
 }
 
+/// Pages and objects are encoded on threads of their own, here the only one, so that they do not delay probes.
+// contract: H-19c
+#[test]
+fn probes_do_not_wait_for_encoding() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().max_blocking_threads(1).build().unwrap().block_on(async {
+        let world = World::start(3).await;
+        let view = world.client.ok(&format!("{PODS}/objects")).await["view"].as_str().unwrap().to_owned();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+        let client = world.client;
+        let paths = ["?view=VIEW&limit=2", "/shop/web-0", "/shop/web-0/explain"];
+        let paths = paths.map(|path| format!("{PODS}/objects{}", path.replace("VIEW", &view)));
+        let reads = paths.map(|path| tokio::spawn(async move { client.ok(&path).await }));
+        for path in ["/healthz", "/readyz", "/healthz", "/readyz"] {
+            assert_eq!(client.get(path).await.status, StatusCode::OK, "{path}");
+        }
+        assert!(reads.iter().all(|read| !read.is_finished()));
+        release.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+        for read in reads {
+            read.await.unwrap();
+        }
+        world.end().await;
+    });
+}
+
 // contract: H-22
 #[tokio::test]
 async fn metrics_of_informers_and_of_the_server() {
