@@ -71,7 +71,7 @@ async fn resource_that_is_not_watchable() {
 }
 
 /// Pages and objects are encoded on threads of their own, here the only one, so that they do not delay probes.
-// contract: H-19c
+// contract: H-19c, H-19d
 #[test]
 fn probes_do_not_wait_for_encoding() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
