@@ -28,7 +28,7 @@ use crate::writes::recorder::Recorder;
 /// Follows controller-runtime 0.25 (`cache.Cache`).
 #[derive(Clone)]
 pub struct Cache {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     mapper: RestMapper,
     /// The resources with namespaces of their own that the server did not serve when the cache was built.
     unknown_scopes: Arc<[GroupVersionResource]>,

@@ -65,7 +65,8 @@ pub enum Error {
         /// The timeout.
         timeout: Duration,
     },
-    /// The server was asked for the version of a write, and did not answer, or with an error other than 401 and 403.
+    /// The server was asked for the version of a write, and did not answer until the deadline, or with an error other than 401,
+    /// 403, 408, 429 and 5xx.
     #[error("the version of a write to {resource} is not known: {}", with_causes(&**source))]
     Request {
         /// The resource.

@@ -637,13 +637,6 @@ mod tests {
 
     // contract: C-08s
     #[test]
-    fn writes_of_a_resource_without_an_informer_have_no_state() {
-        let write = state("1", 5).without_state();
-        assert_eq!((write.version(), write.bytes()), (Some(version(5)), 0));
-    }
-
-    // contract: C-08s
-    #[test]
     fn many_writes_take_bounded_memory() {
         let (writes, resource, limit) = (Writes::default(), Arc::from("pods"), Kept::default().writes);
         for number in 0..limit + 10 {

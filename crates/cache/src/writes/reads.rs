@@ -24,9 +24,9 @@ const BOOKMARKS: Duration = Duration::from_secs(90);
 /// How long a read is delayed at most by a question that it does not depend on.
 const DELAY: Duration = Duration::from_secs(2);
 
-/// After what time a question is sent again at first, and at last, if the server does not answer it.
-const AGAIN: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(8);
+/// The delays before a question without an answer is sent again: the first one, and the longest.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LAST_RETRY: Duration = Duration::from_secs(5);
 
 /// What is read.
 #[derive(Clone, Copy)]
@@ -114,6 +114,16 @@ enum Seen {
 
 impl Wait<'_> {
     fn state(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
+        let seen = self.state_for_a_get(snapshot, pending);
+        if let (Seen::No, Read::List(options), Some(key)) = (&seen, self.read, &pending.key)
+            && !self.concerns(options, key, &pending.write, snapshot.get(key).as_ref())
+        {
+            return Seen::InThisState;
+        }
+        seen
+    }
+
+    fn state_for_a_get(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
         let version = pending.write.version();
         let reached = self.reached(snapshot, self.namespace_of(pending));
         // Also if the list does not concern it, so that no later read looks at it.
@@ -132,11 +142,6 @@ impl Wait<'_> {
         };
         if has(&version) {
             return Seen::Always;
-        }
-        if let Read::List(options) = self.read
-            && !self.concerns(options, key, &pending.write, stored.as_ref())
-        {
-            return Seen::InThisState;
         }
         match (&pending.write, &stored) {
             // It has left the scope of the informer, or was never in it.
@@ -300,7 +305,12 @@ impl Wait<'_> {
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.
-    async fn find_out(&self, pending: &Pending, highest: &ResourceVersion) -> Result<(), Error> {
+    async fn find_out(
+        &self,
+        pending: &Pending,
+        highest: &ResourceVersion,
+        deadline: Instant,
+    ) -> Result<(), Error> {
         // Never closed.
         let question = self.shared.question(self.name);
         let _permit = question.acquire().await;
@@ -329,7 +339,7 @@ impl Wait<'_> {
     /// Asks the server about a write, again and again if it does not answer, as long as the read waits.
     async fn ask_again(&self, pending: &Pending) -> Result<(Write, ResourceVersion), kube_client::Error> {
         let (_, deadline) = self.deadline(&pending.write);
-        let mut delay = AGAIN;
+        let mut delay = FIRST_RETRY;
         loop {
             let answer = self.ask(pending.key.as_ref()).await;
             let is_passing = match &answer {
@@ -341,7 +351,7 @@ impl Wait<'_> {
                 return answer;
             }
             sleep(delay).await;
-            delay = (2 * delay).min(LONGEST);
+            delay = (2 * delay).min(LAST_RETRY);
         }
     }
 

@@ -97,3 +97,35 @@ fn cached(informers: &[Informer<()>], key: &ObjectKey) -> Option<(Arc<str>, Reso
         Some((object.uid()?.into(), object.resource_version()))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kinformer_apiserver::ApiServer;
+    use kube_client::Api;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Cache;
+
+    // contract: C-08s
+    #[tokio::test]
+    async fn writes_of_a_resource_without_an_informer_have_no_state() {
+        let server = ApiServer::builder().start().await.unwrap();
+        let client = kinformer::client(server.config().unwrap()).unwrap();
+        let cache = Cache::builder(client).build().await.unwrap();
+        let api = Api::<ConfigMap>::default_namespaced(cache.client());
+        for (name, has_informer) in [("a", false), ("b", true)] {
+            if has_informer {
+                _ = cache.kind::<ConfigMap>().informer().unwrap();
+            }
+            let map = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            api.create(&Default::default(), &map).await.unwrap();
+            let key = ObjectKey::new("default", name).unwrap();
+            let pending = cache.shared.writes.pending("configmaps", Some(&key), || None).remove(0);
+            assert_eq!(matches!(pending.write, Write::State(_)), has_informer, "{:?}", pending.write);
+            assert!(has_informer || matches!(pending.write, Write::Version(_)), "{:?}", pending.write);
+        }
+        server.shutdown().await;
+    }
+}

@@ -1,12 +1,16 @@
 //! An API server with objects, and a cache.
 
-use kinformer_apiserver::{ApiServer, Verb};
+use kinformer_apiserver::{ApiServer, Builder, Verb};
 use kinformer_cache::{Cache, CacheBuilder};
 use serde_json::{Value, json};
 
 /// A server with the namespaces of the pods.
 pub async fn server() -> ApiServer {
-    let server = ApiServer::builder().start().await.unwrap();
+    with_namespaces(ApiServer::builder()).await
+}
+
+pub async fn with_namespaces(server: Builder) -> ApiServer {
+    let server = server.start().await.unwrap();
     for namespace in ["team-a", "team-b"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         server.create(namespace).unwrap();

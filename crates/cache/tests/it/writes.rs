@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::Packed;
-use kinformer_apiserver::{Fault, Verb};
+use kinformer_apiserver::{ApiServer, Builder, Fault, Verb};
 use kinformer_cache::{CacheBuilder, Error, Kind, ListOptions};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
@@ -40,7 +40,11 @@ fn value(map: &Packed<ConfigMap>) -> String {
 impl World {
     /// Has the map team-a/old with the value 1, and a closed gate.
     async fn new(change: impl FnOnce(CacheBuilder) -> CacheBuilder) -> Self {
-        let gated = Gated::new(change).await;
+        Self::of(ApiServer::builder(), change).await
+    }
+
+    async fn of(server: Builder, change: impl FnOnce(CacheBuilder) -> CacheBuilder) -> Self {
+        let gated = Gated::of(server, change).await;
         let api = Api::namespaced(gated.cache.client(), "team-a");
         let maps = gated.cache.kind::<ConfigMap>();
         api.create(&PostParams::default(), &map("old", "1")).await.unwrap();
@@ -91,32 +95,6 @@ async fn get_waits_for_creates_updates_and_patches() {
     world.api.patch("old", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!(value(&world.gated.at_once(world.maps.get("team-a/old")).unwrap()), "4");
     assert_eq!(world.gated.cache.pending_writes(), 0);
-    world.gated.shutdown().await;
-}
-
-/// A question that a busy server does not answer is sent again. Those that need no question do not wait for it.
-// contract: C-08v
-#[tokio::test]
-async fn questions_are_sent_again() {
-    let world = World::new(|cache| cache).await;
-    let pods: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
-    let read = world.gated.cache.kind::<Pod>();
-    world.gated.open();
-    read.list(&ListOptions::new()).await.unwrap();
-    let busy = [Fault::too_many_requests(1), Fault::internal_error(), Fault::refuse()];
-    for (number, fault) in busy.into_iter().enumerate() {
-        let name = format!("p-{number}");
-        let created = serde_json::from_value(pod("team-a", &name, "web", "")).unwrap();
-        pods.create(&PostParams::default(), &created).await.unwrap();
-        read.get(("team-a", &*name)).await.unwrap();
-        pods.evict(&name, &EvictParams::default()).await.unwrap();
-        world.gated.server.faults().inject(fault.on(Verb::List).resource("pods"));
-        world.gated.requests();
-        let found = read.get(("team-a", &*name)).await;
-        assert!(found.is_ok() || is_not_found(found));
-        let questions = world.gated.requests();
-        assert_eq!(questions.iter().filter(|uri| uri.contains("limit=1")).count(), 2, "{questions:?}");
-    }
     world.gated.shutdown().await;
 }
 
@@ -360,12 +338,11 @@ async fn subresources_are_waited_for() {
     world.gated.shutdown().await;
 }
 
-/// In these versions a Status says at which version the object was deleted, evicted or bound.
+/// Since Kubernetes 1.38 a Status says at which version the object was deleted, evicted or bound.
 // contract: C-08r
 #[tokio::test]
 async fn versions_of_statuses_are_waited_for_without_questions() {
-    let world = World::new(|cache| cache).await;
-    world.gated.add_versions_to_statuses();
+    let world = World::of(ApiServer::builder().kubernetes(38), |cache| cache).await;
     world.api.delete("old", &DeleteParams::default()).await.unwrap();
     world.gated.requests();
     assert!(is_not_found(world.waits("team-a/old").await));
@@ -489,6 +466,42 @@ async fn lists_forget_what_is_cached() {
     world.gated.shutdown().await;
 }
 
+/// The same for deletions: of an object that is gone, of one whose deletion has begun, and of one that another one has replaced.
+// contract: C-08g
+#[tokio::test]
+async fn lists_forget_deletions_that_are_cached() {
+    let world = World::new(|cache| cache).await;
+    world.gated.open();
+    let informer = world.maps.informer().unwrap();
+    let delete = async |name: &str, finalizer: Option<&str>| {
+        let mut map = map(name, "1");
+        map.metadata.finalizers = finalizer.map(|name| vec![name.to_owned()]);
+        world.api.create(&PostParams::default(), &map).await.unwrap();
+        _ = world.api.delete(name, &DeleteParams::default()).await.unwrap();
+    };
+    for number in 0..20 {
+        delete(&format!("gone-{number}"), None).await;
+    }
+    delete("replaced", None).await;
+    world.api.create(&PostParams::default(), &map("replaced", "2")).await.unwrap();
+    delete("ending", Some("example.com/hold")).await;
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while !informer
+            .lister()
+            .get("team-a/ending")
+            .is_ok_and(|map| map.decode().unwrap().metadata.deletion_timestamp.is_some())
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert!(world.gated.cache.pending_writes() >= 20);
+    assert!(world.maps.list(&ListOptions::new().namespace("team-b")).await.unwrap().is_empty());
+    assert_eq!(world.gated.cache.pending_writes(), 0);
+    world.gated.shutdown().await;
+}
+
 /// Writes that nothing reads: the first list looks at those that are kept, and the next ones at none.
 // contract: C-08g
 #[tokio::test]
@@ -580,6 +593,35 @@ async fn refused_question_keeps_the_version_of_a_write() {
         let Error::WriteNotSeen { written, .. } = &error else { panic!("{error}") };
         let written = written.as_ref().map(ToString::to_string);
         assert_eq!(written, created.metadata.resource_version, "{error}");
+    }
+    world.gated.shutdown().await;
+}
+
+/// A question that the server does not answer is repeated, and one that it answers with another error is not.
+// contract: C-08v
+#[tokio::test]
+async fn question_without_an_answer_is_repeated() {
+    let world = World::new(|cache| cache.options(|all| all.labels("value=1"))).await;
+    world.api.create(&PostParams::default(), &map("hidden", "2")).await.unwrap();
+    for (number, (fault, questions)) in [
+        (Fault::internal_error().times(2), 3),
+        (Fault::too_many_requests(1), 2),
+        (Fault::refuse(), 2),
+        (Fault::expired(), 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let patch = json!({"metadata": {"annotations": {"number": number.to_string()}}});
+        world.api.patch_metadata("hidden", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        world.gated.server.faults().inject(fault.on(Verb::List).resource("configmaps"));
+        world.gated.requests();
+        let read = world.maps.get("team-a/hidden").await;
+        match questions {
+            1 => assert!(matches!(read, Err(Error::Request { .. }))),
+            _ => assert!(is_not_found(read)),
+        }
+        assert_eq!(world.gated.requests().len(), questions);
     }
     world.gated.shutdown().await;
 }
