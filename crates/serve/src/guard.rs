@@ -150,7 +150,7 @@ fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
 /// Returns the host of a request: from its URI, or else from its header.
 ///
 /// # Errors
-/// 400 if there is none, if there are several, or if they differ.
+/// 400 if there is none, if there are several, if they differ, or if one has user information.
 fn host<B>(request: &Request<B>) -> Result<Authority, Failure> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let named = match (headers.next(), headers.next()) {
@@ -161,6 +161,10 @@ fn host<B>(request: &Request<B>) -> Result<Authority, Failure> {
         }
         (Some(_), Some(_)) => return Err(Failure::bad_request("too many Host headers")),
     };
+    let has_user = |host: &Authority| host.as_str().contains('@');
+    if request.uri().authority().is_some_and(has_user) || named.as_ref().is_some_and(has_user) {
+        return Err(Failure::bad_request("the host has user information"));
+    }
     match (request.uri().authority(), named) {
         (Some(target), Some(named)) if *target != named => {
             Err(Failure::bad_request("the Host header does not match the request"))

@@ -134,7 +134,8 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// Returns the host of a request: from its URI, or else from its header.
 ///
 /// # Errors
-/// 400 if there is no host although the HTTP version requires one, if there are several, or if they differ.
+/// 400 if there is no host although the HTTP version requires one, if there are several, if they differ, or if one has user
+/// information.
 fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let named = match (headers.next(), headers.next()) {
@@ -145,6 +146,10 @@ fn host<B>(request: &Request<B>) -> Result<Option<Authority>, Status> {
         }
         (Some(_), Some(_)) => return Err(Status::bad_request("too many Host headers")),
     };
+    let has_user = |host: &Authority| host.as_str().contains('@');
+    if request.uri().authority().is_some_and(has_user) || named.as_ref().is_some_and(has_user) {
+        return Err(Status::bad_request("the host has user information"));
+    }
     match (request.uri().authority(), named) {
         (Some(target), Some(named)) if *target != named => {
             Err(Status::bad_request("the Host header does not match the request"))
