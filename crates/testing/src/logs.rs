@@ -3,6 +3,7 @@
 //! A process has one subscriber, so tests that read the log of all threads are in a binary of their own.
 
 use std::io;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tracing::dispatcher::{DefaultGuard, Dispatch};
@@ -47,6 +48,37 @@ pub fn capture() {
 pub fn set_default(subscriber: impl Into<Dispatch>) -> DefaultGuard {
     reentrant::install();
     tracing::dispatcher::set_default(&subscriber.into())
+}
+
+/// The lines of one thread.
+#[derive(Clone, Default)]
+pub struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    /// Returns the lines that contain all of these parts.
+    pub fn having(&self, parts: &[&str]) -> Vec<String> {
+        let logged = self.0.lock();
+        let has_all = |line: &&str| parts.iter().all(|part| line.contains(part));
+        String::from_utf8_lossy(&logged).lines().filter(has_all).map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Collects the lines of the current thread from level `DEBUG` on until the guard is dropped.
+pub fn of_this_thread() -> (DefaultGuard, Lines) {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing::Level::DEBUG);
+    (set_default(subscriber.with_writer(move || writer.clone()).finish()), lines)
 }
 
 /// Returns all lines so far, of all threads. Each test searches them for its own names.
