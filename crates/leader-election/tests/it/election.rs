@@ -272,6 +272,25 @@ async fn candidacy_of_an_elector() {
     assert_eq!(b.candidacy(), None);
 }
 
+/// An election in a namespace that does not exist is logged, and the wait says so.
+// contract: N-09d, N-09e
+#[tokio::test(start_paused = true)]
+async fn election_in_a_missing_namespace() {
+    let (_guard, lines) = kinformer_testing::logs::of_this_thread();
+    let elector =
+        LeaderElector::builder(Server::default().client(), "no-such", "test").clock(TestClock::new());
+    let elector = elector.build().unwrap();
+    let waiting = tokio::spawn({
+        let elector = elector.clone();
+        async move { elector.acquire().await }
+    });
+    after(10 * S).await;
+    let candidacy = elector.candidacy().unwrap();
+    assert!(candidacy.answered.is_some() && candidacy.error.unwrap().contains("lease no-such/test: "));
+    assert!(lines.having(&["WARN", "could not acquire the lease", "no-such/test"]).len() > 1);
+    waiting.abort();
+}
+
 /// A Lease has the labels of the elector, beside its others.
 // contract: N-01f
 #[tokio::test(start_paused = true)]
