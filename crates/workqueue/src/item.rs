@@ -30,9 +30,14 @@ impl<K> Item<K> {
         &self.taken.key
     }
 
-    /// Returns the priority with which the key was handed out. A retry keeps it.
+    /// Returns the priority with which the key was handed out, or that was set since. A retry has it.
     pub fn priority(&self) -> i64 {
         self.taken.priority
+    }
+
+    /// Sets the priority of a retry.
+    pub fn set_priority(&mut self, priority: i64) {
+        self.taken.priority = priority;
     }
 
     /// Returns how many times the key was retried since it was last forgotten.

@@ -72,6 +72,11 @@ async fn retry_has_backoff_and_priority() {
         advance(MS).await;
         assert_eq!(queue.depths(), [(LOW_PRIORITY, 1)]);
     }
+    let mut item = take(&queue);
+    item.set_priority(7);
+    item.retry_after(MS);
+    advance(MS).await;
+    assert_eq!(queue.depths(), [(7, 1)]);
     take(&queue).done();
     queue.add("a");
     take(&queue).retry();
