@@ -208,6 +208,15 @@ async fn finalizers_delay_deletion() {
     let free = client.patch(&path, "merge-patch", &json!({"metadata": {"finalizers": null}})).await.ok();
     assert!(version_of(&free) > version_of(&made));
     client.get(&path).await.status(404, "NotFound");
+
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "a", "finalizers": ["example.com/hold"]},
+        "spec": {"selector": {}, "template": {}}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let made = client.post(path, &deployment).await.ok();
+    let terminating = client.delete(&format!("{path}/a")).await.ok();
+    let generations = [made, terminating].map(|object| object["metadata"]["generation"].as_i64());
+    assert_eq!(generations, [Some(1), Some(2)], "a deletion that begins is a change of the specification");
 }
 
 // contract: E-01e, E-01f
