@@ -13,12 +13,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     pub(crate) requeue_after: Option<Duration>,
+    pub(crate) priority: Option<i64>,
 }
 
 impl Action {
     /// Waits for the next change.
     pub const fn none() -> Self {
-        Self { requeue_after: None }
+        Self { requeue_after: None, priority: None }
     }
 
     /// Reconciles the key again after its backoff, as a failure does, but without an error: for a write that did not find the
@@ -32,7 +33,14 @@ impl Action {
     /// Zero, such as the rest of the time until a deadline that has passed, reconciles it after its backoff, as a failure does,
     /// but without an error. In controller-runtime 0.25, zero is no request.
     pub const fn requeue_after(delay: Duration) -> Self {
-        Self { requeue_after: Some(delay) }
+        Self { requeue_after: Some(delay), priority: None }
+    }
+
+    /// Sets the priority with which the key is queued again. Without it, the key keeps the priority of the
+    /// [`Request`](crate::Request). It has no effect on an action without another reconciliation.
+    pub const fn priority(mut self, priority: i64) -> Self {
+        self.priority = Some(priority);
+        self
     }
 }
 
@@ -43,6 +51,7 @@ impl Action {
 pub struct ReconcileError {
     source: BoxError,
     is_permanent: bool,
+    pub(crate) priority: Option<i64>,
 }
 
 impl ReconcileError {
@@ -51,7 +60,14 @@ impl ReconcileError {
     ///
     /// Follows controller-runtime 0.25 (`reconcile.TerminalError`).
     pub fn permanent(error: impl Into<BoxError>) -> Self {
-        Self { source: error.into(), is_permanent: true }
+        Self { source: error.into(), is_permanent: true, priority: None }
+    }
+
+    /// Sets the priority of the retry, as [`Action::priority`] does.
+    #[must_use]
+    pub fn priority(mut self, priority: i64) -> Self {
+        self.priority = Some(priority);
+        self
     }
 
     /// Whether the key is not retried.
@@ -74,7 +90,7 @@ impl ReconcileError {
 
 impl<E: Into<BoxError>> From<E> for ReconcileError {
     fn from(error: E) -> Self {
-        Self { source: error.into(), is_permanent: false }
+        Self { source: error.into(), is_permanent: false, priority: None }
     }
 }
 

@@ -103,11 +103,14 @@ impl<K: Key> Workers<K> {
         self.finish(item, ended, active);
     }
 
-    fn finish(&self, item: Item<K>, ended: Ended, mut active: Active<'_, K>) {
+    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_, K>) {
+        if let Some(priority) = priority(&ended) {
+            item.set_priority(priority);
+        }
         let (name, key) = (&self.name, item.key());
         let outcome = match ended {
-            Ok(Ok(Ok(Action { requeue_after: None }))) => Outcome::Succeeded,
-            Ok(Ok(Ok(Action { requeue_after: Some(_) }))) => Outcome::Requeued,
+            Ok(Ok(Ok(Action { requeue_after: None, .. }))) => Outcome::Succeeded,
+            Ok(Ok(Ok(Action { requeue_after: Some(_), .. }))) => Outcome::Requeued,
             Ok(Ok(Err(ref error))) if error.is_permanent() => {
                 tracing::error!(controller = %name, ?key, %error, "reconciliation failed; it is not retried");
                 Outcome::Permanent
@@ -129,8 +132,10 @@ impl<K: Key> Workers<K> {
         active.outcome = Some(outcome);
         drop(active);
         match ended {
-            Ok(Ok(Ok(Action { requeue_after: None }))) => item.done(),
-            Ok(Ok(Ok(Action { requeue_after: Some(delay) }))) if !delay.is_zero() => item.retry_after(delay),
+            Ok(Ok(Ok(Action { requeue_after: None, .. }))) => item.done(),
+            Ok(Ok(Ok(Action { requeue_after: Some(delay), .. }))) if !delay.is_zero() => {
+                item.retry_after(delay)
+            }
             Ok(Ok(Err(error))) if error.is_permanent() => drop(item),
             Ok(_) => item.retry(),
             Err(panic) => {
@@ -146,6 +151,15 @@ impl<K: Key> Workers<K> {
         let keys: Vec<_> = self.in_flight.lock().iter().flatten().cloned().collect();
         let text = |key: &Arc<K>| catch_unwind(AssertUnwindSafe(|| format!("{key:?}")));
         keys.iter().map(|key| text(key).unwrap_or_else(panic_message)).collect()
+    }
+}
+
+/// The priority that a reconciliation has set.
+fn priority(ended: &Ended) -> Option<i64> {
+    match ended {
+        Ok(Ok(Ok(action))) => action.priority,
+        Ok(Ok(Err(error))) => error.priority,
+        _ => None,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Pod, Secret};
 use kinformer_apiserver::{Fault, Verb};
+use kinformer_controller::events::{EventRecorder, EventType};
 use kinformer_controller::kinformer_leader_election::{End, LeaderElector};
 use kinformer_controller::{
     Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State, Trigger,
@@ -230,6 +231,48 @@ async fn reconciles_as_leader() {
     cluster.server.delete("coordination.k8s.io/v1", "Lease", "default", "test").unwrap();
     let error = within(running).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::NotLeader(reason) if reason.end == End::Removed), "{error}");
+    cluster.end().await;
+}
+
+/// The last events are written by the leader's client before the Lease is released.
+// contract: K-16j
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_events_are_written_before_the_release() {
+    let cluster = Cluster::start().await;
+    let client = cluster.factory.client();
+    let elector = LeaderElector::builder(client.clone(), "default", "test").identity("own").build().unwrap();
+    let recorder = EventRecorder::new(elector.client(client), "example.com/test", "test-1");
+    let slow = Fault::delay(Duration::from_millis(50)).on(Verb::Create).resource("events");
+    cluster.server.faults().inject(slow.always());
+    let shutdown = CancellationToken::new();
+    let controller = Controller::of(&cluster.factory).keyed::<u8>("numbers").build({
+        let (recorder, shutdown) = (recorder.clone(), shutdown.clone());
+        move |_| {
+            let (recorder, shutdown) = (recorder.clone(), shutdown.clone());
+            async move {
+                shutdown.cancelled().await;
+                let object = ObjectReference { name: Some("a".to_owned()), ..ObjectReference::default() };
+                for reason in ["One", "Two", "Three", "Four"] {
+                    recorder.event(&object, EventType::Normal, reason, "Reconcile", "");
+                }
+                Ok(Action::none())
+            }
+        }
+    });
+    controller.queue().add(1);
+    let monitor = controller.monitor();
+    let manager = Manager::new().add(controller).unwrap().events(&recorder, Duration::from_secs(60));
+    let running = tokio::spawn({
+        let shutdown = shutdown.clone();
+        async move { manager.run_as_leader(&elector, shutdown).await }
+    });
+    until(|| monitor.metrics().queue.in_flight == 1).await;
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    let metrics = recorder.metrics();
+    assert_eq!((metrics.written, metrics.not_leader, metrics.pending), (4, 0, 0));
+    let lease = cluster.server.get("coordination.k8s.io/v1", "Lease", "default", "test").unwrap().unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "");
     cluster.end().await;
 }
 

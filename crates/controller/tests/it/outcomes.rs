@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::ObjectKey;
 use kinformer_controller::{Action, Controller, ReconcileError};
-use kinformer_workqueue::{Add, ItemExponential};
+use kinformer_workqueue::{Add, ItemExponential, LOW_PRIORITY};
 
 use crate::common::{Cluster, Running, config_map, key, recorded, short, within};
 
@@ -82,6 +82,32 @@ async fn keys_are_requeued() {
     cluster.end().await;
 }
 
+/// A reconciliation can set the priority of the next one of its key, also with an error.
+// contract: K-05j
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_requeued_with_a_priority() {
+    let cluster = Cluster::start().await;
+    let count = AtomicU32::new(0);
+    let (mut calls, reconcile) = recorded(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => Ok(Action::requeue_after(Duration::from_millis(1)).priority(5)),
+        1 => Ok(Action::requeue_after(Duration::from_millis(1))),
+        2 => Err(ReconcileError::from("not yet").priority(-7)),
+        3 => Err("not yet".into()),
+        4 => Ok(Action::retry().priority(3)),
+        _ => Ok(Action::none().priority(9)),
+    });
+    cluster.create(config_map("a", "1"));
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let running = Running::of(builder.build(reconcile));
+    for priority in [LOW_PRIORITY, 5, 5, -7, -7, 3] {
+        assert_eq!(calls.next().await.priority, priority);
+    }
+    cluster.change("a", "2");
+    assert_eq!(calls.next().await.priority, 0);
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
 /// A delay of zero, as of a deadline that has passed, is no loop without a delay.
 // contract: K-05h
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,6 +158,36 @@ async fn default_limiter_has_no_limit_for_all_keys() {
     queue.add_with(0, Add::new().rate_limited());
     drop(queue.next().await.unwrap());
     assert_eq!(start.elapsed(), Duration::from_secs(1_000));
+}
+
+/// A conflict is logged at the level debug, other errors as warnings.
+// contract: K-17e
+#[tokio::test]
+async fn conflicts_are_logged_quietly() {
+    let (_guard, lines) = kinformer_testing::logs::of_this_thread();
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded::<ObjectKey>(|request| match (request.failures, request.name()) {
+        (0, "conflict") => {
+            let status =
+                serde_json::json!({"status": "Failure", "code": 409, "reason": "Conflict", "message": ""});
+            let status = serde_json::from_value(status)?;
+            Err(kube_client::Error::Api(status).into())
+        }
+        (0, _) => Err("other".into()),
+        _ => Ok(Action::none()),
+    });
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().rate_limiter(short());
+    let running = Running::of(builder.build(reconcile));
+    for name in ["conflict", "other"] {
+        cluster.create(config_map(name, "1"));
+        assert_eq!([calls.next().await.failures, calls.next().await.failures], [0, 1]);
+        let failed = lines.having(&["reconciliation failed", name]);
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        let level = if name == "conflict" { "DEBUG" } else { "WARN" };
+        assert!(failed[0].contains(level), "{failed:?}");
+    }
+    running.end().await.unwrap();
+    cluster.end().await;
 }
 
 /// A panic, in the function or in its future, is contained and retried.

@@ -10,7 +10,7 @@ use kube_core::discovery::ApiResource;
 use kube_core::{DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
-use crate::common::{Cluster, Running, key, recorded};
+use crate::common::{Calls, Cluster, Running, key, recorded};
 
 fn reference(api_version: &str, kind: &str, name: &str, controller: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("uid-{name}"), "controller": controller})
@@ -27,9 +27,23 @@ fn pod(name: &str, owners: Value) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owns_enqueues_the_controlling_owner() {
     let cluster = Cluster::start().await;
-    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let (calls, reconcile) = recorded(|_| Ok(Action::none()));
     let builder = Controller::of(&cluster.factory).reconciles::<Deployment>().owns::<Pod>();
-    let running = Running::of(builder.build(reconcile));
+    enqueues_the_controlling_owner(cluster, calls, Running::of(builder.build(reconcile))).await;
+}
+
+/// The same of objects of which only the metadata is cached.
+// contract: K-02a, K-02b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owns_on_enqueues_the_controlling_owner() {
+    let cluster = Cluster::start().await;
+    let (calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let pods = Trigger::on(&cluster.factory.metadata::<Pod>());
+    let builder = Controller::of(&cluster.factory).reconciles::<Deployment>().owns_on(pods);
+    enqueues_the_controlling_owner(cluster, calls, Running::of(builder.build(reconcile))).await;
+}
+
+async fn enqueues_the_controlling_owner(cluster: Cluster, mut calls: Calls<ObjectKey>, running: Running) {
     cluster.create(pod(
         "other",
         json!([

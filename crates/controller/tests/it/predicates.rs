@@ -13,14 +13,18 @@ fn deployment(name: &str, labels: Value, annotations: Value, replicas: u32) -> V
         "spec": {"replicas": replicas, "selector": {}, "template": {}}})
 }
 
-/// Returns the updates that pass: of a label, an annotation, the specification, the status.
+/// Returns the updates that pass: of a label, an annotation, the specification, the status, and the begin of a deletion.
 async fn passing(predicate: Predicate<Deployment>) -> Vec<String> {
     let cluster = Cluster::start().await;
     let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
     let trigger = Trigger::on(&cluster.factory.informer::<Deployment>()).filter(predicate);
     let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
-    for name in ["label", "annotation", "spec", "status", "end"] {
-        cluster.create(deployment(name, json!({}), json!({}), 1));
+    for name in ["label", "annotation", "spec", "status", "deletion", "end"] {
+        let mut created = deployment(name, json!({}), json!({}), 1);
+        if name == "deletion" {
+            created["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        }
+        cluster.create(created);
         assert_eq!(calls.next().await.key, key(name), "additions pass");
     }
     cluster.server.update(deployment("label", json!({"a": "1"}), json!({}), 1)).unwrap();
@@ -29,7 +33,9 @@ async fn passing(predicate: Predicate<Deployment>) -> Vec<String> {
     let mut status = deployment("status", json!({}), json!({}), 1);
     status["status"] = json!({"replicas": 1});
     cluster.server.update(status).unwrap();
-    cluster.server.delete("apps/v1", "Deployment", "default", "end").unwrap();
+    for name in ["deletion", "end"] {
+        cluster.server.delete("apps/v1", "Deployment", "default", name).unwrap();
+    }
     let mut passing = Vec::new();
     loop {
         match calls.next().await.key.name() {
@@ -46,10 +52,10 @@ async fn passing(predicate: Predicate<Deployment>) -> Vec<String> {
 // contract: K-03a, K-03b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn given_predicates() {
-    assert_eq!(passing(Predicate::generation_changed()).await, ["spec"]);
+    assert_eq!(passing(Predicate::generation_changed()).await, ["spec", "deletion"]);
     assert_eq!(passing(Predicate::labels_changed()).await, ["label"]);
     assert_eq!(passing(Predicate::annotations_changed()).await, ["annotation"]);
-    let all = ["label", "annotation", "spec", "status"];
+    let all = ["label", "annotation", "spec", "status", "deletion"];
     assert_eq!(passing(Predicate::resource_version_changed()).await, all);
 }
 
@@ -88,13 +94,13 @@ async fn object_that_replaces_another_one_passes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn combined_predicates() {
     let either = Predicate::generation_changed().or(Predicate::labels_changed());
-    assert_eq!(passing(either.clone()).await, ["label", "spec"]);
-    assert_eq!(passing(either.and(Predicate::generation_changed())).await, ["spec"]);
+    assert_eq!(passing(either.clone()).await, ["label", "spec", "deletion"]);
+    assert_eq!(passing(either.and(Predicate::generation_changed())).await, ["spec", "deletion"]);
     let updates = Predicate::on_update(|_, _| false);
     let added_or_deleted = updates.clone();
     assert!(passing(updates).await.is_empty());
     let everything_but_updates = Predicate::new(|event| !matches!(event, kinformer::Event::Updated(_)));
-    assert_eq!(passing(added_or_deleted.or(everything_but_updates.not())).await.len(), 4);
+    assert_eq!(passing(added_or_deleted.or(everything_but_updates.not())).await.len(), 5);
 }
 
 /// A predicate that panics passes the event.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::ObjectKey;
+use kinformer::{ObjectKey, SharedInformerFactory};
 use kinformer_controller::{Action, Controller, Trigger};
 use kinformer_workqueue::LOW_PRIORITY;
 use serde_json::json;
@@ -89,20 +89,33 @@ async fn initial_list_has_a_low_priority() {
 }
 
 /// A resync enqueues keys with a low priority; a priority of the trigger applies to all events.
-// contract: K-04b
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+// contract: K-04a, K-04b
+#[tokio::test(start_paused = true)]
 async fn priorities_of_triggers() {
-    let cluster = Cluster::start().await;
-    cluster.create(config_map("a", "1"));
-    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
-    let config_maps = cluster.factory.informer::<ConfigMap>();
-    let trigger = Trigger::on(&config_maps).priority(7);
-    let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
-    assert_eq!(calls.next().await.priority, 7);
-    cluster.change("a", "2");
-    assert_eq!(calls.next().await.priority, 7);
-    running.end().await.unwrap();
-    cluster.end().await;
+    let period = Duration::from_secs(3600);
+    for (priority, expected) in [(None, [LOW_PRIORITY, 0, LOW_PRIORITY]), (Some(7), [7, 7, 7])] {
+        let Cluster { server, .. } = Cluster::start().await;
+        let client = kinformer::client(server.config().unwrap()).unwrap();
+        let factory = SharedInformerFactory::builder(client).default_resync(period).build();
+        let cluster = Cluster { server, factory };
+        cluster.create(config_map("a", "1"));
+        let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+        let trigger = Trigger::on(&cluster.factory.informer::<ConfigMap>());
+        let trigger = if let Some(priority) = priority { trigger.priority(priority) } else { trigger };
+        let controller = Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile);
+        tokio::time::resume();
+        let running = Running::of(controller);
+        let of_list = calls.next().await.priority;
+        cluster.change("a", "2");
+        let of_change = calls.next().await.priority;
+        tokio::time::pause();
+        tokio::time::advance(period).await;
+        tokio::time::resume();
+        assert_eq!([of_list, of_change, calls.next().await.priority], expected);
+        running.end().await.unwrap();
+        cluster.end().await;
+        tokio::time::pause();
+    }
 }
 
 /// A map function enqueues any keys for an object. If it panics, the event enqueues nothing, and later events do.
@@ -133,8 +146,9 @@ async fn watches_map_events_to_keys() {
 /// A map function is called for both states of an update, and reads the indexes of other informers, which have synced before.
 /// An error is logged, and the keys before it are enqueued.
 // contract: K-02b, K-02e, K-02h
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn map_functions_read_indexes() {
+    let (_guard, lines) = kinformer_testing::logs::of_this_thread();
     let cluster = Cluster::start().await;
     let secret = |of: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default", "labels": {"of": of}}});
     for name in ["a", "b", "c"] {
@@ -160,6 +174,9 @@ async fn map_functions_read_indexes() {
     cluster.server.update(secret("b")).unwrap();
     let both: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
     assert_eq!(both, [key("a"), key("b")].into());
+    let failed =
+        lines.having(&["ERROR", "trigger failed; keys may be missing", "default/s", "no-such-index"]);
+    assert_eq!(failed.len(), 2, "one of each event");
     running.end().await.unwrap();
     cluster.end().await;
 }
