@@ -194,8 +194,8 @@ pub enum SourceError {
         /// The last version before the event.
         last: ResourceVersion,
     },
-    /// A watch was silent for longer than its requested duration, so its connection is dead.
-    #[error("the watch was silent for {silent:?}, longer than its requested duration; abandoning it")]
+    /// A watch was silent when its requested duration had passed, so its connection is dead.
+    #[error("the watch was silent for {silent:?} and did not end in its requested duration; abandoning it")]
     WatchStalled {
         /// The duration of the silence.
         silent: Duration,

@@ -215,8 +215,9 @@ impl ReflectorOptions {
         self
     }
 
-    /// Sets the margin of the stall timeout: 30 seconds by default. A watch that is silent for longer than its
-    /// requested duration plus this margin is abandoned, because its connection is dead.
+    /// Sets the margin of the stall timeout: 30 seconds by default. A watch that is open for longer than its
+    /// requested duration plus this margin is ended, and has failed if it was silent for as long as the margin: its
+    /// connection is dead. The time in which the sink has no room does not count.
     #[must_use]
     pub fn stall_margin(mut self, margin: Duration) -> Self {
         self.stall_margin = margin;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, stream};
 use kinformer_core::internal::try_accessors;
 use kinformer_core::{Object, ResourceVersion};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::backoff::{FOREVER, RunningBackoff, WARN_FROM, after};
 use crate::options::{MIN_WATCH_TIMEOUT, STALL_MARGIN};
@@ -25,8 +25,8 @@ use crate::{Backoff, ListerWatcher, RequestLimit, SourceError, WatchEvent, Watch
 /// which ends a retry watcher, and they detect a source whose older state was restored.
 ///
 /// A watch is opened again after its end and after any failure that another watch may repair, with the delays of the
-/// reflector: [`Backoff`], a server's `Retry-After`, and [`RequestLimit`]. A watch that is silent for longer than its
-/// requested duration counts as broken.
+/// reflector: [`Backoff`], a server's `Retry-After`, and [`RequestLimit`]. A watch that goes on for longer than
+/// its requested duration is ended.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -189,10 +189,11 @@ impl<T: Object> Watching<T> {
                 self.open().await?;
                 continue;
             };
-            // Time in which the consumer does not poll is no silence of the source.
-            let silent = watch.open.silence_limit;
-            match timeout(silent, watch.open.stream.next()).await {
+            // The consumer did not poll since then.
+            watch.open.not_read_for(watch.open.last_received.elapsed());
+            match timeout_at(watch.open.ends_by, watch.open.stream.next()).await {
                 Ok(Some(Ok(event))) => {
+                    watch.open.last_received = Instant::now();
                     watch.events = watch.events.saturating_add(1);
                     if let Some(event) = self.received(event).await? {
                         return Ok(event);
@@ -200,7 +201,10 @@ impl<T: Object> Watching<T> {
                 }
                 Ok(Some(Err(error))) => self.failed(error).await?,
                 Ok(None) => self.closed().await?,
-                Err(_) => self.failed(SourceError::WatchStalled { silent }).await?,
+                Err(_) => match watch.open.stalled(STALL_MARGIN) {
+                    Some(error) => self.failed(error).await?,
+                    None => self.closed().await?,
+                },
             }
         }
     }

@@ -23,8 +23,11 @@ pub(crate) struct OpenWatch<T> {
     pub(crate) started: Instant,
     /// The requested duration, after which the source should end the watch.
     pub(crate) timeout: Duration,
-    /// The stall timeout: the longest acceptable silence.
+    /// The stall timeout: the longest acceptable silence, and duration of a watch.
     pub(crate) silence_limit: Duration,
+    /// The time by which the source should have ended the watch.
+    pub(crate) ends_by: Instant,
+    pub(crate) last_received: Instant,
 }
 
 impl<T: Object> OpenWatch<T> {
@@ -47,7 +50,26 @@ impl<T: Object> OpenWatch<T> {
         let answer = timeout_at(deadline.min(started + silence_limit), request).await;
         let stream =
             answer.unwrap_or_else(|_| Err(SourceError::WatchStalled { silent: started.elapsed() }))?;
-        Ok(Self { stream: GuardedStream::new(stream), started, timeout, silence_limit })
+        Ok(Self {
+            stream: GuardedStream::new(stream),
+            started,
+            timeout,
+            silence_limit,
+            ends_by: started + silence_limit,
+            last_received: Instant::now(),
+        })
+    }
+
+    /// Excludes a time in which the source was not read: it counts neither as its silence nor as a part of the watch.
+    pub(crate) fn not_read_for(&mut self, time: Duration) {
+        self.ends_by += time;
+        self.last_received += time;
+    }
+
+    /// Returns the error of a watch from which nothing was received for this time.
+    pub(crate) fn stalled(&self, limit: Duration) -> Option<SourceError> {
+        let silent = self.last_received.elapsed();
+        (silent >= limit).then_some(SourceError::WatchStalled { silent })
     }
 }
 

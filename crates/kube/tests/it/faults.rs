@@ -100,7 +100,7 @@ async fn duplicate_events() {
     survives(|| vec![Fault::duplicate_event()]).await;
 }
 
-// contract: I-03, L-09
+// contract: I-03, L-09a
 #[tokio::test(flavor = "multi_thread")]
 async fn stalled_connections() {
     survives(|| vec![Fault::stall().on(Verb::Watch)]).await;

@@ -62,27 +62,22 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         progress: &mut Progress,
     ) -> Result<WatchEnd, StopReason> {
         let cancel = self.cancel.clone();
-        let mut last_received = Instant::now();
-        let limit = open.silence_limit;
-        let first_alarm = self.next_alarm(last_received + limit, false);
+        let first_alarm = self.next_alarm(open.ends_by, false);
         let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
         let mut waker = Waker::new(cancelled, first_alarm);
         loop {
             if !self.has_room() {
                 let before = Instant::now();
                 self.wait_for_room().await?;
-                // The source was not read meanwhile, so this time does not count as its silence.
-                let waited = before.elapsed();
-                last_received += waited;
-                self.probing.received_later(waited);
+                self.not_read_for(before.elapsed(), &mut open);
             }
             match waker.next(&mut open.stream).await? {
                 Next::Item { item, waited } => {
                     if waited {
-                        last_received = Instant::now();
+                        open.last_received = Instant::now();
                     }
                     if matches!(item, Some(Ok(_))) {
-                        self.probing.received(last_received);
+                        self.probing.received(open.last_received);
                     }
                     match item {
                         None => return Ok(WatchEnd::Closed),
@@ -100,7 +95,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     }
                 }
                 Next::Alarm => {
-                    if let Some(end) = self.alarm(&mut waker, &mut last_received, limit).await? {
+                    if let Some(end) = self.alarm(&mut waker, &mut open).await? {
                         return Ok(end);
                     }
                 }
@@ -108,28 +103,35 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     if let Some(error) = self.probe_event(event, &mut waker.probe) {
                         return Ok(WatchEnd::Failed(error));
                     }
-                    waker.set_alarm(self.next_alarm(last_received + limit, waker.probe.is_some()));
+                    waker.set_alarm(self.next_alarm(open.ends_by, waker.probe.is_some()));
                 }
             }
         }
     }
 
-    /// Returns the time of the next alarm of a watch: it stalls, or a resync, the repetition of a list or a probe is due.
-    fn next_alarm(&self, stalled_at: Instant, is_probing: bool) -> Instant {
+    /// Excludes a time in which the sink had no room.
+    fn not_read_for(&mut self, time: Duration, open: &mut OpenWatch<T>) {
+        open.not_read_for(time);
+        self.probing.received_later(time);
+    }
+
+    /// Returns the time of the next alarm of a watch: it should have ended, or a resync, the repetition of a list or a
+    /// probe is due.
+    fn next_alarm(&self, ends_by: Instant, is_probing: bool) -> Instant {
         let probe_at = if is_probing { None } else { self.probe_at() };
-        [self.resync_at(), self.repeat_at, probe_at].into_iter().flatten().fold(stalled_at, Instant::min)
+        [self.resync_at(), self.repeat_at, probe_at].into_iter().flatten().fold(ends_by, Instant::min)
     }
 
     /// Handles an alarm and sets the next one, or returns the end of the watch.
     async fn alarm(
         &mut self,
         waker: &mut Waker<'_, '_>,
-        last_received: &mut Instant,
-        limit: Duration,
+        open: &mut OpenWatch<T>,
     ) -> Result<Option<WatchEnd>, StopReason> {
-        let silent = last_received.elapsed();
-        if silent >= limit {
-            return Ok(Some(WatchEnd::Failed(SourceError::WatchStalled { silent })));
+        if Instant::now() >= open.ends_by
+            && let Some(end) = self.should_have_ended(open)
+        {
+            return Ok(Some(end));
         }
         if self.repeat_is_due() {
             return Ok(Some(WatchEnd::RepeatDue));
@@ -139,16 +141,28 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return Ok(Some(WatchEnd::Resync(error)));
         }
         // The resync may have waited for the sink.
-        let waited = before.elapsed();
-        *last_received += waited;
-        self.probing.received_later(waited);
+        self.not_read_for(before.elapsed(), open);
         if waker.probe.is_none() && self.probe_at().is_some_and(|due| due <= Instant::now()) {
             waker.probe = Some(self.probing.admission());
         }
-        let next = self.next_alarm(*last_received + limit, waker.probe.is_some());
+        let next = self.next_alarm(open.ends_by, waker.probe.is_some());
         debug_assert!(next > waker.alarm(), "an alarm that does not move causes a tight loop");
         waker.set_alarm(next);
         Ok(None)
+    }
+
+    /// Ends a watch that the source should have ended, unless deletions could be lost before the next watch.
+    fn should_have_ended(&self, open: &mut OpenWatch<T>) -> Option<WatchEnd> {
+        let is_continuous = self.source_versions.is_continuous();
+        let limit = if is_continuous { self.options.stall_margin } else { open.silence_limit };
+        match open.stalled(limit) {
+            Some(error) => Some(WatchEnd::Failed(error)),
+            None if is_continuous => Some(WatchEnd::Closed),
+            None => {
+                open.ends_by = open.last_received + open.silence_limit;
+                None
+            }
+        }
     }
 
     /// Handles the progress of a probe. Returns an error if the versions of the source have gone back.

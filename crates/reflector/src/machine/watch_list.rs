@@ -40,7 +40,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let options = WatchOptions::from(version.clone(), self.watch_timeout()).with_initial_events();
         let error = match self.open(options, deadline).await? {
             Ok(open) => match self.receive_initial_list(open, deadline).await? {
-                Ok((list, open)) => {
+                Ok((list, mut open)) => {
                     let found = &list.resource_version;
                     match self.source_versions.check_list(&version, &self.version, found, &list.objects) {
                         Ok(()) => {
@@ -48,7 +48,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                             if !list.is_complete() {
                                 self.list_is_incomplete(list.unidentified, Vec::new());
                             }
-                            return Ok(self.replace(list).await?.unwrap_or(Step::Watch(Some(open))));
+                            let before = Instant::now();
+                            let next = self.replace(list).await?;
+                            open.not_read_for(before.elapsed());
+                            return Ok(next.unwrap_or(Step::Watch(Some(open))));
                         }
                         Err(error) => error,
                     }
@@ -75,14 +78,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let cancelled = pin!(cancel.cancelled());
         let alarm = pin!(sleep_until(deadline.min(started + max_silence)));
         let mut waker = Waker::new(cancelled, alarm);
-        let mut last_received = started;
         let mut list = InitialList::new();
         let mut events = 0_u64;
         loop {
             let event = match waker.next(&mut open.stream).await? {
                 Next::Item { item: Some(Ok(event)), waited } => {
                     if waited {
-                        last_received = Instant::now();
+                        open.last_received = Instant::now();
                     }
                     event
                 }
@@ -92,10 +94,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
                 Next::Alarm => {
                     let now = Instant::now();
-                    if now >= deadline || now >= last_received + max_silence {
+                    if now >= deadline || now >= open.last_received + max_silence {
                         return Ok(Err(SourceError::WatchListStalled { events, after: now - started }));
                     }
-                    waker.set_alarm(deadline.min(last_received + max_silence));
+                    waker.set_alarm(deadline.min(open.last_received + max_silence));
                     continue;
                 }
                 // No probe starts before the list is complete.

@@ -11,7 +11,7 @@ use kinformer_reflector::{
     ApiStatus, Backoff, DecodeError, EventType, List, ListOptions, ListerWatcher, RequestLimit, RetryWatcher,
     SourceError, WatchEvent, WatchOptions, WatchStream,
 };
-use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::fake_source::{Call, WatchScript};
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
 use tokio::time::timeout;
 
@@ -488,6 +488,29 @@ async fn silent_watch_is_opened_again() {
         assert_eq!(source.texts(), ["watch 7", "watch 7"]);
         assert_eq!(source.open_watches(), 1);
     }
+}
+
+/// A source that sends bookmarks and never ends a watch.
+// contract: R-24a
+#[tokio::test(start_paused = true)]
+async fn endless_watch_is_ended_and_opened_again() {
+    let mut endless = WatchScript::new();
+    for version in 8..50 {
+        endless = endless.after(25 * SECOND).bookmark(version);
+    }
+    let source =
+        Arc::new(script().watch(endless.hang()).watch(WatchScript::new().added(Item::new("a", 60)).hang()));
+    let mut events = RetryWatcher::new(source.clone(), 7).unwrap().bookmarks().events();
+    let mut bookmarks = 0;
+    while let WatchEvent::Bookmark { .. } = events.try_next().await.unwrap().unwrap() {
+        bookmarks += 1;
+        // The time in which nobody polls does not count.
+        tokio::time::advance(60 * SECOND).await;
+    }
+    let calls = source.calls();
+    let Call::Watch(options) = &calls[0].1 else { panic!("{calls:?}") };
+    let without_bookmark = options.timeout + 30 * SECOND - bookmarks * 25 * SECOND;
+    assert!(calls.len() == 2 && without_bookmark < 26 * SECOND, "{bookmarks} {calls:?}");
 }
 
 /// Against a source with history: broken connections lose and repeat nothing, until the history is gone.

@@ -355,27 +355,71 @@ async fn only_deletions_of_undecodable_events_apply() {
     run.stop().await;
 }
 
-/// A half-open watch is abandoned when it was silent for longer than its requested duration.
-// contract: L-09
+/// A half-open watch is abandoned when it has gone on for longer than its requested duration.
+// contract: L-09a
 #[tokio::test(start_paused = true)]
 async fn half_open_watch_is_abandoned() {
     let minute = Duration::from_secs(60);
     let options = || steady().min_watch_timeout_unbounded(minute).stall_margin(10 * SECOND);
-    // In the stream (a minute after its last event), and before any answer.
+    // In the stream (whose last event came after a minute), and before any answer.
     let stream = || listed().watch(WatchScript::new().after(minute).bookmark(8).hang());
-    for (source, from, before) in [(stream(), 8, minute), (listed().hang(), 7, Duration::ZERO)] {
+    for (source, from) in [(stream(), 8), (listed().hang(), 7)] {
         let run = start_with(source.watch(hang()), options());
         run.finished().await;
         assert_eq!(run.source.texts()[2], format!("watch {from}"));
         assert!(run.errors()[0].contains("silent"), "{:?}", run.errors());
         let calls = run.source.calls();
         let requested = options_of(&calls[1].1).timeout;
-        let lasted = calls[2].0 - calls[1].0 - SECOND - before;
+        let lasted = calls[2].0 - calls[1].0 - SECOND;
         assert_eq!(lasted.as_secs(), (requested + 10 * SECOND).as_secs());
         assert_eq!(run.handle.metrics().stalled_watches, 1);
         assert_eq!(run.recoveries(), [Recovery::Rewatch]);
         run.stop().await;
     }
+}
+
+/// A source that sends bookmarks and never ends a watch.
+// contract: L-09b
+#[tokio::test(start_paused = true)]
+async fn endless_watch_is_ended_and_opened_again() {
+    let options = steady().min_watch_timeout_unbounded(60 * SECOND).stall_margin(10 * SECOND);
+    let mut script = WatchScript::new();
+    for version in 8..25 {
+        script = script.after(9 * SECOND).bookmark(version);
+    }
+    let run = start_with(listed().watch(script.hang()).watch(hang()), options);
+    run.finished().await;
+    let calls = run.source.calls();
+    assert!(matches!(calls[2].1, Call::Watch(_)), "{:?}", run.source.texts());
+    let lasted = calls[2].0 - calls[1].0;
+    let requested = options_of(&calls[1].1).timeout + 10 * SECOND;
+    assert!((requested..requested + SECOND).contains(&lasted), "{lasted:?} {requested:?}");
+    assert_eq!(run.handle.metrics().stalled_watches, 0);
+    assert!(run.failures.lock().is_empty(), "{:?}", run.errors());
+    run.stop().await;
+}
+
+/// No other watch would deliver what is deleted between the two: the versions of this source prove nothing.
+// contract: L-09c
+#[tokio::test(start_paused = true)]
+async fn endless_watch_stays_open_if_another_would_lack_deletions() {
+    let options = steady().min_watch_timeout_unbounded(60 * SECOND).stall_margin(10 * SECOND);
+    let mut script = WatchScript::new().added(Item::new("b", 7));
+    for _ in 0..6 {
+        script = script.after(50 * SECOND).bookmark(7);
+    }
+    let run = start_with(
+        listed().watch(script.deleted(Item::new("b", 7)).hang()).list(list(9, &[])).watch(hang()),
+        options,
+    );
+    run.finished().await;
+    assert!(run.sink.texts().iter().any(|text| text.starts_with("delete b")), "{:?}", run.sink.texts());
+    let calls = run.source.calls();
+    let requested = options_of(&calls[1].1).timeout + 10 * SECOND;
+    let silent = calls[2].0 - calls[1].0 - 300 * SECOND;
+    assert!((requested..requested + 2 * SECOND).contains(&silent), "{silent:?}");
+    assert_eq!(run.recoveries(), [Recovery::Relist]);
+    run.stop().await;
 }
 
 // contract: L-10, R-10a
