@@ -611,6 +611,33 @@ async fn changed_ca_bundle_is_read_again() {
     list(&source).await.unwrap();
 }
 
+/// A CA bundle that is being written: the old one is used until all of it is there.
+// contract: L-20a
+#[tokio::test]
+async fn half_written_ca_bundle_keeps_old_one() {
+    // Without a connection that the next request could use again.
+    let server = Tls::new(|_| empty_list().header("connection", "close")).await;
+    let ours = server.authority.pem();
+    std::fs::write(server.path("ca"), &ours).unwrap();
+    let mut config = server.config();
+    config.root_cert_file = Some(server.path("ca").into());
+    let source = source(client_http1(config).unwrap());
+    list(&source).await.unwrap();
+    let other = authority("another").pem();
+    std::fs::write(server.path("ca"), other.split_at(other.len() / 2).0).unwrap();
+    for interval in [FILE_CHECK_INTERVAL, RENEWAL_INTERVAL] {
+        advance(interval).await;
+        list(&source).await.unwrap();
+    }
+    std::fs::write(server.path("ca"), &other).unwrap();
+    advance(RENEWAL_INTERVAL).await;
+    let error = list(&source).await.unwrap_err();
+    assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+    std::fs::write(server.path("ca"), other + &ours).unwrap();
+    advance(FILE_CHECK_INTERVAL).await;
+    list(&source).await.unwrap();
+}
+
 /// One configuration for each form of credentials.
 fn all_credentials(plugin: &Plugin, config: &Config) -> Vec<Config> {
     let token_file = plugin.path("token");

@@ -4,7 +4,8 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kinformer_wire::{
-    Encoding, Error, FieldPath, FromWire, ObjectDecoder, Packed, ProtobufProblem, decode_response,
+    Encoding, Error, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, Packed, ProtobufProblem,
+    WatchDecoder, decode_response,
 };
 use serde_json::Value;
 
@@ -321,4 +322,44 @@ fn int_or_string_is_read_as_its_type() {
     let budget = field(2, &field(1, &[16, 0x85, 0x80, 0x80, 0x80, 0x10]));
     let [decoder, _] = decoders("policy/v1", "PodDisruptionBudget");
     assert_eq!(read_field::<i32>(&decoder, &budget, &path).unwrap(), Some(5));
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// Feeds the start and then chunks of 1 MiB. Returns the error, and after how many chunks it was returned.
+fn fed(start: &[u8], filler: u8, mut feed: impl FnMut(&[u8]) -> Result<(), Error>) -> Option<(Error, usize)> {
+    feed(start).unwrap();
+    let chunk = vec![filler; MIB];
+    (1..=66).find_map(|chunks| feed(&chunk).err().map(|error| (error, chunks)))
+}
+
+/// Bodies without an end are typed errors, as soon as they exceed 64 MiB.
+// contract: L-17f
+#[test]
+fn endless_parts_of_a_body_are_too_large() {
+    let list = || ListDecoder::new(ManagedFields::Drop);
+    let (mut item, mut envelope, mut empty, mut watch) =
+        (list(), list(), list(), WatchDecoder::new(ManagedFields::Drop));
+    let found = [
+        fed(br#"{"items":[{"metadata":{"name":""#, b'a', |chunk| item.feed(chunk, |_| {})),
+        fed(br#"{"kind":"PodList","metadata":{"continue":""#, b'a', |chunk| envelope.feed(chunk, |_| {})),
+        fed(br#"{"kind":"PodList","#, b' ', |chunk| empty.feed(chunk, |_| {})),
+        fed(br#"{"type":"ADDED","object":{"kind":""#, b'a', |chunk| watch.feed(chunk, |_| {})),
+    ];
+    for (part, found) in found.into_iter().enumerate() {
+        assert!(matches!(found, Some((Error::TooLarge { .. }, 64..=65))), "{part} {found:?}");
+    }
+
+    // In protobuf the size is announced, and refused before it is received.
+    let types = field(1, &[field(1, b"v1"), field(2, b"PodList")].concat());
+    let announced = |tag: u8, bytes: usize| {
+        let byte = |shift: usize| u8::try_from((bytes >> shift) & 0x7f).unwrap();
+        [tag, byte(0) | 0x80, byte(7) | 0x80, byte(14) | 0x80, byte(21) | 0x80, byte(28)]
+    };
+    let start = [b"k8s\0", types.as_slice(), &announced(0x12, 80 * MIB), &announced(0x12, 65 * MIB)].concat();
+    let error = ListDecoder::of(Encoding::Protobuf, ManagedFields::Drop).feed(&start, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
+    let start = u32::try_from(65 * MIB).unwrap().to_be_bytes();
+    let error = WatchDecoder::of(Encoding::Protobuf, ManagedFields::Drop).feed(&start, |_| {}).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
 }
