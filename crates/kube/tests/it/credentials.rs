@@ -634,7 +634,7 @@ async fn half_written_ca_bundle_keeps_old_one() {
     let error = list(&source).await.unwrap_err();
     assert!(error.to_string().contains("invalid peer certificate"), "{error}");
     std::fs::write(server.path("ca"), other + &ours).unwrap();
-    advance(FILE_CHECK_INTERVAL).await;
+    advance(RENEWAL_INTERVAL).await;
     list(&source).await.unwrap();
 }
 

@@ -499,7 +499,17 @@ pub fn cases(material: &Material) -> Vec<Case> {
 
     // Texts in YAML.
     let text = whole.to_string();
+    let mut other_user = whole.clone();
+    other_user["users"][0]["user"] = json!({"token": "of-another-document"});
+    let mut aliased = whole.clone();
+    let user = std::mem::replace(&mut aliased["users"][0]["user"], "alias".into());
+    let anchored = aliased.to_string().replacen('{', &format!("{{anchored: &user {user}, "), 1);
+    let indented = format!("{whole:#}");
     for (name, kubeconfig) in [
+        ("an anchor", anchored.replace("\"alias\"", "*user ")),
+        ("a merge key", anchored.replace("\"alias\"", "{<<: *user }")),
+        ("two documents", format!("{text}\n---\n{other_user}\n")),
+        ("CRLF line ends", indented.replace('\n', "\r\n")),
         ("a byte order mark", format!("\u{feff}{text}")),
         ("a comment", format!("# comment\n---\n{text}\n")),
         (

@@ -33,3 +33,52 @@ async fn requests_are_those_of_kubectl() {
     assert_eq!(expected.next(), None);
     assert!(differences.is_empty(), "{} of {}:\n{}", differences.len(), cases.len(), differences.join("\n"));
 }
+
+/// A plugin that asks for it receives the cluster, with a CA as data.
+// contract: L-31j
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plugin_receives_the_cluster() {
+    let fixture = Fixture::new().await;
+    let folder = fixture.folder.path();
+    let issued = std::fs::read_to_string(folder.join("plugin")).unwrap();
+    let info = folder.join("info");
+    std::fs::write(
+        folder.join("plugin"),
+        format!("printf %s \"$KUBERNETES_EXEC_INFO\" > '{}'\n{issued}", info.display()),
+    )
+    .unwrap();
+    let ca = STANDARD.encode(&fixture.material.ca);
+    let server = &fixture.material.server;
+    for (cluster, provides, expected) in [
+        (
+            json!({"server": server, "certificate-authority-data": ca, "tls-server-name": "127.0.0.1"}),
+            true,
+            json!({"server": server, "certificate-authority-data": ca, "tls-server-name": "127.0.0.1"}),
+        ),
+        (
+            json!({"server": server, "certificate-authority": folder.join("ca")}),
+            true,
+            json!({"server": server, "certificate-authority-data": ca}),
+        ),
+        (
+            json!({"server": server, "insecure-skip-tls-verify": true}),
+            true,
+            json!({"server": server, "insecure-skip-tls-verify": true}),
+        ),
+        (json!({"server": server, "certificate-authority-data": ca}), false, json!(null)),
+    ] {
+        let mut exec = fixture.material.exec.clone();
+        exec["provideClusterInfo"] = provides.into();
+        let kubeconfig = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "b", "cluster": cluster}],
+            "users": [{"name": "c", "user": {"exec": exec}}],
+            "contexts": [{"name": "a", "context": {"cluster": "b", "user": "c"}}],
+        });
+        let path = folder.join("config");
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        send(&path).await.unwrap();
+        let received: serde_json::Value = serde_json::from_slice(&std::fs::read(&info).unwrap()).unwrap();
+        assert_eq!(received["spec"]["cluster"], expected, "{cluster}");
+    }
+}
