@@ -130,7 +130,16 @@ impl Catalogue {
     pub(crate) fn find_all(&self, names: &[String], verbs: &[&str]) -> Result<Vec<Served>, Error> {
         let mut found: Vec<Served> = Vec::new();
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
-            for served in self.find(name, verbs)? {
+            let served = self.find(name, verbs)?;
+            for other in self.also_named(name) {
+                let resource = other.name();
+                tracing::warn!(
+                    short_name = name,
+                    resource,
+                    "short name could also match lower priority resource"
+                );
+            }
+            for served in served {
                 if !found.contains(served) {
                     found.push(served.clone());
                 }
@@ -152,6 +161,22 @@ impl Catalogue {
             Some(verb) => Err(Error::Usage(format!("{} cannot be {verb}ed", first.name()))),
             None => Ok(found),
         }
+    }
+
+    /// The other resources with this short name, unless it is a full name as well. Follows kubectl 1.37
+    /// (`expandResourceShortcut`).
+    fn also_named(&self, name: &str) -> Vec<&Served> {
+        let lower = name.to_ascii_lowercase();
+        if self.served.iter().any(|served| served.resource.plural == lower || served.singular == lower) {
+            return Vec::new();
+        }
+        let mut found: Vec<&Served> = Vec::new();
+        for served in self.served.iter().filter(|served| served.short_names.contains(&lower)) {
+            if !found.iter().any(|other| other.name() == served.name()) {
+                found.push(served);
+            }
+        }
+        found.split_off(found.len().min(1))
     }
 
     fn resolve(&self, name: &str, verbs: &[&str]) -> Vec<&Served> {
@@ -327,10 +352,17 @@ mod tests {
         assert_eq!(found("ct.v1.stable.example.com"), ["stable.example.com/v1 crontabs"]);
     }
 
+    // contract: T-06c
     #[test]
     fn the_core_group_comes_first() {
         assert_eq!(found("events"), ["v1 events"]);
         assert_eq!(found("ev"), ["v1 events"]);
+        let also = |name| catalogue().also_named(name).iter().map(|served| served.name()).collect::<Vec<_>>();
+        assert_eq!(also("EV"), ["events.events.k8s.io"]);
+        // Full names, one resource in two versions, and names of a group are clear.
+        for name in ["events", "event", "deploy", "ev.events.k8s.io", "all", "unknown"] {
+            assert!(also(name).is_empty(), "{name}");
+        }
         assert_eq!(found("events.events.k8s.io"), ["events.k8s.io/v1 events"]);
         assert_eq!(found("pods.metrics"), ["metrics.k8s.io/v1beta1 pods"]);
     }

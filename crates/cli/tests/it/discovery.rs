@@ -71,3 +71,75 @@ async fn unavailable_group_is_named() {
     let ended = run(&format!("get pods.metrics.k8s.io --server {url}")).await;
     ended.code(1).stderr_has("the resources of metrics.k8s.io/v1beta1 are not available now");
 }
+
+/// A server before Kubernetes 1.26: each group is asked for by itself. One of them does not answer.
+fn one_by_one(request: &Request) -> Answer {
+    let resources = |group_version: &str, name: &str, kind: &str, short: &str| {
+        let resource = json!({"name": name, "singularName": "", "namespaced": true, "kind": kind,
+            "verbs": ["get", "list", "watch"], "shortNames": [short]});
+        let status = json!({"name": format!("{name}/status"), "singularName": "", "namespaced": true, "kind": kind,
+            "verbs": ["get"]});
+        Answer::json(&json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
+            "resources": [status, resource]}))
+    };
+    let group = |name: &str| {
+        let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+        json!({"name": name, "versions": [version], "preferredVersion": version})
+    };
+    match request.target.split('?').next().unwrap_or_default() {
+        "/api" => Answer::json(
+            &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}),
+        ),
+        "/api/v1" => resources("v1", "pods", "Pod", "po"),
+        "/apis" => Answer::json(&json!({"kind": "APIGroupList", "apiVersion": "v1",
+            "groups": [group("gone.example.com"), group("apps.example.com")]})),
+        "/apis/apps.example.com/v1" => resources("apps.example.com/v1", "things", "Thing", "po"),
+        "/apis/apps.example.com/v1/namespaces/default/things" => Answer::json(&json!({
+            "kind": "ThingList", "apiVersion": "apps.example.com/v1", "metadata": {"resourceVersion": "9"},
+            "items": [{"metadata": {"name": "a", "namespace": "default", "resourceVersion": "5"}}],
+        })),
+        "/api/v1/namespaces/default/pods" => Answer::json(&json!({
+            "kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [],
+        })),
+        "/apis/gone.example.com/v1" => Answer::failure(503, "ServiceUnavailable"),
+        _ => Answer::failure(404, "NotFound"),
+    }
+}
+
+// contract: T-06c, T-06d
+#[tokio::test]
+async fn groups_are_discovered_one_by_one() {
+    let server = ScriptedServer::http(one_by_one).await;
+    let url = format!("http://{}", server.address());
+    let ended = run(&format!("get things -n default -o json --server {url}")).await;
+    assert_eq!(ended.code(0).json()[0]["metadata"]["name"], "a");
+    ended.stderr_has("skipping unavailable API group").stderr_has("gone.example.com");
+    run(&format!("get others.gone.example.com --server {url}"))
+        .await
+        .code(1)
+        .stderr_has("gone.example.com/v1");
+    let ended = run(&format!("get po -n default --server {url}")).await;
+    ended
+        .code(0)
+        .stderr_has("short name could also match lower priority resource")
+        .stderr_has("things.apps.example.com");
+}
+
+/// Numbers that no type of Rust has are printed as they were received.
+// contract: T-06e
+#[tokio::test]
+async fn numbers_are_printed_as_received() {
+    let numbers = r#"[18446744073709551615,123456789012345678901234567890,1e+06,-0.0,1.10]"#;
+    let server = ScriptedServer::http(move |request| {
+        if request.target.starts_with("/api/v1/namespaces/default/pods") {
+            let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[{"metadata":
+                {"name":"a","namespace":"default","resourceVersion":"5"},"spec":{"numbers":NUMBERS}}]}"#;
+            return Answer::new(200, "application/json", list.replace("NUMBERS", numbers));
+        }
+        one_by_one(request)
+    })
+    .await;
+    let url = format!("http://{}", server.address());
+    let ended = run(&format!("get pods -n default -o json --server {url}")).await;
+    assert!(ended.code(0).stdout.contains(&format!("\"numbers\":{numbers}")), "{}", ended.stdout);
+}
