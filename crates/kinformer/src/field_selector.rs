@@ -26,7 +26,8 @@ pub struct FieldSelector(Vec<Requirement>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     field: String,
-    path: FieldPath,
+    /// The field itself, and those that the API server reads under its name if it is no value.
+    paths: Vec<FieldPath>,
     is_equal: bool,
     value: String,
 }
@@ -63,13 +64,13 @@ impl FieldSelector {
     /// Selects the objects in which a field has a value.
     pub fn exact(field: impl Into<String>, value: impl Into<String>) -> Self {
         let field = field.into();
-        Self(vec![Requirement { path: path_of(&field), field, is_equal: true, value: value.into() }])
+        Self(vec![Requirement { paths: paths_of(&field), field, is_equal: true, value: value.into() }])
     }
 
     /// Selects the objects in which the field at a path has a value: for names that have dots, such as those of labels.
     pub fn exact_at(path: FieldPath, value: impl Into<String>) -> Self {
         let field = path.names().collect::<Vec<_>>().join(".");
-        Self(vec![Requirement { field, path, is_equal: true, value: value.into() }])
+        Self(vec![Requirement { field, paths: vec![path], is_equal: true, value: value.into() }])
     }
 
     /// The requirements: a field, whether it must have the value or another one, and the value.
@@ -78,6 +79,9 @@ impl FieldSelector {
     }
 
     /// Whether the object has the requested values. A field that is missing has the values empty, `false` and `0`.
+    ///
+    /// A field that is no string, number or boolean meets every requirement: the API server has a meaning of its own for
+    /// its name. Those of `source` (events), `status.successful` (jobs) and `name` (namespaces) are known.
     pub fn matches(&self, object: &PackedObject) -> bool {
         self.0.iter().all(|requirement| requirement.is_met(object))
     }
@@ -90,43 +94,45 @@ impl Requirement {
         let (field, is_equal) = before.strip_suffix('!').map_or((before, true), |field| (field, false));
         let value = after.strip_prefix("==").filter(|_| is_equal).or_else(|| after.strip_prefix('='));
         let value = unescape(value.ok_or(Invalid)?)?;
-        Ok(Self { field: field.to_owned(), path: path_of(field), is_equal, value })
+        Ok(Self { field: field.to_owned(), paths: paths_of(field), is_equal, value })
     }
 
     fn is_met(&self, object: &PackedObject) -> bool {
-        self.is_value_of(object) == self.is_equal
+        self.is_value_of(object).is_none_or(|is_value| is_value == self.is_equal)
     }
 
-    /// Whether the field has the value. The API server shows a missing field as the zero of its type.
-    fn is_value_of(&self, object: &PackedObject) -> bool {
+    /// Whether the field has the value; `None` if it is no value. The API server shows a missing field as the zero of its
+    /// type.
+    fn is_value_of(&self, object: &PackedObject) -> Option<bool> {
         match &*self.field {
-            "metadata.name" => return object.name() == self.value,
-            "metadata.namespace" => return object.namespace().unwrap_or_default() == self.value,
+            "metadata.name" => return Some(object.name() == self.value),
+            "metadata.namespace" => return Some(object.namespace().unwrap_or_default() == self.value),
             _ => {}
         }
-        let has_value = |path: &FieldPath| {
-            let value = borrowed_field::<Value<'_>>(object, path).ok().flatten();
-            value.map(|Value(value)| value == self.value)
-        };
-        has_value(&self.path)
-            .or_else(|| renamed(&self.field).iter().find_map(has_value))
-            .unwrap_or(matches!(&*self.value, "" | "false" | "0"))
+        let has_others = self.paths.len() > 1;
+        for path in &self.paths {
+            match borrowed_field(object, path) {
+                Ok(Some(Value(value))) if !has_others || !value.is_empty() => {
+                    return Some(value == self.value);
+                }
+                Err(_) if !has_others => return None,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Some(matches!(&*self.value, "" | "false" | "0"))
     }
 }
 
-/// The paths of a field for which kube-apiserver has another name than the objects have. Follows Kubernetes 1.37
-/// (`ToSelectableFields` of Jobs and Events).
-fn renamed(field: &str) -> Vec<FieldPath> {
-    let paths: &[&[&str]] = match field {
-        "status.successful" => &[&["status", "succeeded"]],
+/// Follows Kubernetes 1.37 (`ToSelectableFields`, `AddFieldLabelConversionsForEvent`).
+fn paths_of(field: &str) -> Vec<FieldPath> {
+    let others: &[&[&str]] = match field {
         "source" => &[&["source", "component"], &["reportingComponent"]],
+        "status.successful" => &[&["status", "succeeded"]],
+        "name" => &[&["metadata", "name"]],
         _ => &[],
     };
-    paths.iter().map(|path| FieldPath::new(path)).collect()
-}
-
-fn path_of(field: &str) -> FieldPath {
-    FieldPath::new(&field.split('.').collect::<Vec<_>>())
+    let path = FieldPath::new(&field.split('.').collect::<Vec<_>>());
+    std::iter::once(path).chain(others.iter().map(|names| FieldPath::new(names))).collect()
 }
 
 /// Splits at the commas that are not escaped.
@@ -195,22 +201,39 @@ mod tests {
         }
     }
 
-    /// kube-apiserver has other names for some fields.
-    // contract: C-08e
+    // contract: F-24f
     #[test]
-    fn fields_with_other_names_are_matched() {
-        let matches = |selector: &str, json: &str| {
-            let object: Packed<()> =
-                kinformer_kube::FromWire::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
-            selector.parse::<FieldSelector>().unwrap().matches(object.object())
-        };
+    fn labels_that_are_no_paths() {
+        let kubelet = r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {"component": "kubelet"},
+            "reportingComponent": "other"}"#;
+        let reported =
+            r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {}, "reportingComponent": "kubelet"}"#;
         let job = r#"{"kind": "Job", "metadata": {"name": "a"}, "status": {"succeeded": 1}}"#;
-        assert!(matches("status.successful=1", job) && !matches("status.successful=0", job));
-        let event = r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {"component": "kubelet"}}"#;
-        assert!(matches("source=kubelet", event) && !matches("source!=kubelet", event));
-        let event =
-            r#"{"kind": "Event", "metadata": {"name": "a"}, "source": {}, "reportingComponent": "b"}"#;
-        assert!(matches("source=b", event));
+        let namespace = r#"{"kind": "Namespace", "metadata": {"name": "a"}}"#;
+        let custom = r#"{"kind": "Custom", "metadata": {"name": "a"}, "source": "kubelet", "spec": {"owner": {"name": "b"}}}"#;
+        for (object, selector, expected) in [
+            (kubelet, "source=kubelet", true),
+            (kubelet, "source=other", false),
+            (kubelet, "source!=kubelet", false),
+            (reported, "source=kubelet", true),
+            (reported, "source=", false),
+            (namespace, "source=", true),
+            (job, "status.successful=1", true),
+            (job, "status.successful=0", false),
+            (namespace, "status.successful=0", true),
+            (namespace, "name=a", true),
+            (namespace, "name=b", false),
+            (custom, "source=kubelet", true),
+            (custom, "source=other", false),
+            // An unknown label: the object may be selected.
+            (custom, "spec.owner=b", true),
+            (custom, "spec.owner!=b", true),
+        ] {
+            let object: Packed<()> =
+                kinformer_kube::FromWire::from_wire(object.as_bytes(), &ObjectDecoder::json()).unwrap();
+            let parsed: FieldSelector = selector.parse().unwrap();
+            assert_eq!(parsed.matches(object.object()), expected, "{selector}");
+        }
     }
 
     #[test]
