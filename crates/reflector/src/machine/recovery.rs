@@ -103,10 +103,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.version_unavailable = true;
             return Recovery::Relist;
         }
+        if !self.source_versions.is_continuous() {
+            return Recovery::Relist;
+        }
         if error.is_connection_refused() || error.is_too_many_requests() {
             return Recovery::Rewatch;
         }
-        if error.is_watch_refused() || !self.source_versions.is_continuous() {
+        if error.is_watch_refused() {
             return Recovery::Relist;
         }
         if matches!(error, SourceError::UnidentifiedEvent { .. }) {

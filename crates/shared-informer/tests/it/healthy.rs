@@ -110,6 +110,31 @@ async fn lists_without_versions() {
     }
 }
 
+/// Antrea: the server is overloaded, or down, when the watch after a list is opened. The next watch lacks what is deleted
+/// before it.
+// contract: R-16c, R-17j, I-03
+#[tokio::test(start_paused = true)]
+async fn refused_watches_without_versions() {
+    let refused = || SourceError::ConnectionRefused { source: "refused".into() };
+    let busy = || ApiStatus::new(429, "TooManyRequests", "busy").into();
+    for error in [refused, busy] {
+        for queue in QUEUES {
+            let mut run = Run::start(Versions::None, queue).await;
+            run.change().await;
+            let watches = run.source.requests().1;
+            run.source.fail_next_watch(error());
+            run.source.break_watches(broken);
+            while run.source.requests().1 == watches {
+                sleep(AT_ONCE).await;
+            }
+            run.source.delete(KeyRef::named("b"));
+            run.follows_within(TWO_DELAYS).await;
+            run.change().await;
+            run.stop().await;
+        }
+    }
+}
+
 /// Antrea: the process restarts, and its bookmarks count from 1 again.
 // contract: R-16c, R-17a, R-17j, I-03
 #[tokio::test(start_paused = true)]
