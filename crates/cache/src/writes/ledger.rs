@@ -61,12 +61,9 @@ impl Write {
         }
     }
 
-    /// As [`Self::version`], also if the server is to be asked.
-    fn known_version(&self) -> Option<ResourceVersion> {
-        match self {
-            Self::Unconfirmed(known) => known.version(),
-            other => other.version(),
-        }
+    /// The version from which on this write can be read, also if a read has not seen it in time.
+    pub(crate) fn known_version(&self) -> Option<ResourceVersion> {
+        if let Self::Unconfirmed(known) = self { known.version() } else { self.version() }
     }
 
     /// Returns the write after a read that did not see it in time.
@@ -402,21 +399,21 @@ impl OfResource {
     }
 
     fn record_any(&mut self, write: Write) {
-        let before = self.any.take().map(|(_, known)| known);
-        let all = || before.iter().chain([&write]);
-        let highest = all().map(Write::known_version).reduce(|highest, version| {
-            let (mut highest, version) = highest.zip(version)?;
-            highest.advance(&version);
+        let earlier = self.any.take().map(|(_, earlier)| earlier);
+        let both = || earlier.iter().chain([&write]);
+        let version = both().map(Write::known_version).reduce(|one, other| {
+            let mut highest = one?;
+            highest.advance(&other?);
             Some(highest)
         });
-        let any = match highest.flatten().map(Write::Reached) {
-            Some(reached) if all().any(|write| matches!(write, Write::Unconfirmed(_))) => {
+        let write = match version.flatten().map(Write::Reached) {
+            Some(reached) if both().any(|write| matches!(write, Write::Unconfirmed(_))) => {
                 reached.unconfirmed()
             }
             Some(reached) => reached,
             None => Write::Unversioned,
         };
-        self.any = Some((self.id(), any));
+        self.any = Some((self.id(), write));
     }
 
     /// Makes all reads wait for the writes that are too old or too many. Old ones without a version are small and concern no
@@ -430,15 +427,11 @@ impl OfResource {
             };
             let of_key = self.keys.get(&key).into_iter().flatten();
             let Some((_, write)) = of_key.into_iter().find(|(of, _)| *of == id) else { continue };
-            match write.version() {
-                None if !is_too_much => {
-                    self.is_question_due = true;
-                    self.order.push_back((now, key, id));
-                }
-                version => {
-                    self.take(&key, id);
-                    self.record_any(version.map_or(Write::Unversioned, Write::Reached));
-                }
+            if write.known_version().is_none() && !is_too_much {
+                self.is_question_due = true;
+                self.order.push_back((now, key, id));
+            } else if let Some(write) = self.take(&key, id) {
+                self.record_any(write);
             }
         }
     }
@@ -487,8 +480,9 @@ impl OfResource {
                 }
             }
             None => {
-                self.any.take_if(|(id, _)| *id == pending.id);
-                self.record_any(known);
+                if self.any.take_if(|(id, _)| *id == pending.id).is_some() {
+                    self.record_any(known);
+                }
             }
         }
     }
@@ -723,6 +717,20 @@ mod tests {
         let writes = Writes::default();
         writes.record(&resource, Some(key("x")), state("1", 90), || None);
         assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
+    }
+
+    /// A read in progress may not have seen a write in time that has been forgotten since.
+    // contract: C-08h
+    #[test]
+    fn forgotten_write_is_not_replaced() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        for of in [None, Some(key("x"))] {
+            writes.record(&resource, of.clone(), Write::Version(version(90)), || noted(0, version(80)));
+            let seen_by_read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+            assert!(pending(&writes, "x", 30).is_empty());
+            writes.replace("pods", &seen_by_read, seen_by_read.write.clone().unconfirmed());
+            assert!(pending(&writes, "x", 30).is_empty(), "{of:?}");
+        }
     }
 
     /// Another informer may begin with an older state, from a server that is behind.

@@ -124,7 +124,7 @@ impl Wait<'_> {
     }
 
     fn state_for_a_get(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
-        let version = pending.write.version();
+        let version = pending.write.known_version();
         let reached = self.reached(snapshot, self.namespace_of(pending));
         // Also if the list does not concern it, so that no later read looks at it.
         if version.as_ref().is_some_and(|version| reached.reaches(version)) {
@@ -249,12 +249,7 @@ impl Wait<'_> {
             (Write::Deleted { is_gone: false, .. }, Some(_), _) => self.informer.has_transform(),
             _ => false,
         };
-        let (_, deadline) = self.deadline(write);
-        if is_unknown {
-            let found_out = timeout_at(deadline, self.find_out(pending, &highest)).await;
-            return found_out.map_err(|_| self.not_seen(pending))?;
-        }
-        let version = write.version();
+        let version = write.known_version();
         let reached = async {
             let Some(version) = &version else { return std::future::pending().await };
             for part in self.parts(self.namespace_of(pending)) {
@@ -264,18 +259,23 @@ impl Wait<'_> {
         };
         let changed = async {
             match key {
-                Some(key) => self.changed(key, stored.clone(), revision).await,
-                None => std::future::pending().await,
+                Some(key) if !is_unknown => self.changed(key, stored.clone(), revision).await,
+                _ => std::future::pending().await,
             }
         };
-        let waited = timeout_at(deadline, async {
+        let found_out = async {
+            if is_unknown { self.find_out(pending, &highest).await } else { std::future::pending().await }
+        };
+        // The server may not answer the question before the informer has the version.
+        let waited = timeout_at(self.deadline(write).1, async {
             tokio::select! {
                 biased;
-                reached = reached => reached,
-                changed = changed => changed,
+                reached = reached => Ok(reached?),
+                changed = changed => Ok(changed?),
+                found_out = found_out => found_out,
             }
         });
-        Ok(waited.await.map_err(|_| self.not_seen(pending))??)
+        waited.await.map_err(|_| self.not_seen(pending))?
     }
 
     /// Waits until the informer has another state of an object than before.

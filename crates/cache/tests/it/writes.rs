@@ -706,6 +706,25 @@ async fn patch_of_metadata_outside_the_selectors_is_decided_by_a_question() {
     world.gated.shutdown().await;
 }
 
+/// The informer has the version of a write before the server answers the question about it.
+// contract: C-08a, C-08m
+#[tokio::test]
+async fn read_does_not_wait_for_an_answer_that_is_not_needed() {
+    let world = World::new(|cache| {
+        cache.options(|options| options.of_kind::<ConfigMap>(|maps| maps.labels("value!=9")))
+    })
+    .await;
+    let created = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "new", "namespace": "team-a", "labels": {"value": "1"}}});
+    world.gated.server.create(created).unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+    world.api.patch_metadata("new", &PatchParams::default(), &patch).await.unwrap();
+    let unanswered = Fault::delay(Duration::from_secs(600)).on(Verb::List).resource("configmaps");
+    world.gated.server.faults().inject(unanswered.always());
+    assert_eq!(value(&world.waits("team-a/new").await.unwrap()), "1");
+    world.gated.shutdown().await;
+}
+
 /// Names of a path may have dots, as those of labels and of files do.
 // contract: C-08d
 #[tokio::test]
