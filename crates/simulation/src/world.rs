@@ -72,7 +72,7 @@ impl World {
             Self::Pipeline => {
                 &["guests", "crowd", "restores", "switch", "waiter", "visitor", "reader", "faults", "writer"]
             }
-            Self::Cache => &["removals", "restores", "clients", "faults", "writer"],
+            Self::Cache => &["removals", "refusals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
             Self::Election => &["faults"],
             Self::Foreign => &["faults", "writer"],

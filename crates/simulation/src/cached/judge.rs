@@ -9,6 +9,7 @@ use kinformer_cache::Error;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::refusals::Refusals;
 use crate::api_server::ApiServer;
 use crate::record::Objects;
 use crate::restores::AHEAD;
@@ -99,8 +100,10 @@ type Floors = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Of writes that have returned.
+    /// Of writes that have returned with a version.
     writes: Floors,
+    /// Of deletions, which have no version.
+    deletions: Floors,
     /// Of reads that have returned, of each key and each list of a part.
     reads: Floors,
     /// Changes when what is known may not hold any more: the versions of the server went back.
@@ -115,6 +118,7 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct Begun {
     writes: Floors,
+    deletions: Floors,
     reads: Floors,
     epochs: (usize, usize),
     /// The number of changes at the beginning.
@@ -135,6 +139,7 @@ pub(crate) struct Judge {
     is_atomic: bool,
     write_timeout: Duration,
     known: Arc<Mutex<Known>>,
+    refusals: Refusals,
     /// Whether all informers have versions that the server has had since the last restored backup.
     is_current: Arc<dyn Fn() -> bool + Send + Sync>,
     is_started: Arc<AtomicBool>,
@@ -147,6 +152,7 @@ impl Judge {
         recorder: &Recorder,
         (scope, is_atomic, has_removals): (Scope, bool, bool),
         write_timeout: Duration,
+        refusals: Refusals,
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -156,6 +162,7 @@ impl Judge {
             is_atomic,
             write_timeout,
             known: Arc::default(),
+            refusals,
             is_current: Arc::new(is_current),
             is_started: Arc::default(),
             has_removals,
@@ -199,6 +206,7 @@ impl Judge {
         if !is_current {
             let mut known = self.known.lock();
             known.writes.clear();
+            known.deletions.clear();
             known.reads.clear();
             known.writes_epoch += 1;
             known.reads_epoch += 1;
@@ -212,6 +220,7 @@ impl Judge {
         let known = self.known.lock();
         Begun {
             writes: known.writes.clone(),
+            deletions: known.deletions.clone(),
             reads: known.reads.clone(),
             epochs: (known.writes_epoch, known.reads_epoch),
             position: self.server.read(|history| history.changes().len()),
@@ -236,11 +245,12 @@ impl Judge {
                 Written::Deleted => *index >= begun.position && change.after.is_none(),
                 Written::Ending => *index >= begun.position && change.after.as_ref().is_none_or(is_ending),
             };
-            let position = changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1);
-            // Its deletion may have begun before.
-            let (_, before) = states(history, plural, key, begun.position).next().unwrap_or_default();
-            let had_begun = written == Written::Ending && before.is_some_and(is_ending);
-            position.or(had_begun.then_some(begun.position))
+            // If its deletion had begun before, no later state is waited for (C-08c).
+            let had_begun = match written {
+                Written::Ending => ending_since(history, plural, key, begun.position),
+                Written::Version(_) | Written::Deleted => None,
+            };
+            had_begun.or_else(|| changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1))
         });
         let Some(position) = position else {
             return self
@@ -248,7 +258,9 @@ impl Judge {
         };
         let mut known = self.known.lock();
         if is_certain && known.writes_epoch == begun.epochs.0 {
-            raise(&mut known.writes, format!("{plural} {key}"), position);
+            let Known { writes, deletions, .. } = &mut *known;
+            let floors = if let Written::Version(_) = written { writes } else { deletions };
+            raise(floors, format!("{plural} {key}"), position);
         }
     }
 
@@ -399,8 +411,10 @@ impl Judge {
                 let may_be_reached = self.server.was_incomplete(plural) || self.server.is_restored();
                 // A write of a history that a restored backup has undone, after the informers have noticed that. The next
                 // informer after a removal cannot notice it, nor can one whether a response is of an undone write.
+                // Nor can a refused question, after which the newest version of any part counts (C-08t).
                 let is_lost = begun.is_certain
                     && !self.has_removals
+                    && !self.refusals.were()
                     && begun.had_gone_back
                     && written.as_ref().is_some_and(|written| {
                         let is_late =
@@ -467,7 +481,8 @@ impl Judge {
         }
         let name = format!("{plural} {key}");
         let of = |floors: &Floors| floors.get(&name).copied().unwrap_or_default();
-        of(&begun.reads).max(if waits { of(&begun.writes) } else { 0 })
+        let deleted = if self.refusals.were() { 0 } else { of(&begun.deletions) };
+        of(&begun.reads).max(if waits { of(&begun.writes).max(deleted) } else { 0 })
     }
 
     /// A later read of the informer is not older.
@@ -516,6 +531,15 @@ fn changes_of<'a>(
     (0..changes.len()).zip(changes).filter(move |(_, change)| is_it(change))
 }
 
+/// The first position from which on an object was in deletion, until a later one.
+fn ending_since(history: &History, plural: &str, key: &str, until: usize) -> Option<usize> {
+    let before = changes_of(history, plural, key).take_while(|(index, _)| *index < until);
+    before.fold(None, |since, (index, change)| match change.after.as_ref().is_some_and(is_ending) {
+        true => since.or(Some(index + 1)),
+        false => None,
+    })
+}
+
 /// The states of an object from a position on, each with its first position.
 fn states<'a>(
     history: &'a History,
@@ -541,4 +565,30 @@ fn text(state: Option<&State>) -> String {
     let version =
         |state: &State| text_of(state, ["metadata", "resourceVersion"]).unwrap_or_default().to_owned();
     state.map_or("absent".into(), |state| format!("version {} {state}", version(state)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::server::Key;
+
+    // contract: C-08c
+    #[test]
+    fn deletion_that_has_begun_is_visible_in_its_earlier_states() {
+        let mut history = History::default();
+        let key = || Key::new("secrets", "a", "p");
+        let ending = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["f"]}});
+        let since = |history: &History| ending_since(history, "secrets", "a/p", history.changes().len());
+        history.put(key(), json!({}));
+        assert_eq!(since(&history), None);
+        history.put(key(), ending.clone());
+        history.put(key(), json!({"data": {}}));
+        assert_eq!(since(&history), Some(2), "a later change waits for nothing else");
+        history.delete(key(), None);
+        assert_eq!(since(&history), None);
+        history.put(key(), ending);
+        assert_eq!(since(&history), Some(5));
+    }
 }

@@ -10,10 +10,12 @@
 //! the informer if its queue is atomic. While a restored backup is not noticed by all informers, there are no floors (C-08h).
 //!
 //! The client of the cache is that of a service account: no request of a cache of namespaces is at the cluster scope (C-08j).
-//! In some worlds the versions move on all the time by writes of other resources.
+//! In some worlds the versions move on all the time by writes of other resources. In some the questions of the cache about
+//! writes are refused for a while.
 
 mod clients;
 mod judge;
+mod refusals;
 mod world;
 
 pub(crate) use world::live;

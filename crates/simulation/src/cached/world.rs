@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clients::{Client, NAMESPACES, content, remove_informers};
 use super::judge::{Judge, LABEL, Scope};
+use super::refusals::{Refusals, is_question};
 use crate::api_server::ApiServer;
 use crate::factory::configured;
 use crate::limits::Limits;
@@ -46,10 +47,13 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     let write_timeout = Duration::from_secs(rng.u64(5..60));
     let has_removals = rng.u8(..4) == 0;
     // Of a copy, so that the other choices of a seed are the same without these.
-    let is_busy = rng.clone().u8(..3) == 0;
+    let mut own = rng.clone();
+    let is_busy = own.u8(..3) == 0;
+    let is_refused = own.u8(..5) < 2;
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
-    recorder.note("world", format_args!("busy {is_busy}"));
-    let client = service_account(&server, recorder, &scope);
+    recorder.note("world", format_args!("busy {is_busy}, refusals {is_refused}"));
+    let refusals = Refusals::default();
+    let client = service_account(&server, recorder, &scope, &refusals);
     let Some((cache, queue)) = cache(&mut rng, client, (&server, recorder), &scope, write_timeout).await
     else {
         return;
@@ -62,7 +66,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
         }
     };
     let setting = (scope, queue == QueueKind::RealFifo, has_removals);
-    let judge = Judge::new(&server, recorder, setting, write_timeout, is_current);
+    let judge = Judge::new(&server, recorder, setting, write_timeout, refusals.clone(), is_current);
 
     // To the end, so that versions move on while no object of the cache changes.
     let mut busy = JoinSet::new();
@@ -78,6 +82,9 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     if has_removals {
         actors.spawn("removals", remove_informers::<ConfigMap>(rng.fork(), cache.clone(), judge.clone()));
         actors.spawn("removals", remove_informers::<Secret>(rng.fork(), cache.clone(), judge.clone()));
+    }
+    if is_refused {
+        actors.spawn("refusals", refusals.clone().run(own, recorder.clone()));
     }
     let names = pick(&mut rng, [1, 2, 6]);
     for number in 0..pick(&mut rng, [1, 2, 4]) {
@@ -96,6 +103,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     }
 
     server.heal(&mut rng);
+    refusals.end();
     recorder.note("world", "no more changes and faults");
     let last = Client::new(&cache, &judge, "last".into(), names);
     settle(&last, recorder).await;
@@ -141,8 +149,14 @@ impl Actors<'_> {
 }
 
 /// Returns a client as that of a service account, which may list in the namespaces of the cache only.
-fn service_account(server: &ApiServer, recorder: &Recorder, scope: &Scope) -> kube_client::Client {
+fn service_account(
+    server: &ApiServer,
+    recorder: &Recorder,
+    scope: &Scope,
+    refusals: &Refusals,
+) -> kube_client::Client {
     let (client, recorder, is_restricted) = (server.client(), recorder.clone(), !scope.namespaces.is_empty());
+    let refusals = refusals.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
         if is_restricted && matches!(request.uri().path(), "/api/v1/configmaps" | "/api/v1/secrets") {
             recorder.violation(format_args!(
@@ -151,8 +165,21 @@ fn service_account(server: &ApiServer, recorder: &Recorder, scope: &Scope) -> ku
                 request.uri()
             ));
         }
-        let client = client.clone();
-        async move { client.send(request).await }
+        let (client, refusals, is_question) = (client.clone(), refusals.clone(), is_question(&request));
+        let refused = refusals.response(&request);
+        if refused.is_some() {
+            recorder.note("refusals", format_args!("{} is refused", request.uri()));
+        }
+        async move {
+            let response = match refused {
+                Some(refused) => refused,
+                None => client.send(request).await?,
+            };
+            if is_question {
+                refusals.note(response.status().as_u16());
+            }
+            Ok::<_, kube_client::Error>(response)
+        }
     });
     kube_client::Client::new(service, "default")
 }

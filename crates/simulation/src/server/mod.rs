@@ -36,3 +36,4 @@ pub use history::{Change, History, Key};
 pub(crate) use request::{DISCOVERY, is_of_object};
 pub use service::Server;
 pub use state::{Options, WatchErrors};
+pub(crate) use status::Status;

@@ -111,6 +111,11 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
             if !handler.registration.has_synced() {
                 return Err(format!("{name} has not synced"));
             }
+            // Resyncs of other handlers are not its events (P-04b, P-10g).
+            let depth = handler.registration.metrics().depth;
+            if handler.resync.is_zero() && depth > 0 {
+                return Err(format!("{name} has {depth} undelivered events"));
+            }
         }
         Ok(())
     }
