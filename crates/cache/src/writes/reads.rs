@@ -255,7 +255,7 @@ impl Wait<'_> {
             for part in self.parts(self.namespace_of(pending)) {
                 self.informer.wait_for(part.id(), version).await?;
             }
-            Ok(())
+            Ok::<_, Error>(())
         };
         let changed = async {
             match key {
@@ -270,7 +270,7 @@ impl Wait<'_> {
         let waited = timeout_at(self.deadline(write).1, async {
             tokio::select! {
                 biased;
-                reached = reached => Ok(reached?),
+                reached = reached => reached,
                 changed = changed => Ok(changed?),
                 found_out = found_out => found_out,
             }
@@ -305,12 +305,7 @@ impl Wait<'_> {
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.
-    async fn find_out(
-        &self,
-        pending: &Pending,
-        highest: &ResourceVersion,
-        deadline: Instant,
-    ) -> Result<(), Error> {
+    async fn find_out(&self, pending: &Pending, highest: &ResourceVersion) -> Result<(), Error> {
         // Never closed.
         let question = self.shared.question(self.name);
         let _permit = question.acquire().await;

@@ -3,6 +3,8 @@
 mod cases;
 mod fixture;
 
+use serde_json::json;
+
 use crate::common::certificates;
 use cases::cases;
 use fixture::{Fixture, send};
@@ -47,7 +49,7 @@ async fn plugin_receives_the_cluster() {
         format!("printf %s \"$KUBERNETES_EXEC_INFO\" > '{}'\n{issued}", info.display()),
     )
     .unwrap();
-    let ca = STANDARD.encode(&fixture.material.ca);
+    let ca = (fixture.material.base64)(fixture.material.ca.as_bytes());
     let server = &fixture.material.server;
     for (cluster, provides, expected) in [
         (
