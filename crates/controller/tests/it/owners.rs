@@ -32,7 +32,7 @@ async fn owns_enqueues_the_controlling_owner() {
     enqueues_the_controlling_owner(cluster, calls, Running::of(builder.build(reconcile))).await;
 }
 
-/// The same of objects of which only the metadata is cached.
+/// The same for objects that are cached as metadata only.
 // contract: K-02a, K-02b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owns_on_enqueues_the_controlling_owner() {

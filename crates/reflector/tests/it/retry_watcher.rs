@@ -504,7 +504,7 @@ async fn endless_watch_is_ended_and_opened_again() {
     let mut bookmarks = 0;
     while let WatchEvent::Bookmark { .. } = events.try_next().await.unwrap().unwrap() {
         bookmarks += 1;
-        // The time in which nobody polls does not count.
+        // The time without a poll does not count.
         tokio::time::advance(60 * SECOND).await;
     }
     let calls = source.calls();
