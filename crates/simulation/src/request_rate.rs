@@ -20,9 +20,12 @@ struct Requests {
     recent: VecDeque<Instant>,
     /// The queries of the pages since the last request that was not for a page.
     pages: BTreeSet<String>,
-    /// The server has asked for no request of a kind before these times.
-    not_before: BTreeMap<Kind, Instant>,
+    /// The server has asked for no request of a kind before the second time, in an answer at the first.
+    not_before: BTreeMap<Kind, (Instant, Instant)>,
 }
+
+/// How long an answer may take. Meanwhile a reflector may give up a watch for a list that is due, and does not know the answer.
+const ANSWER: Duration = Duration::from_millis(50);
 
 /// The kind of a request. A `Retry-After` delays requests of its own kind (R-20f).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,10 +52,14 @@ impl RequestRate {
     ) -> Result<(), String> {
         let requests = self.paths.entry(path.to_owned()).or_default();
         let not_before = requests.not_before.get(&kind);
-        if let Some(early) = not_before.and_then(|time| time.checked_duration_since(now))
+        if let Some(early) = not_before.and_then(|(_, time)| time.checked_duration_since(now))
             && !early.is_zero()
         {
             return Err(format!("a request of {path} is {early:?} earlier than Retry-After"));
+        }
+        let answered = requests.not_before.get(&Kind::Watch).map(|(answered, _)| *answered);
+        if kind == Kind::List && answered.is_some_and(|answered| now.duration_since(answered) < ANSWER) {
+            requests.not_before.remove(&Kind::Watch);
         }
         // The pages of a list count as one.
         if query.contains("continue=") {
@@ -81,7 +88,8 @@ impl RequestRate {
     /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
     pub(crate) fn retry_after(&mut self, kind: Kind, path: &str, seconds: u64, now: Instant) {
         let requests = self.paths.entry(path.to_owned()).or_default();
-        let not_before = requests.not_before.entry(kind).or_insert(now);
+        let (answered, not_before) = requests.not_before.entry(kind).or_insert((now, now));
+        *answered = now;
         *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
     }
 }
@@ -134,5 +142,18 @@ mod tests {
                 .contains("1s earlier")
         );
         assert_eq!(rate.request(Kind::List, path, "", now + Duration::from_secs(10)), Ok(()));
+    }
+
+    /// The reflector may have given up the watch for the list before it knew the answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_just_after_retry_after_of_a_watch_may_be_followed_by_a_watch() {
+        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        for (delay, is_error) in [(9, false), (90, true)] {
+            let mut rate = RequestRate::default();
+            rate.retry_after(Kind::Watch, path, 10, now);
+            let list = now + Duration::from_millis(delay);
+            assert_eq!(rate.request(Kind::List, path, "", list), Ok(()));
+            assert_eq!(rate.request(Kind::Watch, path, "watch=1", list).is_err(), is_error);
+        }
     }
 }

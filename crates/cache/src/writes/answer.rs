@@ -164,7 +164,9 @@ mod tests {
                 Write::Absent(version) => format!("{key}: absent {version}"),
                 Write::Version(version) | Write::Reached(version) => format!("{key}: version {version}"),
                 Write::Deleted { uid, is_gone, .. } => format!("{key}: deleted {uid} {is_gone}"),
-                Write::Unversioned | Write::Unconfirmed(_) => format!("{key}: unversioned"),
+                Write::Unversioned | Write::AtLeast(_) | Write::Unconfirmed(_) => {
+                    format!("{key}: unversioned")
+                }
             }
         };
         writes.into_iter().map(text).collect()

@@ -46,6 +46,8 @@ pub(crate) enum Write {
     Reached(ResourceVersion),
     /// Nothing.
     Unversioned,
+    /// One of several writes can be read at this version, and nothing is known of another one.
+    AtLeast(ResourceVersion),
     /// This was known until a read did not see it in time. A server that was restored from a backup may not have the write any
     /// more, so the next read asks it.
     Unconfirmed(Arc<Write>),
@@ -57,7 +59,7 @@ impl Write {
         match self {
             Self::State(object) => Some(object.resource_version()),
             Self::Version(version) | Self::Absent(version) | Self::Reached(version) => Some(version.clone()),
-            Self::Deleted { .. } | Self::Unversioned | Self::Unconfirmed(_) => None,
+            Self::Deleted { .. } | Self::Unversioned | Self::AtLeast(_) | Self::Unconfirmed(_) => None,
         }
     }
 
@@ -66,10 +68,31 @@ impl Write {
         if let Self::Unconfirmed(known) = self { known.version() } else { self.version() }
     }
 
+    /// A version before which this write cannot be read.
+    pub(crate) fn lowest_version(&self) -> Option<ResourceVersion> {
+        if let Self::AtLeast(version) = self { Some(version.clone()) } else { self.known_version() }
+    }
+
+    /// One write for several: what is known of all of them.
+    fn all<'a>(writes: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let later = |mut one: ResourceVersion, other: ResourceVersion| {
+            one.advance(&other);
+            one
+        };
+        let is_known = writes.clone().all(|write| write.known_version().is_some());
+        let is_unconfirmed = writes.clone().any(|write| matches!(write, Self::Unconfirmed(_)));
+        match writes.filter_map(Self::lowest_version).reduce(later) {
+            None => Self::Unversioned,
+            Some(version) if !is_known => Self::AtLeast(version),
+            Some(version) if is_unconfirmed => Self::Reached(version).unconfirmed(),
+            Some(version) => Self::Reached(version),
+        }
+    }
+
     /// Returns the write after a read that did not see it in time.
     pub(crate) fn unconfirmed(self) -> Self {
         match self {
-            Self::Unversioned | Self::Unconfirmed(_) => self,
+            Self::Unversioned | Self::AtLeast(_) | Self::Unconfirmed(_) => self,
             known => Self::Unconfirmed(Arc::new(known.without_state())),
         }
     }
@@ -391,7 +414,7 @@ impl OfResource {
         writes.retain(|(_, known)| !known.is_covered_by(&write));
         writes.push((id, write));
         if writes.len() > DELETIONS {
-            *writes = vec![(id, Write::Unversioned)];
+            *writes = vec![(id, Write::all(writes.iter().map(|(_, write)| write)))];
         }
         self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes(writes));
         self.order.push_back((now, key, id));
@@ -400,19 +423,7 @@ impl OfResource {
 
     fn record_any(&mut self, write: Write) {
         let earlier = self.any.take().map(|(_, earlier)| earlier);
-        let both = || earlier.iter().chain([&write]);
-        let version = both().map(Write::known_version).reduce(|one, other| {
-            let mut highest = one?;
-            highest.advance(&other?);
-            Some(highest)
-        });
-        let write = match version.flatten().map(Write::Reached) {
-            Some(reached) if both().any(|write| matches!(write, Write::Unconfirmed(_))) => {
-                reached.unconfirmed()
-            }
-            Some(reached) => reached,
-            None => Write::Unversioned,
-        };
+        let write = Write::all(earlier.iter().chain([&write]));
         self.any = Some((self.id(), write));
     }
 
@@ -535,6 +546,7 @@ mod tests {
                 Write::Reached(version) => format!("reached {version}"),
                 Write::Deleted { uid, .. } => format!("deleted {uid}"),
                 Write::Unversioned => "unversioned".to_owned(),
+                Write::AtLeast(version) => format!("at least {version}"),
                 Write::Unconfirmed(known) => format!("unconfirmed {known:?}"),
             };
             if key.is_some() { write } else { format!("any: {write}") }
@@ -649,7 +661,7 @@ mod tests {
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
     }
 
-    /// A question that is refused may need it.
+    /// A question that is refused may need it, also if nothing is known of another write.
     // contract: C-08t
     #[test]
     fn writes_of_any_keys_that_were_not_seen_in_time_keep_their_version() {
@@ -666,7 +678,7 @@ mod tests {
         let read = writes.pending("pods", None, || None).remove(0);
         assert!(matches!(read.write, Write::Unconfirmed(_)), "the server is still to be asked");
         writes.record(&resource, None, Write::Unversioned, || None);
-        assert_eq!(pending(&writes, "y", 1), ["any: unversioned"]);
+        assert_eq!(pending(&writes, "y", 1), ["any: at least 7"]);
     }
 
     /// Large objects take no more memory than small ones.

@@ -182,8 +182,8 @@ impl Wait<'_> {
         let path_of = |field: &str| self.informer.field_path(field);
         let written = match write {
             Write::State(object) => self.informer.has_transform() || options.matches(object, path_of),
-            Write::Version(_) | Write::Reached(_) | Write::Unversioned | Write::Unconfirmed(_) => true,
             Write::Deleted { .. } | Write::Absent(_) => false,
+            _ => true,
         };
         written || stored.is_some_and(|stored| options.matches(stored, path_of))
     }
@@ -233,7 +233,7 @@ impl Wait<'_> {
         let (revision, highest) = (snapshot.revision(), highest(&snapshot));
         drop(snapshot); // its objects may be released during the wait
         let is_unknown = match (write, &stored, key) {
-            (Write::Unversioned | Write::Unconfirmed(_), ..) => true,
+            (Write::Unversioned | Write::AtLeast(_) | Write::Unconfirmed(_), ..) => true,
             // It may be outside the selectors.
             (Write::Version(_), None, Some(key)) => !self.is_selection_fixed(key),
             (Write::Deleted { uid, existed: None, .. }, Some((stored, version)), _) => {
@@ -321,7 +321,13 @@ impl Wait<'_> {
             Err(error) if self.is_refused(&error) => match &pending.write {
                 Write::Unconfirmed(known) => Write::clone(known),
                 // What arrives from now on is taken for later than the write.
-                write => Write::Reached(write.version().unwrap_or_else(|| next(highest))),
+                write => {
+                    let mut version = next(highest);
+                    if let Some(lowest) = write.lowest_version() {
+                        version.advance(&lowest);
+                    }
+                    Write::Reached(write.version().unwrap_or(version))
+                }
             },
             Err(source) => {
                 return Err(Error::Request { resource: self.name.clone(), source: Arc::new(source) });
