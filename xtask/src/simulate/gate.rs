@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::runner::{Build, Outcome, Runner};
-use super::{FAILURES, report};
+use super::{FAILURES, mutants, report};
 use crate::files;
 
 /// The number of seeds from 0 on.
@@ -18,12 +18,13 @@ const FRESH_ARE_REPORTED: bool = true;
 /// The seeds that failed once.
 const FAILED_ONCE: &str = "crates/simulation/seeds-that-failed.txt";
 
-/// Runs the seeds. The fresh ones depend on the number only, so that two runs of one commit are the same. Returns what
+/// Runs the seeds, and checks that the patches of the mutants apply. The fresh ones depend on the number only, so that two runs of one commit are the same. Returns what
 /// is to be reported of a run that passed.
 ///
 /// # Errors
-/// A seed failed, or the runner did.
+/// A seed failed, or the runner did, or a patch does not apply.
 pub(crate) fn gate(number: u64) -> Result<Option<String>, String> {
+    mutants::check()?;
     let failed_once = seeds(&files::read(FAILED_ONCE)?)?;
     let runner = super::runner(Build::Release)?;
     println!("seeds 0..{FIRST}, and {} that failed once", failed_once.len());

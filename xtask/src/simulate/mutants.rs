@@ -114,25 +114,39 @@ fn chosen(patches: &[Patch], choice: Choice<'_>) -> Result<Vec<Patch>, String> {
     if chosen.is_empty() { Err("no such mutant".into()) } else { Ok(chosen) }
 }
 
+/// Checks that all patches apply to the last commit.
+///
+/// # Errors
+/// A patch does not apply.
+pub(super) fn check() -> Result<(), String> {
+    apply(&Patch::all(&files::root().join(PATCHES))?, &files::root().join(FOLDER).join("tree"))
+}
+
 /// Applies all patches to a copy of the last commit, and builds its runner.
 fn runner(patches: &[Patch]) -> Result<Runner, String> {
     let folder = files::root().join(FOLDER);
     let tree = folder.join("tree");
+    apply(patches, &tree)?;
+    // A target folder of its own, because cargo takes the crates of both trees for the same.
+    Runner::build(&tree, &folder.join("build"), Build::Checked)
+}
+
+/// Makes a copy of the last commit, with all patches.
+fn apply(patches: &[Patch], tree: &Path) -> Result<(), String> {
     let commit = files::output("git", &["rev-parse", "HEAD"])?.trim().to_owned();
     if !tree.join(".git").exists() {
         // Drops the record of a tree that was deleted together with the target folder.
         files::run(files::command("git").args(["worktree", "prune"]))?;
         let mut add = files::command("git");
-        files::run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(&tree).arg(&commit))?;
+        files::run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(tree).arg(&commit))?;
     }
-    let git = |arguments: &[&str]| files::run(files::command("git").arg("-C").arg(&tree).args(arguments));
+    let git = |arguments: &[&str]| files::run(files::command("git").arg("-C").arg(tree).args(arguments));
     git(&["reset", "--quiet", "--hard", &commit])?;
     git(&["clean", "--quiet", "-d", "--force"])?;
     for Patch { path, name, .. } in patches {
         git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
     }
-    // A target folder of its own, because cargo takes the crates of both trees for the same.
-    Runner::build(&tree, &folder.join("build"), Build::Checked)
+    Ok(())
 }
 
 #[cfg(test)]
