@@ -302,7 +302,8 @@ async fn silent_watch_is_probed_after_90_seconds() {
         .added(Item::new("b", 9))
         .after(125 * SECOND)
         .added(Item::new("c", 10));
-    let run = start(listed().watch(script.hang()).newest_version(newest(9)).newest_version(newest(10)));
+    let source = listed().watch(script.hang()).newest_version(newest(9)).newest_version(newest(10));
+    let run = start_with(source, ReflectorOptions::new().min_watch_timeout_unbounded(600 * SECOND));
     pass(&run, 160 * SECOND + 89 * SECOND).await;
     assert_eq!(probed(&run), Vec::<Duration>::new());
     pass(&run, 31 * SECOND).await;
