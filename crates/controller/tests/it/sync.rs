@@ -1,11 +1,14 @@
 //! The start of a controller.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::SharedInformerFactory;
+use kinformer::{ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_controller::{Action, Controller, Error};
+use kinformer_workqueue::WorkQueue;
+use tokio::sync::mpsc;
 
 use crate::common::{Cluster, Running, config_map, key, recorded, within};
 
@@ -29,6 +32,33 @@ async fn reconciles_after_all_first_lists() {
     cluster.server.faults().remove(watch);
     cluster.server.drop_connections();
     assert_eq!(calls.next().await.key, key("a"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// No key is reconciled before the keys of all stored objects are enqueued.
+// contract: K-06a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reconciles_after_all_stored_objects_are_enqueued() {
+    const OBJECTS: usize = 1_000;
+    let cluster = Cluster::start().await;
+    for number in 0..OBJECTS {
+        cluster.create(config_map(&format!("c-{number}"), "1"));
+    }
+    let queue = Arc::new(OnceLock::<WorkQueue<ObjectKey>>::new());
+    let (sender, mut depths) = mpsc::channel(OBJECTS);
+    let (_calls, reconcile) = recorded({
+        let queue = queue.clone();
+        move |_| {
+            _ = sender.try_send(queue.get().unwrap().depth());
+            Ok(Action::none())
+        }
+    });
+    let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>().workers(1);
+    let controller = builder.build(reconcile);
+    assert!(queue.set(controller.queue().clone()).is_ok());
+    let running = Running::of(controller);
+    assert_eq!(within(depths.recv()).await, Some(OBJECTS - 1), "one of them is reconciled");
     running.end().await.unwrap();
     cluster.end().await;
 }
