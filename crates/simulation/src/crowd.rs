@@ -22,10 +22,10 @@ pub(crate) async fn crowd(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let deleted = (0..objects).filter(|number| number % kept > 0);
     deleted.for_each(|number| _ = server.delete("configmaps", &name(number)));
     recorder.note("crowd", format_args!("deletes all but one in {kept}, up to {}", server.newest()));
-    // The last time so many that the store takes all slots that were free before.
-    for most in [60, 60, 60, 60, objects] {
+    // At last all of them, so that the store takes each slot that was free before.
+    for written in [rng.u32(..60), rng.u32(..60), rng.u32(..60), rng.u32(..60), objects] {
         sleep(Duration::from_millis(rng.u64(..10_000))).await;
-        (0..rng.u32(..most)).for_each(|number| _ = server.put("configmaps", &name(number), "1"));
-        recorder.note("crowd", format_args!("writes some of them, up to {}", server.newest()));
+        (0..written).for_each(|number| _ = server.put("configmaps", &name(number), "1"));
+        recorder.note("crowd", format_args!("writes {written} of them, up to {}", server.newest()));
     }
 }
