@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::Options;
 use futures::future::join_all;
@@ -17,12 +18,16 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::planes;
+
+/// How long a write may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The server closes a connection after every fiftieth request, in good order.
 // contract: L-39a
@@ -41,7 +46,10 @@ async fn closed_connections_fail_and_repeat_no_write() {
         tokio::spawn(async move {
             let mut written = Vec::new();
             for _ in 0..WRITES {
-                written.push(maps.create(&PostParams::default(), &map).await.map(|map| map.metadata.name));
+                let params = PostParams::default();
+                let created = timeout(PATIENCE, maps.create(&params, &map)).await;
+                let created = created.unwrap_or_else(|_| panic!("write {} has no answer", written.len()));
+                written.push(created.map(|map| map.metadata.name));
             }
             written
         })
