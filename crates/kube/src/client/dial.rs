@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::uri::{Authority, Scheme};
-use http::{HeaderValue, Uri};
+use http::{Extensions, HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use kinformer_core::BoxError;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tower::{Service, ServiceExt, service_fn};
 
 use super::normalize::user;
@@ -124,7 +125,7 @@ impl Dialer {
                 MaybeHttpsStream::Http(socks.oneshot(server).await?)
             }
         };
-        Ok(Dialed { stream, forwards })
+        Ok(Dialed { stream, forwards, end: watch::Sender::default() })
     }
 }
 
@@ -159,11 +160,34 @@ pub(super) struct Dialed {
     stream: MaybeHttpsStream<TokioIo<TcpStream>>,
     /// Whether it ends at a proxy, which expects absolute URLs.
     forwards: bool,
+    /// Dropped with the connection.
+    end: watch::Sender<()>,
 }
 
 impl Connection for Dialed {
     fn connected(&self) -> Connected {
-        self.stream.connected().proxy(self.forwards)
+        self.stream.connected().proxy(self.forwards).extra(End(self.end.subscribe()))
+    }
+}
+
+/// The end of a connection, for its requests.
+#[derive(Clone)]
+pub(super) struct End(watch::Receiver<()>);
+
+impl End {
+    pub(super) fn of(connection: &Connected) -> Option<Self> {
+        let mut extras = Extensions::new();
+        connection.get_extras(&mut extras);
+        extras.remove()
+    }
+
+    pub(super) fn is_of_same_connection(&self, other: &Self) -> bool {
+        self.0.same_channel(&other.0)
+    }
+
+    pub(super) async fn reached(&mut self) {
+        // Nothing is ever sent on the channel, so this waits for its end.
+        drop(self.0.changed().await);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Connections shared by requests.
 
-use std::pin::Pin;
+use std::future::pending;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -15,7 +16,7 @@ use hyper::body::Incoming;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kinformer_core::BoxError;
 use kube_client::Config;
@@ -26,8 +27,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tower::Service;
 
 use super::connecting::{CONNECT, Versions};
-use super::dial::{Dialer, Proxy};
-use super::outgoing::Outgoing;
+use super::dial::{Dialer, End, Proxy};
+use super::outgoing::{Outgoing, Sent};
 use super::repeat::{Unsent, repeat, repetitions};
 use super::tls;
 use crate::Error;
@@ -146,19 +147,28 @@ impl Shared {
         if let Some(authorization) = &self.proxy_authorization {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let (request, sent) = Outgoing::new(request);
-        let (answer, requests) = if request.headers().contains_key(header::UPGRADE) {
-            (self.upgrades.request(request).await, Arc::default())
-        } else {
-            let Pool { client, gate, requests } = self.pool();
-            (gate.request(&client, request).await, requests)
+        let (mut request, sent) = Outgoing::new(request);
+        let connection = capture_connection(&mut request);
+        let captured = connection.clone();
+        let answer = async {
+            if request.headers().contains_key(header::UPGRADE) {
+                (self.upgrades.request(request).await, Arc::default())
+            } else {
+                let Pool { client, gate, requests } = self.pool();
+                (gate.request(&client, request, captured).await, requests)
+            }
+        };
+        let Some((answer, requests)) = unless_lost(answer, connection, &sent, self.max_wait).await else {
+            return Err(Unsent { source: None }.into());
         };
         match (answer, &self.proxy) {
             (Ok(answer), _) => Ok(answer.map(|body| Counted { body, _requests: requests })),
             (Err(error), Some(proxy)) if error.is_connect() => {
                 Err(Error::Proxy { proxy: proxy.name(), source: error.into() }.into())
             }
-            (Err(source), _) if is_dropped(&source) && sent.is_unsent() => Err(Unsent { source }.into()),
+            (Err(source), _) if is_dropped(&source) && sent.is_unsent() => {
+                Err(Unsent { source: Some(source) }.into())
+            }
             (Err(error), _) => Err(error.into()),
         }
     }
@@ -176,6 +186,41 @@ impl Service<Request<Body>> for Connections {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let shared = self.0.clone();
         Box::pin(async move { repeat(request, |request| shared.send(request), repetitions).await })
+    }
+}
+
+/// Returns the answer to a request; `None` if hyper lost the request.
+///
+/// hyper loses a request that it passes to a connection in the moment in which the connection stops to accept requests:
+/// the request stays in the connection's queue without an answer (hyper 1.12, issue 4122 of hyperium/hyper).
+async fn unless_lost<T>(
+    answer: impl Future<Output = T>,
+    connection: CaptureConnection,
+    sent: &Sent,
+    max_wait: Duration,
+) -> Option<T> {
+    match select(pin!(answer), pin!(lost(connection, sent, max_wait))).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(((), _)) => None,
+    }
+}
+
+/// Completes if the connection of a request has ended without taking the request. Then the server did not receive it.
+async fn lost(mut connection: CaptureConnection, sent: &Sent, max_wait: Duration) {
+    loop {
+        let end = connection.wait_for_connection_metadata().await.as_ref().and_then(End::of);
+        let Some(mut end) = end else { return pending().await };
+        end.reached().await;
+        // hyper reports the end of the connection, or connects again, which takes at most this long.
+        tokio::time::sleep(max_wait).await;
+        if sent.is_taken() {
+            // Its stream reports the end.
+            return pending().await;
+        }
+        let current = connection.connection_metadata().as_ref().and_then(End::of);
+        if current.is_some_and(|current| current.is_of_same_connection(&end)) {
+            return;
+        }
     }
 }
 
@@ -212,12 +257,12 @@ impl Gate {
     async fn request(
         &self,
         client: &legacy::Client<Connector, Outgoing>,
-        mut request: Request<Outgoing>,
+        request: Request<Outgoing>,
+        connection: CaptureConnection,
     ) -> Result<Response<Incoming>, legacy::Error> {
         let turn = self.turn(request.uri()).await;
-        let connection = capture_connection(&mut request);
         let mut connecting = connection.clone();
-        let connected = std::pin::pin!(async move { drop(connecting.wait_for_connection_metadata().await) });
+        let connected = pin!(async move { drop(connecting.wait_for_connection_metadata().await) });
         // The pool reports a connection after other requests can find it.
         let first = select(client.request(request), connected).await;
         if let Some(connected) = connection.connection_metadata().as_ref() {
@@ -267,5 +312,61 @@ impl http_body::Body for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::poll;
+    use hyper::rt::Executor;
+    use tokio::net::TcpListener;
+    use tokio::task::yield_now;
+    use tokio::time::{pause, timeout};
+
+    use super::*;
+
+    /// Keeps the tasks of connections, which the test polls and drops.
+    #[derive(Clone, Default)]
+    struct Tasks(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
+
+    impl Executor<BoxFuture<'static, ()>> for Tasks {
+        fn execute(&self, task: BoxFuture<'static, ()>) {
+            self.0.lock().push(task);
+        }
+    }
+
+    /// A connection ends, and hyper does not report it to a write: one that is in the queue is lost, one that was taken is
+    /// not, since the server may have received it.
+    // contract: L-39e
+    #[tokio::test]
+    async fn write_in_queue_of_ended_connection_is_lost() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = Config::new(url.parse().unwrap());
+        for is_taken in [false, true] {
+            let tls = tls::client_config(&config).unwrap();
+            let connector = connector(&config, None, tls, Versions::All).unwrap();
+            let tasks = Tasks::default();
+            let client = legacy::Builder::new(tasks.clone()).http2_only(true).build(connector);
+            let request = Request::post(&url).body(Body::empty()).unwrap();
+            let (mut request, sent) = Outgoing::new(request);
+            let connection = capture_connection(&mut request);
+            let mut answer = tokio::spawn(async move {
+                unless_lost(client.request(request), connection, &sent, CONNECT).await.is_none()
+            });
+            while tasks.0.lock().len() < 2 {
+                yield_now().await;
+            }
+            let [connection, mut queue] = std::mem::take(&mut *tasks.0.lock()).try_into().ok().unwrap();
+            if is_taken {
+                assert!(poll!(&mut queue).is_pending());
+            }
+            pause();
+            assert!(timeout(2 * CONNECT, &mut answer).await.is_err(), "the connection is open");
+            drop(connection);
+            let lost = timeout(2 * CONNECT, &mut answer).await;
+            assert_eq!(lost.is_ok_and(Result::unwrap), !is_taken);
+            tokio::time::resume();
+        }
     }
 }

@@ -21,7 +21,8 @@ const AFTER_ERROR: usize = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("the request was not sent")]
 pub(super) struct Unsent {
-    pub(super) source: legacy::Error,
+    /// `None` if hyper did not report the end.
+    pub(super) source: Option<legacy::Error>,
 }
 
 /// Sends a request until it is not certain any more that the server did not process it, or until it was repeated as often
