@@ -108,8 +108,11 @@ impl<T: Object> InitialList<T> {
 
     fn remove(&mut self, hash: u64, key: KeyRef<'_>) {
         let Self { objects, free, places, undecodable, .. } = self;
-        if !undecodable.is_empty() {
-            undecodable.retain(|other| other.as_key() != key);
+        // An invalid key is in no set.
+        if !undecodable.is_empty()
+            && let Ok(key) = ObjectKey::try_from(key)
+        {
+            undecodable.remove(&key);
         }
         let same = |place: &Place| place.hash == hash && key_at(objects, place) == Some(key);
         let Ok(entry) = places.find_entry(hash, same) else { return };

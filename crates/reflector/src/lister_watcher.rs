@@ -68,7 +68,7 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     }
 
     /// Returns the version of the newest state, from the source itself and not from a cache of it. `None`, the default,
-    /// means that the source cannot report it; the reflector does not ask again.
+    /// means that the source cannot report it.
     ///
     /// A watch from a version that the source has not reached may stay silent forever, for example after an older state
     /// was restored. So the reflector calls this after a watch that ended early and after a time of silence, at the

@@ -53,7 +53,8 @@ pub(crate) const STALL_MARGIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WatchListMode {
-    /// Uses a watch-list if the source supports it. Once the server refuses one, uses only lists. The default.
+    /// Uses a watch-list if the source supports it. Once the server refuses one, or five in a row failed where lists
+    /// succeed, uses only lists. The default.
     #[default]
     Auto,
     /// Never uses a watch-list.

@@ -23,8 +23,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The schedule of the probes of one reflector.
 pub(crate) struct Probing {
     budget: ProbeBudget,
-    /// Whether the source has answered that it cannot report its newest version.
-    unavailable: bool,
     /// Whether a watch has ended early since the last answer.
     wanted: bool,
     /// The earliest time of the next probe after an answer or error.
@@ -51,7 +49,6 @@ impl Probing {
     pub(crate) fn new(budget: ProbeBudget) -> Self {
         Self {
             budget,
-            unavailable: false,
             wanted: false,
             not_before: None,
             retry_at: None,
@@ -85,7 +82,7 @@ impl Probing {
     /// Returns the time of the next probe if the source stays silent; `None` for never.
     pub(crate) fn due_at(&self, version: &ResourceVersion) -> Option<Instant> {
         let known = version.compare(&ResourceVersion::number(0)).is_some_and(std::cmp::Ordering::is_gt);
-        if self.unavailable || !known {
+        if !known {
             return None;
         }
         let due = if self.wanted { self.silent_since } else { self.silent_since + self.silence };
@@ -114,8 +111,8 @@ impl Probing {
         self.silence = silence();
         let mut pause = self.silence;
         match newest {
-            Ok(Some(_)) => self.wanted = false,
-            Ok(None) => self.unavailable = true,
+            // An answer without a version may be a passing fault: the source is asked again as after any other answer.
+            Ok(_) => self.wanted = false,
             Err(error) => {
                 let delay = retry_after(error);
                 self.retry_at = Instant::now().checked_add(delay);

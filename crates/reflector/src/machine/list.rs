@@ -7,7 +7,7 @@ use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
 use tokio::time::Instant;
 
 use crate::backoff::retry_after;
-use crate::machine::{Machine, Step};
+use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
 use crate::pager::{FullList, PAGE_SIZE, Pager};
 use crate::source_versions::went_back;
 use crate::state::count;
@@ -42,7 +42,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         self.is_served();
         self.paged |= any_state && list.paged;
-        if self.watch_list_maybe_unsupported {
+        if self.failed_watch_lists >= MAX_TRIES_WITHOUT_PROGRESS {
             self.refuse_watch_list();
         }
         let (unidentified, first) = take_unidentified(&mut list);
@@ -145,7 +145,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn list_failed(&mut self, error: SourceError) -> Step<T> {
-        self.watch_list_maybe_unsupported = false;
+        self.failed_watch_lists = 0;
         if error.is_version_unavailable() && !self.version_unavailable {
             self.version_unavailable = true;
             self.report(error, Recovery::Relist, Duration::ZERO);

@@ -39,8 +39,8 @@ use crate::state::Shared;
 use crate::stream::OpenWatch;
 use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
 
-/// The number of watches without progress or failed watch-lists in a row after which the reflector lists. Errors that
-/// prove that no request was processed (connection refused, 429) do not count: they are retried forever.
+/// The number of watches without progress or failed watch-lists in a row after which the reflector lists, and after which
+/// failed watch-lists count as unsupported. Errors that prove that no request was processed (connection refused, 429) do not count: they are retried forever.
 const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
 
 pub(crate) struct Machine<T: Object, S> {
@@ -78,9 +78,10 @@ pub(crate) struct Machine<T: Object, S> {
     internal_errors: Option<(Instant, Instant)>,
     /// The time of the next resync, if there are any.
     resync_at: Option<Instant>,
-    /// Whether the last watch-list failed with an error that does not say whether the server lacks watch-lists or fails
-    /// in general. If the list that follows succeeds, watch-lists count as unsupported.
-    watch_list_maybe_unsupported: bool,
+    /// The number of consecutive watch-lists that failed with an error that does not say whether the server lacks
+    /// watch-lists or fails in general; 0 after a list that failed as well. If there are many, and the list that follows
+    /// succeeds, watch-lists count as unsupported.
+    failed_watch_lists: u32,
     /// Whether the sink has applied its first list.
     synced: bool,
     requests: RequestWindow,
@@ -150,7 +151,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             not_served: None,
             internal_errors: None,
             resync_at: None,
-            watch_list_maybe_unsupported: false,
+            failed_watch_lists: 0,
             synced: false,
             is_restart: false,
             unidentified_event_at: None,

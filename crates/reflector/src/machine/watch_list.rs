@@ -44,7 +44,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                     let found = &list.resource_version;
                     match self.source_versions.check_list(&version, &self.version, found, &list.objects) {
                         Ok(()) => {
-                            self.tries_without_progress = 0;
+                            (self.tries_without_progress, self.failed_watch_lists) = (0, 0);
                             if !list.is_complete() {
                                 self.list_is_incomplete(list.unidentified, Vec::new());
                             }
@@ -180,24 +180,21 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if unlimited {
             return self.fail(error, Recovery::Relist);
         }
-        if !decided && (ended_early || error.is_retryable() || error.is_internal()) {
-            self.tries_without_progress = self.tries_without_progress.saturating_add(1);
-            if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS {
-                return self.fail(error, Recovery::Relist);
-            }
-        }
-        self.tries_without_progress = 0;
         if decided {
             self.refuse_watch_list();
         } else if !error.is_not_found() {
-            self.watch_list_maybe_unsupported = true;
+            self.failed_watch_lists = self.failed_watch_lists.saturating_add(1);
+            let may_pass_soon = ended_early || error.is_retryable() || error.is_internal();
+            if may_pass_soon && self.failed_watch_lists < MAX_TRIES_WITHOUT_PROGRESS {
+                return self.fail(error, Recovery::Relist);
+            }
         }
         self.report(error, Recovery::FallBackToList, Duration::ZERO);
         Step::List
     }
 
     pub(super) fn refuse_watch_list(&mut self) {
-        self.watch_list_maybe_unsupported = false;
+        self.failed_watch_lists = 0;
         tracing::info!("watch-lists fail or are not supported; using lists from now on");
         if let Some(support) = self.source.watch_list_support() {
             WatchListSupport::refuse(support);

@@ -551,18 +551,26 @@ impl ListerWatcher<Item> for Unanswered {
     }
 }
 
-/// A source that cannot report its newest version is probed once. A source whose versions do not compare is not probed.
+/// An answer without a version is no reason to stop asking: the next one may have a version.
 // contract: R-18g
 #[tokio::test(start_paused = true)]
-async fn source_without_newest_version_is_not_probed() {
-    // It cannot report its newest version. It is probed once.
+async fn source_is_probed_again_after_an_answer_without_a_version() {
     let watch = || WatchScript::new().after(30 * SECOND).error(broken());
-    let run = start(listed().watch(watch()).watch(watch()).watch(hang()).newest_version(Ok(None)));
+    let source = listed().watch(watch()).watch(hang()).newest_version(Ok(None)).newest_version(newest(5));
+    let run = start(source.list(list(5, &[("b", 5)])).watch(hang()));
     run.finished().await;
-    pass(&run, 600 * SECOND).await;
-    assert_eq!(probed(&run).len(), 1);
+    assert_eq!(run.sink.keys(), ["b"]);
+    assert_eq!(run.handle.metrics().versions_went_back, 1);
+    let probed = probed(&run);
+    assert!(probed.len() == 2 && probed[1] - probed[0] >= 90 * SECOND, "{probed:?}");
     run.stop().await;
+}
 
+/// A source whose versions do not compare is not probed.
+// contract: R-18i
+#[tokio::test(start_paused = true)]
+async fn source_without_comparable_versions_is_not_probed() {
+    let watch = || WatchScript::new().after(30 * SECOND).error(broken());
     // The last version does not compare.
     let opaque: [ResourceVersion; 3] = [ResourceVersion::UNSET, 0.into(), "opaque".into()];
     for version in opaque {

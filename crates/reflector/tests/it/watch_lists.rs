@@ -23,6 +23,7 @@ fn able() -> ScriptedSource<Item> {
 async fn watch_list_is_applied_at_its_closing_bookmark() {
     let bad = DecodeError::new("bad").key("x".parse().unwrap()).event_type(EventType::Added);
     let deleted = DecodeError::new("bad").key("y".parse().unwrap()).event_type(EventType::Deleted);
+    let gone = DecodeError::new("bad").key("z".parse().unwrap()).event_type(EventType::Added);
     let run = start(
         able().watch(
             WatchScript::new()
@@ -31,6 +32,8 @@ async fn watch_list_is_applied_at_its_closing_bookmark() {
                 .added(Item::new("c", 3))
                 .added(Item::new("y", 3))
                 .undecodable(bad)
+                .undecodable(gone)
+                .deleted(Item::new("z", 4))
                 // A bookmark without the annotation ends nothing.
                 .bookmark(4)
                 .modified(Item::new("a", 5))
@@ -103,35 +106,39 @@ async fn refused_watch_list_falls_back_to_a_list() {
     }
 }
 
-/// Any other error falls back to a list as well. It counts as a refusal once a list succeeds.
-// contract: L-05a, L-05b
+/// Any other error falls back to a list as well, and may pass. The fifth one in a row counts as a refusal if the lists
+/// succeed.
+// contract: L-05a, L-05f
 #[tokio::test(start_paused = true)]
 async fn failed_watch_list_falls_back_to_a_list() {
-    let support = WatchListSupport::new();
-    let source = script()
-        .with_watch_list(support.clone())
-        .watch_error(status(409, "Conflict"))
-        .list_error(status(409, "Conflict"))
-        .watch_error(status(409, "Conflict"))
-        .list(list(7, &[]))
-        .watch_error(expired())
-        .list(list(8, &[]))
-        .watch(hang());
-    let run = start(source);
-    run.finished().await;
-    assert_eq!(
-        run.source.texts(),
-        [
-            "watch-list -",
-            "list 0 limit 500",
-            "watch-list -",
-            "list 0 limit 500",
-            "watch 7",
-            "list 7",
-            "watch 8"
-        ]
-    );
-    run.stop().await;
+    let page = || SourceError::ContentType {
+        resource: "items".to_owned(),
+        content_type: "text/html".to_owned(),
+        start: "<html>".to_owned(),
+    };
+    let faults: [fn() -> SourceError; 4] =
+        [|| status(409, "Conflict"), || status(502, "Bad Gateway"), page, || SourceError::other("damaged")];
+    for fault in faults {
+        let support = WatchListSupport::new();
+        let failed = |source: ScriptedSource<Item>, version| {
+            source.watch_error(fault()).list(list(version, &[])).watch_error(expired())
+        };
+        let works = || WatchScript::new().initial_events_end(20).error(expired());
+        let mut source = script().with_watch_list(support.clone()).watch_error(fault()).list_error(fault());
+        for version in 11..15 {
+            source = failed(source, version);
+        }
+        source = source.watch(works());
+        for version in 21..26 {
+            source = failed(source, version);
+        }
+        let run = start(source.list(list(30, &[])).watch(hang()));
+        run.finished().await;
+        let is_watch_list = |call: &&String| call.starts_with("watch-list");
+        assert_eq!(run.source.texts().iter().filter(is_watch_list).count(), 1 + 4 + 1 + 5);
+        assert!(support.is_refused());
+        run.stop().await;
+    }
 }
 
 /// A 404 says that the resource is not served yet, and nothing about watch-lists.
