@@ -729,7 +729,8 @@ impl<K> Informer<K> {
     }
 
     /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
-    /// or is not installed, or the version is not served. Returns `None` otherwise.
+    /// or is not installed, or the version is not served. Returns [`SourceError::OtherScope`] while the definition has another
+    /// scope that the namespaces of the informer do not fit. Returns `None` otherwise.
     ///
     /// The informer continues: it requests the resource at most once a minute, and when [`Self::retry_if_not_served`] is
     /// called. It lists the resource when it is served again, with any schema. The store keeps its objects

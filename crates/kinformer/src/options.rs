@@ -101,7 +101,9 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Restricts the informers to these namespaces. No names, or an empty name among them, means all namespaces. Has no
-    /// effect on cluster-scoped kinds. [`ResourceOptions::namespaces`] sets them for one resource.
+    /// effect on cluster-scoped kinds. [`ResourceOptions::namespaces`] sets them for one resource. If the definition of a
+    /// kind returns with another scope, its informer delivers nothing until the scope is as before; see
+    /// [`Informer::not_served`](crate::Informer::not_served).
     ///
     /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace
     /// is a [part](crate::Informer::parts) of the informer with its own list, watch, resource version and errors. The

@@ -143,11 +143,13 @@ impl Selections {
             let selection = default.map_or(selection.clone(), |default| selection.or(&default.selection));
             NamespaceOptions { selection: selection.or(&factory.selection), ..namespace.clone() }
         };
-        let namespaces = self.namespaces.as_deref().unwrap_or(defaults).iter().filter(|_| is_namespaced);
-        let namespaces: Vec<NamespaceOptions> = namespaces.map(inherited).collect();
-        if namespaces.is_empty() {
-            return vec![Selected::new(Place::All, of_all)];
+        let namespaces = self.namespaces.as_deref().unwrap_or(defaults);
+        if !is_namespaced || namespaces.is_empty() {
+            let is_restricted = !namespaces.is_empty() && namespaces.iter().all(|one| one.name.is_some());
+            let place = if is_restricted { Place::NoNamespace } else { Place::All };
+            return vec![Selected::new(place, of_all)];
         }
+        let namespaces: Vec<NamespaceOptions> = namespaces.iter().map(inherited).collect();
         let names: Vec<Arc<str>> = namespaces.iter().filter_map(|namespace| namespace.name.clone()).collect();
         let (named, others): (Vec<_>, Vec<_>) = namespaces.into_iter().partition(|one| one.name.is_some());
         let parts = named.into_iter().chain(others).map(|NamespaceOptions { name, mut selection }| {
@@ -185,6 +187,8 @@ enum Place {
     Namespace(Arc<str>),
     /// In all namespaces but those of the other parts.
     Others,
+    /// In no namespace: those of a cluster-scoped resource, where namespaces restrict the other resources.
+    NoNamespace,
 }
 
 /// The name of the part with all other namespaces.
@@ -224,9 +228,11 @@ impl Selected {
         &self,
         mut source: KubeListerWatcher<PackedObject>,
     ) -> KubeListerWatcher<PackedObject> {
-        if let Place::Namespace(namespace) = &self.place {
-            source = source.namespace(&**namespace);
-        }
+        source = match &self.place {
+            Place::Namespace(namespace) => source.namespace(&**namespace),
+            Place::NoNamespace => source.cluster_scoped(),
+            Place::All | Place::Others => source,
+        };
         let Selection { labels, fields } = &self.selection;
         if let Some(labels) = labels.as_deref().filter(|labels| !labels.is_empty()) {
             source = source.labels(labels);
@@ -240,7 +246,7 @@ impl Selected {
     /// Whether the part has the objects of this namespace; all others do, if no part is that of the namespace.
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
         match &self.place {
-            Place::All | Place::Others => true,
+            Place::All | Place::Others | Place::NoNamespace => true,
             Place::Namespace(name) => **name == *namespace,
         }
     }
@@ -253,7 +259,7 @@ impl Selected {
     /// The name of the part; empty for one with the objects of all namespaces.
     fn name(&self) -> &str {
         match &self.place {
-            Place::All => "",
+            Place::All | Place::NoNamespace => "",
             Place::Namespace(name) => name,
             Place::Others => OTHERS,
         }

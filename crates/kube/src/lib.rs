@@ -54,6 +54,7 @@ mod metadata;
 mod object;
 mod params;
 mod path;
+mod scope;
 mod selector;
 
 pub use client::{client, client_http1, drop_credentials, parse_server, sends_credentials};

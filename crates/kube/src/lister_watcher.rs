@@ -34,7 +34,7 @@ use crate::decode::Named;
 use crate::discovery::discovery_client;
 use crate::list_kind::Start;
 use crate::selector::LabelSelector;
-use crate::{Error, KubeObject, Params, decode, list_kind, path};
+use crate::{Error, KubeObject, Params, decode, list_kind, path, scope};
 
 /// The default idle timeout.
 const IDLE: Duration = Duration::from_secs(30);
@@ -52,6 +52,8 @@ pub struct KubeListerWatcher<K> {
     client: Client,
     resource: Target,
     namespace: Option<String>,
+    /// Whether objects in namespaces are refused.
+    cluster_scoped: bool,
     selectors: Params,
     /// Whether objects arrive with their labels.
     has_labels: bool,
@@ -206,6 +208,7 @@ impl<K> KubeListerWatcher<K> {
             client,
             resource: Target { resource, metadata_only, named },
             namespace: None,
+            cluster_scoped: false,
             selectors: Params::default(),
             has_labels: true,
             tweak: None,
@@ -240,6 +243,15 @@ impl<K> KubeListerWatcher<K> {
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Refuses objects in namespaces: for a cluster-scoped resource whose definition may return with another scope, where
+    /// the objects of all namespaces would be more than is wanted. Lists and watches with such an object then fail with
+    /// [`SourceError::OtherScope`].
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.cluster_scoped = true;
         self
     }
 
@@ -522,6 +534,31 @@ impl<K> KubeListerWatcher<K> {
 /// The common part of the two lister-watchers below.
 impl<K> KubeListerWatcher<K> {
     async fn list_as<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
+        match self.read_list(options).await {
+            Err(error) if error.status().is_some_and(|status| status.code == 404) => {
+                Err(self.other_scope().await.unwrap_or(error))
+            }
+            list => list,
+        }
+    }
+
+    /// Asks the server for the scope of a resource that it does not serve in the requested namespace. Returns the error of
+    /// a cluster-scoped resource; `None` for any other one, and if the server does not say.
+    async fn other_scope(&self) -> Option<SourceError> {
+        let namespace = self.namespace.as_deref().filter(|namespace| !namespace.is_empty())?;
+        let ApiResource { group, version, api_version, plural, .. } = &self.resource.resource;
+        let served = async {
+            match group.is_empty() {
+                true => self.client.list_core_api_resources(version).await,
+                false => self.client.list_api_group_resources(api_version).await,
+            }
+        };
+        let served = tokio::time::timeout(self.idle, served).await.ok()?.ok()?;
+        let is_cluster_scoped = served.resources.iter().any(|one| one.name == *plural && !one.namespaced);
+        is_cluster_scoped.then(|| scope::other(&self.resource.resource, Some(namespace)))
+    }
+
+    async fn read_list<T: Object + FromWire>(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let answer = self.request(Params::of_list(&options), false).await?;
         let Target { resource: ApiResource { plural, .. }, named, .. } = &self.resource;
         let (encoding, mut body) = answer::body(answer, plural, self.idle).await?;
@@ -529,12 +566,14 @@ impl<K> KubeListerWatcher<K> {
         let mut decoder = ListDecoder::of(encoding, self.managed_fields);
         let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
         let (mut position, mut other_kind, mut unidentified) = (0, None, 0);
+        let mut in_namespace = false;
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
                 match decode::item(item, &objects_in, position) {
                     Ok(Ok(object)) => {
+                        in_namespace |= self.cluster_scoped && scope::is_in_namespace(&*object);
                         objects.push(options.exchange(object));
                     }
                     Ok(Err(error)) => {
@@ -549,6 +588,9 @@ impl<K> KubeListerWatcher<K> {
             SourceError::check_unidentified(unidentified)?;
             if let Some(kind) = other_kind {
                 return Err(list_kind::wrong(plural, named, &format!("a list with a {kind} in it")));
+            }
+            if in_namespace {
+                return Err(scope::other(&self.resource.resource, None));
             }
         }
         let envelope = decoder.finish().map_err(malformed)?;
@@ -575,6 +617,7 @@ impl<K> KubeListerWatcher<K> {
             ready: VecDeque::new(),
             start: (encoding == Encoding::Json).then(Vec::new),
             selector: self.selector(&params),
+            cluster_scoped: self.cluster_scoped.then(|| self.resource.resource.clone()),
         };
         Ok(events.into_stream().boxed())
     }
@@ -691,6 +734,8 @@ struct Events<K> {
     objects: ObjectDecoder,
     ready: VecDeque<Result<WatchEvent<K>, SourceError>>,
     selector: Option<LabelSelector>,
+    /// The resource, if objects in namespaces are refused.
+    cluster_scoped: Option<ApiResource>,
     /// The beginning of a body in JSON that may be a list; `None` once it is no list.
     start: Option<Vec<u8>>,
 }
@@ -711,12 +756,13 @@ impl<K: Object + FromWire> Events<K> {
     }
 
     fn take(&mut self, chunk: Option<Result<Bytes, SourceError>>) {
-        let Self { decoder, objects, ready, start, selector, .. } = self;
+        let Self { decoder, objects, ready, start, selector, cluster_scoped, .. } = self;
         // Events after an error are ignored.
         let mut ended = false;
         let mut on_event = |event: Result<RawEvent<'_>, kinformer_wire::Error>| {
             if !ended {
                 let event = decode::event(event, objects);
+                let event = event.and_then(|event| scope::check(event, cluster_scoped.as_ref()));
                 ended = event.is_err();
                 let violation = event.as_ref().ok().and_then(|event| violation(selector.as_ref()?, event));
                 ready.push_back(event);
@@ -776,6 +822,7 @@ impl<K> Clone for KubeListerWatcher<K> {
             client: self.client.clone(),
             resource: self.resource.clone(),
             namespace: self.namespace.clone(),
+            cluster_scoped: self.cluster_scoped,
             selectors: self.selectors.clone(),
             has_labels: self.has_labels,
             tweak: self.tweak.clone(),

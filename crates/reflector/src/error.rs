@@ -29,6 +29,18 @@ pub enum SourceError {
         /// The time since the first such answer.
         lasted: Duration,
     },
+    /// The resource has another scope than the requests: its CustomResourceDefinition has returned with another one. The
+    /// requests are restricted to a namespace, and the resource is cluster-scoped now; or they are for a cluster-scoped
+    /// resource, and it is in namespaces now, to which they are not restricted. No object is delivered, so that a
+    /// restriction to namespaces is never wider than it was. The reflector treats the resource as one that is
+    /// [not served](Self::NotServed), and continues when it has its scope again.
+    #[error("{}", other_scope(resource, namespace.as_deref()))]
+    OtherScope {
+        /// The resource, such as `widgets.example.com`.
+        resource: String,
+        /// The namespace of the requests; `None` if the resource was cluster-scoped.
+        namespace: Option<String>,
+    },
     /// The address refused the connection: no server has received the request.
     #[error("connection refused: {}", with_causes(&**source))]
     ConnectionRefused {
@@ -385,6 +397,7 @@ impl SourceError {
             }
             Self::Status(_) => "status",
             Self::NotServed { .. } => "not_served",
+            Self::OtherScope { .. } => "other_scope",
             Self::ConnectionRefused { .. } => "connection_refused",
             Self::Transport { .. } => "transport",
             Self::Timeout { .. } => "timeout",
@@ -455,9 +468,9 @@ impl SourceError {
             || matches!(self, Self::VersionsWentBack { .. } | Self::MissingVersion { .. })
     }
 
-    /// Returns whether the resource is not found (404).
+    /// Returns whether the resource is not found (404), also in the requested scope only.
     pub(crate) fn is_not_found(&self) -> bool {
-        self.status().is_some_and(ApiStatus::is_not_found)
+        matches!(self, Self::OtherScope { .. }) || self.status().is_some_and(ApiStatus::is_not_found)
     }
 
     /// Returns whether the server limits requests (429).
@@ -531,6 +544,19 @@ impl SourceError {
 
     fn has(&self, code: u16, reasons: &[&str]) -> bool {
         self.status().is_some_and(|status| status.has(code, reasons))
+    }
+}
+
+fn other_scope(resource: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!(
+            "{resource} are cluster-scoped, and cannot be requested in the namespace {namespace:?} only; remove the \
+             restriction to namespaces"
+        ),
+        None => format!(
+            "{resource} are in namespaces, and were requested as cluster-scoped, so that no namespaces restrict the requests; \
+             request them with their scope"
+        ),
     }
 }
 

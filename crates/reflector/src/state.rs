@@ -27,6 +27,7 @@ use crate::SourceError;
 /// | `Idle` | start | `WatchListing` if the source supports it, else `Listing` |
 /// | `WatchListing` | the bookmark that ends the list | `Watching`, on the same stream |
 /// | `WatchListing` | refused, or no such bookmark | `Listing`, and never again `WatchListing` |
+/// | `WatchListing` | an error that another request may not change | `Listing`; the fifth time in a row, never again `WatchListing` |
 /// | `WatchListing`, `Listing` | the version is expired or too large | the same, at no version, at once |
 /// | `WatchListing`, `Listing` | another failure | `BackingOff`, then the same again |
 /// | `Listing` | 404 for 30 s | `BackingOff` for a minute at least, or until a retry is requested, then `Listing` |
@@ -408,8 +409,9 @@ impl ReflectorHandle {
     }
 
     /// Returns [`SourceError::NotServed`] while the source answers 404: it does not have the resource, because its
-    /// CustomResourceDefinition was deleted or is not installed yet, or because the version is not served. Returns `None`
-    /// after any other answer or error.
+    /// CustomResourceDefinition was deleted or is not installed yet, or because the version is not served. Returns
+    /// [`SourceError::OtherScope`] while it has the resource with another scope. Returns `None` after any other answer or
+    /// error.
     ///
     /// The reflector continues. After 30 s it requests the resource at most once a minute, and when
     /// [`Self::retry_if_not_served`] is called. It lists and watches it as soon as

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kinformer::{Backoff, Decode};
+use kinformer::{Backoff, Decode, Informer, Part, SharedInformerFactoryBuilder, SourceError};
 use kinformer_apiserver::ApiServer;
+use kinformer_reflector::RequestLimit;
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::metadata::ObjectMeta;
 use kube_core::{DynamicObject, NamespaceResourceScope, Resource};
@@ -53,12 +54,16 @@ impl Resource for Widget {
 }
 
 fn define(server: &ApiServer, size: &str) {
+    define_in(server, "Namespaced", size);
+}
+
+fn define_in(server: &ApiServer, scope: &str, size: &str) {
     server
         .create(json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "widgets.example.com"},
             "spec": {
-                "group": "example.com", "scope": "Namespaced",
+                "group": "example.com", "scope": scope,
                 "names": {"kind": "Widget", "plural": "widgets"},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
                     {"type": "object", "properties": {"size": {"type": size}}}}}],
@@ -73,7 +78,11 @@ fn undefine(server: &ApiServer) {
 }
 
 fn create(server: &ApiServer, name: &str, size: Value) {
-    let metadata = json!({"name": name, "namespace": "default"});
+    create_in(server, Some("default"), name, size);
+}
+
+fn create_in(server: &ApiServer, namespace: Option<&str>, name: &str, size: Value) {
+    let metadata = json!({"name": name, "namespace": namespace});
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": size});
     server.create(widget).unwrap();
@@ -156,5 +165,114 @@ async fn sync_timeout_says_that_resource_is_not_served() {
     pods.wait_for_sync_until(soon()).await.unwrap();
     assert!(pods.not_served().is_none());
     factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A factory whose informers request a resource again at once.
+fn impatient(server: &ApiServer) -> SharedInformerFactoryBuilder {
+    builder(server).reflector(|options| {
+        let delays = || std::iter::repeat(Duration::from_millis(20));
+        options.backoff(Backoff::from_delays(delays)).request_limit(RequestLimit::Off)
+    })
+}
+
+async fn server_with(scope: &str) -> ApiServer {
+    let server = server().await;
+    let other = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+    server.create(other).unwrap();
+    define_in(&server, scope, "integer");
+    server
+}
+
+/// Logs the names of the objects that a handler receives.
+fn log<K: 'static>(widgets: &Informer<K>) -> Arc<Mutex<Vec<String>>> {
+    let events: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = events.clone();
+    widgets.handler().for_each(move |event| log.lock().push(event.key().to_string())).unwrap();
+    events
+}
+
+fn resource() -> ApiResource {
+    ApiResource::erase::<Widget>(&())
+}
+
+/// The kind of an informer of single namespaces becomes cluster-scoped: an error says so until it is in namespaces again.
+// contract: R-25j, F-17f
+#[tokio::test]
+async fn restricted_kind_becomes_cluster_scoped() {
+    let server = server_with("Namespaced").await;
+    create(&server, "first", json!(1));
+    let factory = impatient(&server).namespaces(["default", "other"]).build();
+    let widgets = factory.informer::<Widget>();
+    let events = log(&widgets);
+    synced(&factory).await;
+
+    undefine(&server);
+    until(|| widgets.not_served().is_some()).await.unwrap();
+    define_in(&server, "Cluster", "integer");
+    create_in(&server, None, "wide", json!(1));
+    let namespace = |part: &Part| match part.reflector().not_served().as_deref() {
+        Some(SourceError::OtherScope { resource, namespace }) if resource == "widgets.example.com" => {
+            namespace.clone()
+        }
+        _ => None,
+    };
+    let namespaces = || widgets.parts().iter().filter_map(namespace).collect::<Vec<_>>();
+    until(|| namespaces() == ["default", "other"]).await.unwrap();
+    let error = widgets.not_served().unwrap().to_string();
+    assert!(error.contains("widgets.example.com are cluster-scoped"), "{error}");
+    assert!(widgets.snapshot().unwrap().is_empty() && !widgets.is_stopped());
+
+    undefine(&server);
+    define(&server, "integer");
+    create_in(&server, Some("other"), "second", json!(1));
+    until(|| widgets.not_served().is_none() && widgets.snapshot().unwrap().len() == 1).await.unwrap();
+    until(|| events.lock().len() == 3).await.unwrap();
+    assert_eq!(*events.lock(), ["default/first", "default/first", "other/second"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// A cluster-scoped kind of a factory with namespaces becomes namespaced: no object of any namespace is delivered.
+// contract: R-25j, F-17f
+#[tokio::test]
+async fn cluster_scoped_kind_comes_into_namespaces() {
+    let server = server_with("Cluster").await;
+    create_in(&server, None, "first", json!(1));
+    let restricted = impatient(&server).namespaces(["default"]).build();
+    let unrestricted = impatient(&server).build();
+    let [widgets, all] = [&restricted, &unrestricted].map(|f| f.dynamic(resource(), Scope::Cluster));
+    let events = log(&widgets);
+    synced(&restricted).await;
+    synced(&unrestricted).await;
+    assert_eq!(widgets.snapshot().unwrap().len(), 1);
+
+    undefine(&server);
+    define(&server, "integer");
+    create(&server, "second", json!(1));
+    create_in(&server, Some("other"), "second", json!(1));
+    let is_other =
+        |error: &Arc<SourceError>| matches!(**error, SourceError::OtherScope { namespace: None, .. });
+    until(|| widgets.not_served().as_ref().is_some_and(is_other)).await.unwrap();
+    let error = widgets.not_served().unwrap().to_string();
+    assert!(error.contains("widgets.example.com are in namespaces"), "{error}");
+    until(|| all.snapshot().unwrap().len() == 2).await.unwrap();
+    assert!(all.is_namespaced() && all.not_served().is_none());
+
+    // An informer that is requested with the scope of now is restricted.
+    let again = impatient(&server).namespaces(["default"]).build();
+    let now = again.dynamic(resource(), Scope::Namespaced);
+    synced(&again).await;
+    assert_eq!(now.snapshot().unwrap().len(), 1);
+
+    undefine(&server);
+    define_in(&server, "Cluster", "integer");
+    create_in(&server, None, "third", json!(1));
+    until(|| widgets.lister().get("third").is_ok()).await.unwrap();
+    until(|| events.lock().len() == 3).await.unwrap();
+    assert_eq!(*events.lock(), ["first", "first", "third"]);
+    for factory in [restricted, unrestricted, again] {
+        factory.shutdown().await.unwrap();
+    }
     server.shutdown().await;
 }

@@ -12,15 +12,19 @@ use crate::{SourceError, StopReason};
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Records whether the source serves the resource, by the error that ended a list or watch.
     pub(super) fn failed_with(&mut self, error: SourceError) -> Arc<SourceError> {
-        let status = match error {
-            SourceError::Status(status) if status.is_not_found() => status,
-            error => {
-                self.is_served();
-                return Arc::new(error);
-            }
+        let is_not_served = match &error {
+            SourceError::Status(status) => status.is_not_found(),
+            error => matches!(error, SourceError::OtherScope { .. }),
         };
+        if !is_not_served {
+            self.is_served();
+            return Arc::new(error);
+        }
         let lasted = self.not_served.get_or_insert_with(NotServed::starting_now).lasted();
-        let error = Arc::new(SourceError::NotServed { status, lasted });
+        let error = Arc::new(match error {
+            SourceError::Status(status) => SourceError::NotServed { status, lasted },
+            error => error,
+        });
         self.shared.set_not_served(Some(error.clone()));
         error
     }

@@ -6,15 +6,16 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use kinformer_core::{Delta, Deltas, Error, PartialErrors, Sink};
 use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, Reflector, ReflectorHandle, SourceError, WatchListSupport,
+    List, ListOptions, ListerWatcher, Recovery, Reflector, ReflectorHandle, SourceError, WatchListSupport,
     WatchOptions, WatchStream,
 };
+use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::common::{broken, list, status};
+use crate::common::{broken, list, listed, start, status};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -233,4 +234,23 @@ async fn requests_can_be_asked_for() {
     run.handle.retry_if_not_served();
     run.cancel.cancel();
     run.handle.stopped().await;
+}
+
+/// A resource with another scope than the requests is one that is not served, with an error of its own.
+// contract: R-25j
+#[tokio::test(start_paused = true)]
+async fn other_scope_is_a_resource_that_is_not_served() {
+    let other = || SourceError::OtherScope { resource: "items".to_owned(), namespace: Some("a".to_owned()) };
+    let mut source = listed().watch_error(status(404, "NotFound")).list_error(other()).list_error(other());
+    // An event of a watch says it as well.
+    source = source.list(list(9, &[("b", 9)])).watch(WatchScript::new().error(other())).list_error(other());
+    let run = start(source.hang());
+    let is_other = || matches!(run.handle.not_served().as_deref(), Some(SourceError::OtherScope { .. }));
+    run.finished().await;
+    assert!(is_other());
+    assert_eq!(run.sink.keys(), ["b"], "the objects stay for a time");
+    assert_eq!(run.source.texts()[1..6], ["watch 7", "list 7", "list 7", "list 7", "watch 9"]);
+    assert_eq!(run.recoveries(), [Recovery::Relist; 5]);
+    assert!(run.errors()[1].contains("items are cluster-scoped"), "{:?}", run.errors());
+    run.stop().await;
 }
