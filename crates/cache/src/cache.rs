@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kinformer::{KeyError, KeyRef, Packed, SharedInformerFactory, SharedInformerFactoryBuilder};
@@ -29,7 +29,6 @@ use crate::writes::recorder::Recorder;
 #[derive(Clone)]
 pub struct Cache {
     pub(crate) shared: Arc<Shared>,
-    mapper: RestMapper,
     /// The resources with namespaces of their own that the server did not serve when the cache was built.
     unknown_scopes: Arc<[GroupVersionResource]>,
 }
@@ -149,14 +148,16 @@ impl CacheBuilder {
                 None => unknown_scopes.push(resource),
             }
         }
-        let shared = Arc::new(Shared::new(client, factory.build(), settings));
-        let of_cache = Arc::downgrade(&shared);
-        let mapper = mapper.on_served(move |is_served| {
-            if let Some(shared) = of_cache.upgrade() {
-                shared.factory.retry_not_served(is_served);
-            }
+        let shared = Arc::new_cyclic(|of_cache: &Weak<Shared>| {
+            let of_cache = of_cache.clone();
+            let mapper = mapper.on_served(move |is_served| {
+                if let Some(shared) = of_cache.upgrade() {
+                    shared.factory.retry_not_served(is_served);
+                }
+            });
+            Shared::new(client, factory.build(), mapper, settings)
         });
-        Ok(Cache { shared, mapper, unknown_scopes: unknown_scopes.into() })
+        Ok(Cache { shared, unknown_scopes: unknown_scopes.into() })
     }
 }
 
@@ -266,7 +267,7 @@ impl Cache {
     /// An informer whose resource is not served requests it at most once a minute, and at once when this mapper finds the
     /// resource in a response of discovery, or is [reset](RestMapper::reset).
     pub fn mapper(&self) -> &RestMapper {
-        &self.mapper
+        &self.shared.mapper
     }
 
     /// Returns the objects of a kind.
@@ -326,7 +327,7 @@ impl Cache {
 
     /// Finds the resource of a kind, and checks the options of its namespaces.
     async fn resource(&self, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), Error> {
-        let (resource, scope) = self.mapper.resource(kind).await?;
+        let (resource, scope) = self.mapper().resource(kind).await?;
         let is_same = |one: &GroupVersionResource| {
             one.group == resource.group && one.version == resource.version && one.resource == resource.plural
         };

@@ -79,6 +79,9 @@ impl<K> Kind<K> {
     /// and one for each 500 objects of a list. Neither the namespaces nor the selectors of the cache restrict them, and a
     /// list by a field needs no index, but a field that the server can select by. The cache need not be started.
     ///
+    /// The definition of a custom resource may return with another scope. Reads by older handles have its objects: by a list
+    /// at once; by a get that finds nothing, after discovery, which is requested at most once in 10 s.
+    ///
     /// Follows controller-runtime 0.25 (`GetAPIReader`).
     pub fn live(mut self) -> Self {
         self.reads = Reads::Live;
@@ -94,8 +97,9 @@ impl<K> Kind<K> {
     fn as_live(&self) -> Option<Live<'_>> {
         (self.reads == Reads::Live).then_some(Live {
             client: &self.shared.client,
+            mapper: &self.shared.mapper,
             resource: &self.resource,
-            is_namespaced: self.is_namespaced,
+            was_namespaced: self.is_namespaced,
             metadata_only: self.metadata_only,
         })
     }

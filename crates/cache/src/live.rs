@@ -2,28 +2,66 @@
 
 use std::sync::Arc;
 
-use kinformer::generic::{FromWire as _, Pager};
-use kinformer::{Encoding, KeyRef, KubeListerWatcher, ObjectDecoder, Packed};
+use kinformer::generic::{FromWire as _, List, Pager};
+use kinformer::{Encoding, KeyRef, KubeListerWatcher, ObjectDecoder, Packed, PackedObject, SourceError};
 use kube_client::Client;
-use kube_core::discovery::ApiResource;
+use kube_core::discovery::{ApiResource, Scope};
+use kube_core::gvk::GroupVersionResource;
 use kube_core::params::GetParams;
 use kube_core::{DynamicObject, Request, Resource as _};
 
 use crate::error::Error;
 use crate::list::ListOptions;
+use crate::mapper::RestMapper;
 use crate::shared::resource_name;
 
 /// The objects of a resource on the server.
 pub(crate) struct Live<'a> {
     pub(crate) client: &'a Client,
+    pub(crate) mapper: &'a RestMapper,
     pub(crate) resource: &'a ApiResource,
-    pub(crate) is_namespaced: bool,
+    /// Whether the objects were in namespaces when the reader was made.
+    pub(crate) was_namespaced: bool,
     pub(crate) metadata_only: bool,
 }
 
 impl Live<'_> {
+    /// Returns an object. If it is not found, its resource may have returned with another scope.
     pub(crate) async fn get(&self, key: KeyRef<'_>) -> Result<Packed<()>, Error> {
-        let namespace = key.namespace().filter(|_| self.is_namespaced);
+        let is_namespaced = self.is_namespaced();
+        let found = self.get_in(is_namespaced, key).await;
+        if key.namespace().is_none() || !matches!(found, Err(Error::NotFound { .. })) {
+            return found;
+        }
+        match self.is_namespaced_now().await {
+            Some(now) if now != is_namespaced => self.get_in(now, key).await,
+            _ => found,
+        }
+    }
+
+    /// Whether the objects are in namespaces, by the last response of discovery.
+    fn is_namespaced(&self) -> bool {
+        let known = self.mapper.known_scope(&self.named());
+        known.map_or(self.was_namespaced, |scope| scope == Scope::Namespaced)
+    }
+
+    /// Whether the objects are in namespaces, by a response of discovery of the last 10 s; `None` if the server does not say.
+    async fn is_namespaced_now(&self) -> Option<bool> {
+        // The group of a definition has a dot; the scopes of other resources never change.
+        if !self.resource.group.contains('.') {
+            return None;
+        }
+        let scope = self.mapper.scope_now(&self.named()).await.ok()??;
+        Some(scope == Scope::Namespaced)
+    }
+
+    fn named(&self) -> GroupVersionResource {
+        let ApiResource { group, version, plural, .. } = self.resource;
+        GroupVersionResource::gvr(group, version, plural)
+    }
+
+    async fn get_in(&self, is_namespaced: bool, key: KeyRef<'_>) -> Result<Packed<()>, Error> {
+        let namespace = key.namespace().filter(|_| is_namespaced);
         let request = Request::new(DynamicObject::url_path(self.resource, namespace));
         let params = GetParams::default();
         let request = match self.metadata_only {
@@ -46,21 +84,15 @@ impl Live<'_> {
 
     /// Lists the objects of one version, ordered by key.
     pub(crate) async fn list(&self, options: &ListOptions) -> Result<Vec<Packed<()>>, Error> {
-        let (client, resource) = (self.client.clone(), self.resource.clone());
-        let mut source = match self.metadata_only {
-            true => KubeListerWatcher::packed_metadata(client, resource),
-            false => KubeListerWatcher::packed_dynamic(client, resource),
+        let is_namespaced = self.is_namespaced();
+        let list = match self.list_in(is_namespaced, options).await {
+            Err(SourceError::OtherScope { .. }) => {
+                // So that the next read knows the scope.
+                self.is_namespaced_now().await;
+                self.list_in(!is_namespaced, options).await
+            }
+            list => list,
         };
-        if let Some(namespace) = options.selected_namespace().filter(|_| self.is_namespaced) {
-            source = source.namespace(namespace);
-        }
-        if let Some(labels) = options.label_selector() {
-            source = source.labels(labels);
-        }
-        if let Some(fields) = options.requested_fields() {
-            source = source.fields(fields);
-        }
-        let list = Pager::new(source).list().await;
         let list = list.map_err(|error| self.failed(kube_client::Error::Service(error.into())))?;
         if let Some(undecodable) = list.undecodable.into_iter().next() {
             return Err(self.failed(kube_client::Error::Service(undecodable.into())));
@@ -69,6 +101,34 @@ impl Live<'_> {
         objects.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
         objects.truncate(options.limited_to());
         Ok(objects)
+    }
+
+    /// Lists in the selected namespace, if there is one.
+    ///
+    /// # Errors
+    /// [`SourceError::OtherScope`] if the objects have the other scope, and the namespace makes a difference.
+    async fn list_in(
+        &self,
+        is_namespaced: bool,
+        options: &ListOptions,
+    ) -> Result<List<PackedObject>, SourceError> {
+        let (client, resource) = (self.client.clone(), self.resource.clone());
+        let mut source = match self.metadata_only {
+            true => KubeListerWatcher::packed_metadata(client, resource),
+            false => KubeListerWatcher::packed_dynamic(client, resource),
+        };
+        source = match options.selected_namespace() {
+            Some(namespace) if is_namespaced => source.namespace(namespace),
+            Some(_) => source.cluster_scoped(),
+            None => source,
+        };
+        if let Some(labels) = options.label_selector() {
+            source = source.labels(labels);
+        }
+        if let Some(fields) = options.requested_fields() {
+            source = source.fields(fields);
+        }
+        Pager::new(source).list().await
     }
 
     fn decoder(&self) -> ObjectDecoder {

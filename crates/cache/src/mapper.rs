@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// The time after which an unknown kind is requested again.
+/// The time after which an unknown kind, or one whose scope may have changed, is requested again.
 const REFRESH: Duration = Duration::from_secs(10);
 /// The time after which a failed request is repeated.
 const RETRY: Duration = Duration::from_secs(1);
@@ -42,6 +42,14 @@ pub struct RestMapper {
 }
 
 type Served = dyn Fn(&dyn Fn(&GroupVersionResource) -> bool) + Send + Sync;
+
+/// Which known resources answer a call without a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Any,
+    /// Those of the last 10 s.
+    Recent,
+}
 
 /// The resources of a group and version. Requests of one group are one after the other.
 #[derive(Default)]
@@ -88,7 +96,8 @@ impl RestMapper {
     /// [`Error::UnknownKind`] if the server does not serve the kind; [`kinformer::Error::Discovery`] if the request fails.
     pub async fn resource(&self, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), Error> {
         let group_version = GroupVersion { group: kind.group.clone(), version: kind.version.clone() };
-        let found = self.find(&group_version, &kind.kind, |resource| resource.kind == kind.kind).await?;
+        let is_wanted = |resource: &ApiResource| resource.kind == kind.kind;
+        let found = self.find(&group_version, &kind.kind, Known::Any, is_wanted).await?;
         found.ok_or_else(|| Error::UnknownKind {
             kind: kind.kind.as_str().into(),
             api_version: kind.api_version().into(),
@@ -107,10 +116,27 @@ impl RestMapper {
 
     /// Returns the scope of a resource; `None` if the server does not serve it.
     pub(crate) async fn scope(&self, of: &GroupVersionResource) -> Result<Option<Scope>, Error> {
+        self.scope_after(of, Known::Any).await
+    }
+
+    /// As [`Self::scope`], from a response that is not older than 10 s: the definition may have returned with another scope.
+    pub(crate) async fn scope_now(&self, of: &GroupVersionResource) -> Result<Option<Scope>, Error> {
+        self.scope_after(of, Known::Recent).await
+    }
+
+    async fn scope_after(&self, of: &GroupVersionResource, known: Known) -> Result<Option<Scope>, Error> {
         let group_version = GroupVersion { group: of.group.clone(), version: of.version.clone() };
-        let found =
-            self.find(&group_version, &of.resource, |resource| resource.plural == of.resource).await?;
+        let is_wanted = |resource: &ApiResource| resource.plural == of.resource;
+        let found = self.find(&group_version, &of.resource, known, is_wanted).await?;
         Ok(found.map(|(_, scope)| scope))
+    }
+
+    /// Returns the scope of a resource that was found before, without a request or a wait.
+    pub(crate) fn known_scope(&self, of: &GroupVersionResource) -> Option<Scope> {
+        let group_version = GroupVersion { group: of.group.clone(), version: of.version.clone() };
+        let group = self.groups.lock().get(&group_version)?.clone();
+        let found = group.found.try_lock().ok()?;
+        found.resources.iter().find(|(one, _)| one.plural == of.resource).map(|(_, scope)| scope.clone())
     }
 
     /// Finds a resource; `None` if the server does not serve it. `name` is its name in errors.
@@ -118,9 +144,10 @@ impl RestMapper {
         &self,
         group_version: &GroupVersion,
         name: &str,
+        known: Known,
         is_wanted: impl Fn(&ApiResource) -> bool,
     ) -> Result<Option<(ApiResource, Scope)>, Error> {
-        let found = tokio::time::timeout(TIMEOUT, self.found(group_version, is_wanted)).await;
+        let found = tokio::time::timeout(TIMEOUT, self.found(group_version, known, is_wanted)).await;
         let no_response =
             |_| Err(Arc::new(kube_client::Error::Service(format!("no response within {TIMEOUT:?}").into())));
         found.unwrap_or_else(no_response).map_err(|source| {
@@ -132,16 +159,16 @@ impl RestMapper {
     async fn found(
         &self,
         group_version: &GroupVersion,
+        known: Known,
         is_wanted: impl Fn(&ApiResource) -> bool,
     ) -> Result<Option<(ApiResource, Scope)>, Arc<kube_client::Error>> {
         let group = self.group(group_version);
         let mut found = group.found.lock().await;
         let wanted = |found: &Found| found.resources.iter().find(|(one, _)| is_wanted(one)).cloned();
-        if let Some(known) = wanted(&found) {
-            return Ok(Some(known));
-        }
-        if found.at.is_some_and(|at| at.elapsed() < REFRESH) {
-            return Ok(None);
+        let before = wanted(&found);
+        let is_recent = found.at.is_some_and(|at| at.elapsed() < REFRESH);
+        if is_recent || (before.is_some() && known == Known::Any) {
+            return Ok(before);
         }
         if let Some((source, _)) = found.failed.as_ref().filter(|(_, at)| at.elapsed() < RETRY) {
             return Err(source.clone());

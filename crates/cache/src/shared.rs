@@ -11,6 +11,7 @@ use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use crate::mapper::RestMapper;
 use crate::writes::{Kept, Noted, Writes};
 
 /// The settings of a cache.
@@ -31,6 +32,7 @@ pub(crate) struct Settings {
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) factory: SharedInformerFactory,
+    pub(crate) mapper: RestMapper,
     pub(crate) settings: Settings,
     pub(crate) writes: Writes,
     /// One request for the version of a write of a resource at a time, so that many reads of one write send one.
@@ -41,11 +43,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(client: Client, factory: SharedInformerFactory, settings: Settings) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        factory: SharedInformerFactory,
+        mapper: RestMapper,
+        settings: Settings,
+    ) -> Self {
         let kept = settings.kept;
         Self {
             client,
             factory,
+            mapper,
             settings,
             writes: Writes::new(kept),
             questions: Mutex::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kinformer::{Backoff, InformerError, ReflectorState, SourceError};
 use kinformer_apiserver::ApiServer;
-use kinformer_cache::{Cache, CacheBuilder, Error, ListOptions};
+use kinformer_cache::{Cache, CacheBuilder, Error, Kind, ListOptions};
 use kube_core::gvk::GroupVersionKind;
 use kube_core::metadata::ObjectMeta;
 use kube_core::{NamespaceResourceScope, Resource};
@@ -75,6 +75,12 @@ fn create(server: &ApiServer, name: &str, size: Value) {
     let metadata = json!({"name": name, "namespace": "team-a"});
     let widget =
         json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": size});
+    server.create(widget).unwrap();
+}
+
+fn create_in(server: &ApiServer, namespace: Option<&str>, name: &str) {
+    let metadata = json!({"name": name, "namespace": namespace});
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": 1});
     server.create(widget).unwrap();
 }
 
@@ -233,4 +239,79 @@ async fn kind_returns_with_another_scope() {
         cache.shutdown().await.unwrap();
         server.shutdown().await;
     }
+}
+
+async fn live_names<K>(widgets: &Kind<K>, namespace: &str) -> Vec<String> {
+    let listed = widgets.list(&ListOptions::new().namespace(namespace)).await.unwrap();
+    listed.iter().map(|widget| widget.key().to_string()).collect()
+}
+
+/// Live reads through handles from before another scope have the objects of now.
+// contract: C-12c
+#[tokio::test]
+async fn live_reads_follow_the_scope() {
+    let server = server().await;
+    define(&server, "integer");
+    create(&server, "first", json!(1));
+    let cache = builder(&server).build().await.unwrap();
+    let (typed, dynamic) = (cache.kind::<Widget>().live(), cache.dynamic(&kind()).await.unwrap().live());
+    for handle in [live_names(&typed, "team-a").await, live_names(&dynamic, "team-a").await] {
+        assert_eq!(handle, ["team-a/first"]);
+    }
+
+    undefine(&server);
+    define_in(&server, "Cluster", "integer");
+    create_in(&server, None, "second");
+    cache.mapper().reset();
+    typed.get("team-a/second").await.unwrap();
+    let error = dynamic.get("team-a/first").await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    for handle in [live_names(&typed, "team-b").await, live_names(&dynamic, "team-b").await] {
+        assert_eq!(handle, ["second"]);
+    }
+
+    // Handles of the other scope. Before discovery is asked again, a list recognizes it by the objects.
+    let dynamic = cache.dynamic(&kind()).await.unwrap().live();
+    undefine(&server);
+    define(&server, "integer");
+    create(&server, "third", json!(1));
+    create_in(&server, Some("team-b"), "fourth");
+    for handle in [live_names(&typed, "team-a").await, live_names(&dynamic, "team-a").await] {
+        assert_eq!(handle, ["team-a/third"]);
+    }
+    cache.mapper().reset();
+    dynamic.get("team-b/fourth").await.unwrap();
+    typed.get("team-b/fourth").await.unwrap();
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+/// Reads that find nothing request the scope at most once in 10 s.
+// contract: C-12d
+#[tokio::test]
+async fn missing_objects_cause_few_discovery_requests() {
+    let server = server().await;
+    define(&server, "integer");
+    let cache = builder(&server).build().await.unwrap();
+    let widgets = cache.kind::<Widget>().live();
+    let others = || {
+        let requests = server.metrics().requests;
+        requests
+            .iter()
+            .filter(|((_, resource), _)| resource.is_empty())
+            .map(|(_, number)| number)
+            .sum::<u64>()
+    };
+    let before = others();
+    for _ in 0..5 {
+        let error = widgets.get("team-a/none").await.unwrap_err();
+        assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    }
+    let first = others() - before;
+    assert!(first > 0, "discovery was asked");
+    cache.mapper().reset();
+    widgets.get("team-a/none").await.unwrap_err();
+    assert_eq!(others() - before, 2 * first);
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
 }
