@@ -2,14 +2,24 @@
 //!
 //! `cargo run --release -p kinformer-serve --example stream_cpu` prints the user-mode CPU time of the server's process for
 //! each change, of a pod and of a large config map, and the ratio. The API server, the writes and the readers of the streams
-//! are in other processes. Linux only: it reads `/proc`.
+//! are in other processes. For comparison, it also measures a bare server of hyper, which writes the bytes of a pod's
+//! change to its streams and does nothing else. Linux only: it reads `/proc`.
 
 #![allow(clippy::print_stdout, reason = "an example program prints")]
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::process::Stdio;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures::stream;
+use http::Response;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinformer::SharedInformerFactory;
 use kinformer::kube_client::{Client, Config};
@@ -17,13 +27,18 @@ use kinformer_apiserver::ApiServer;
 use kinformer_serve::Server;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 use tokio::time::interval;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const STREAMS: usize = 60;
+/// The changes of a pod, and the time between two of them.
+const PODS: (usize, Duration) = (3000, Duration::from_millis(10));
+/// The bytes of the event of a pod's change.
+const EVENT: usize = 420;
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -31,6 +46,7 @@ async fn main() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["serve", url] => serve(url).await,
+        ["bare"] => bare().await,
         ["read", address, streams, changes] => read(address, streams.parse()?, changes.parse()?).await,
         _ => compare().await,
     }
@@ -38,21 +54,26 @@ async fn main() -> Result<()> {
 
 async fn compare() -> Result<()> {
     for (name, object, changes, each) in [
-        ("a pod", pod as fn(usize) -> Value, 3000, Duration::from_millis(10)),
+        ("a pod", pod as fn(usize) -> Value, PODS.0, PODS.1),
         ("a config map of 200 kB and 4,000 keys", config_map, 300, Duration::from_millis(100)),
     ] {
-        let mut used = Vec::new();
-        for streams in [1, STREAMS] {
-            let time = measure(object, changes, each, streams).await?;
-            println!(
-                "{name}, {streams} streams: {:.3} ms of user-mode CPU for each of {changes} changes",
-                time * 1e3
-            );
-            used.push(time);
-        }
-        if let [one, many] = used.as_slice() {
-            println!("{name}: {:.2} times that of one stream", many / one);
-        }
+        print(name, changes, async |streams| measure(object, changes, each, streams).await).await?;
+    }
+    print("bytes of a bare server", PODS.0, measure_bare).await
+}
+
+async fn print(name: &str, changes: usize, measure: impl AsyncFn(usize) -> Result<f64>) -> Result<()> {
+    let mut used = Vec::new();
+    for streams in [1, STREAMS] {
+        let time = measure(streams).await?;
+        println!(
+            "{name}, {streams} streams: {:.3} ms of user-mode CPU for each of {changes} changes",
+            time * 1e3
+        );
+        used.push(time);
+    }
+    if let [one, many] = used.as_slice() {
+        println!("{name}: {:.2} times that of one stream", many / one);
     }
     Ok(())
 }
@@ -76,6 +97,15 @@ async fn measure(object: fn(usize) -> Value, changes: usize, each: Duration, str
     Ok((after - before) / changes as f64)
 }
 
+/// As [`measure`], of the bare server.
+async fn measure_bare(streams: usize) -> Result<f64> {
+    let (server, address) = child(&["bare"]).await?;
+    let (mut reader, _) = child(&["read", &address, &streams.to_string(), &PODS.0.to_string()]).await?;
+    let before = user_seconds(&server)?;
+    reader.wait().await?;
+    Ok((user_seconds(&server)? - before) / PODS.0 as f64)
+}
+
 /// Starts this program again, and returns its first line.
 async fn child(arguments: &[&str]) -> Result<(Child, String)> {
     let mut command = Command::new(std::env::current_exe()?);
@@ -95,6 +125,38 @@ async fn serve(url: &str) -> Result<()> {
     factory.wait_for_cache_sync().await.into_result()?;
     println!("{}", server.local_addr());
     std::future::pending().await
+}
+
+/// Serves streams of the bytes of a pod's changes, by hyper alone.
+async fn bare() -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    println!("{}", listener.local_addr()?);
+    let event = Bytes::from(format!("event: change\ndata: {}\n\n", "x".repeat(EVENT)));
+    let (changed, changes) = watch::channel(());
+    tokio::spawn(async move {
+        let mut pace = interval(PODS.1);
+        loop {
+            pace.tick().await;
+            changed.send_replace(());
+        }
+    });
+    loop {
+        let (connection, _) = listener.accept().await?;
+        connection.set_nodelay(true)?;
+        let (changes, event) = (changes.clone(), event.clone());
+        let service = service_fn(move |_| {
+            let event = event.clone();
+            let frames = stream::unfold(changes.clone(), move |mut changes| {
+                let event = event.clone();
+                async move {
+                    changes.changed().await.ok()?;
+                    Some((Ok::<_, Infallible>(Frame::data(event)), changes))
+                }
+            });
+            std::future::ready(Ok::<_, Infallible>(Response::new(StreamBody::new(frames))))
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(connection), service));
+    }
 }
 
 /// Reads streams until each has had all changes.

@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::query::Query;
 use crate::reply::Failure;
 use crate::state::{self, InformerState, States};
+use crate::streams::Streams;
 use crate::trends::Trends;
 use crate::views::Views;
 use crate::watched::Watched;
@@ -42,9 +43,9 @@ pub(crate) struct App {
     pub(crate) trends: Trends,
     pub(crate) metrics: Metrics,
     pub(crate) ask_limit: AskLimit,
-    /// Permits of requests; streams have their own.
+    /// Permits of requests; streams have a limit of their own.
     pub(crate) requests: Arc<Semaphore>,
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<Streams>,
     reads: Arc<Semaphore>,
     pub(crate) started_at: Timestamp,
     pub(crate) shutdown: CancellationToken,
@@ -75,20 +76,20 @@ impl App {
         let started_at = Timestamp::now();
         let memory = Arc::new(Memory::new(limits.memory(), first_id(started_at)));
         Self {
-            memory,
             encodings: Encodings::new(),
             views: Views::new(limits.views_bounds()),
             trends: Trends::default(),
             metrics: Metrics::new(),
             ask_limit: AskLimit::default(),
             requests: Arc::new(Semaphore::new(limits.requests)),
-            streams: Arc::new(Semaphore::new(limits.streams)),
+            streams: Streams::new(limits.streams, memory.last()),
             reads: Arc::new(Semaphore::new(READS)),
             started_at,
             shutdown: CancellationToken::new(),
             informers: RwLock::default(),
             adding: Mutex::default(),
             state: Mutex::default(),
+            memory,
             settings,
         }
     }
@@ -96,6 +97,11 @@ impl App {
     /// All informers, in the order in which they were added.
     pub(crate) fn informers(&self) -> Vec<Arc<Watched>> {
         self.informers.read().clone()
+    }
+
+    /// The informer of a number.
+    pub(crate) fn watched(&self, number: usize) -> Option<Arc<Watched>> {
+        self.informers.read().get(number).cloned()
     }
 
     /// Adds an informer. Adding one again has no effect.
@@ -171,13 +177,14 @@ impl App {
     /// Returns a change as it is sent.
     ///
     /// # Errors
-    /// 500 if encoding it panics.
-    pub(crate) async fn encoded(
-        self: &Arc<Self>,
-        change: &Arc<Recorded>,
-        watched: &Arc<Watched>,
-    ) -> Result<Encoded, Failure> {
-        let (app, recorded, watched) = (self.clone(), change.clone(), watched.clone());
+    /// 500 if encoding it panics, or if its informer is being added.
+    pub(crate) async fn encoded(self: &Arc<Self>, change: &Arc<Recorded>) -> Result<Encoded, Failure> {
+        if let Some(encoded) = self.encodings.kept(change.id) {
+            return Ok(encoded);
+        }
+        let added = self.watched(change.informer);
+        let watched = added.ok_or_else(|| Failure::internal("the informer is not added yet"))?;
+        let (app, recorded) = (self.clone(), change.clone());
         let encode = move || {
             app.metrics.encoded();
             Encoded::of(&recorded, watched.names(), &app.settings.hidden)

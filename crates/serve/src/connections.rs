@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Connections {
     most: usize,
+    shutdown: CancellationToken,
     table: Mutex<Table>,
     /// Notified when a connection ends or becomes idle.
     changed: Notify,
@@ -39,7 +40,8 @@ pub(crate) struct Place {
     connections: Arc<Connections>,
     /// The position among the idle connections; `None` while a request is answered.
     position: Mutex<Option<u64>>,
-    /// Cancelled when the place is needed for a new connection.
+    /// Cancelled at shutdown, and when the place is needed for a new connection. A connection is polled for each change of
+    /// a stream, so it waits for one token.
     pub(crate) closed: CancellationToken,
 }
 
@@ -48,8 +50,8 @@ pub(crate) struct Place {
 pub(crate) struct Answering(Arc<Place>);
 
 impl Connections {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, table: Mutex::default(), changed: Notify::new() })
+    pub(crate) fn new(most: usize, shutdown: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { most, shutdown, table: Mutex::default(), changed: Notify::new() })
     }
 
     /// Returns a place for a new connection. If there is none, closes the connection that has been idle for longest, and
@@ -63,7 +65,7 @@ impl Connections {
                 let mut table = self.table.lock();
                 if table.open < self.most {
                     table.open += 1;
-                    let closed = CancellationToken::new();
+                    let closed = self.shutdown.child_token();
                     let position = Mutex::new(Some(table.add(closed.clone())));
                     return Arc::new(Place { connections: self.clone(), position, closed });
                 }
@@ -157,7 +159,7 @@ mod tests {
     // contract: H-19b
     #[tokio::test]
     async fn connection_that_is_idle_for_longest_is_closed_for_a_new_one() {
-        let connections = Connections::new(3);
+        let connections = Connections::new(3, CancellationToken::new());
         let [first, second, third] =
             [connections.place().await, connections.place().await, connections.place().await];
         let answering = first.answering();
@@ -185,7 +187,7 @@ mod tests {
     /// A wait that was dropped leaves no place taken.
     #[tokio::test]
     async fn dropped_wait_takes_no_place() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, CancellationToken::new());
         let first = connections.place().await;
         drop(first.answering());
         assert!(connections.place().now_or_never().is_none());

@@ -38,6 +38,11 @@ impl Encodings {
         Self { turn: Arc::new(Semaphore::new(1)), kept: Mutex::default() }
     }
 
+    /// Returns the encoded form of a change, if it is kept.
+    pub(crate) fn kept(&self, id: u64) -> Option<Encoded> {
+        self.kept.lock().cells.get(&id)?.get().cloned()
+    }
+
     /// Returns the encoded form of a change. `encode` may block.
     ///
     /// # Errors

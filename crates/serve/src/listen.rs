@@ -21,6 +21,7 @@ use tower::ServiceExt;
 use crate::app::App;
 use crate::connections::{Connections, Holding, Place};
 use crate::guard::LocalAddress;
+use crate::publish;
 use crate::write_timeout::WriteTimeout;
 
 /// How long a connection may take to finish its response during shutdown.
@@ -55,7 +56,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections until shutdown, then ends all of them.
 pub(crate) async fn serve(app: Arc<App>, router: Router, listener: TcpListener) {
     let mut connections = JoinSet::new();
-    let places = Connections::new(app.settings.limits.places());
+    connections.spawn(publish::run(app.clone()));
+    let places = Connections::new(app.settings.limits.places(), app.shutdown.clone());
     let mut expiry = tokio::time::interval(EXPIRY);
     expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -113,8 +115,10 @@ async fn connection(app: &App, router: Router, stream: TcpStream, place: Arc<Pla
             }
             return;
         }
-        () = closed.cancelled() => return,
-        () = app.shutdown.cancelled() => {}
+        () = closed.cancelled() => {}
+    }
+    if !app.shutdown.is_cancelled() {
+        return;
     }
     connection.as_mut().graceful_shutdown();
     // A client that does not read its response loses it: the connection is dropped with this future.

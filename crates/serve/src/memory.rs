@@ -119,14 +119,18 @@ impl Memory {
         let length =
             |object: &Option<Arc<PackedObject>>| object.as_ref().map_or(0, |object| object.encoded_len());
         let bytes = OVERHEAD + length(&old) + length(&new);
-        let mut change = Recorded { id: 0, informer, kind, key, old, new, final_state_unknown, time, bytes };
+        self.push(Recorded { id: 0, informer, kind, key, old, new, final_state_unknown, time, bytes });
+    }
+
+    /// Adds a change, and gives it its identifier.
+    fn push(&self, mut change: Recorded) {
         let mut evicted = Vec::new();
         let last = {
             let mut inner = self.inner.lock();
             let last = inner.changes.back().map_or(*self.last.borrow(), |change| change.id);
             change.id = last + 1;
             inner.note_deletion(&change, self.bounds.changes);
-            inner.bytes += bytes;
+            inner.bytes += change.bytes;
             inner.changes.push_back(Arc::new(change));
             while inner.changes.len() > self.bounds.changes || inner.bytes > self.bounds.bytes {
                 let Some(oldest) = inner.changes.pop_front() else { break };
@@ -221,10 +225,15 @@ impl Inner {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const FIRST: u64 = 1000;
+
+    /// Records that an object was added.
+    pub(crate) fn add(memory: &Memory, name: &str) {
+        memory.push(change(0, ChangeKind::Added, name));
+    }
 
     fn change(id: u64, kind: ChangeKind, name: &str) -> Recorded {
         Recorded {

@@ -34,18 +34,9 @@ pub(crate) struct Metrics {
 
 /// The figures that are read when the metrics are.
 pub(crate) struct Figures {
+    pub(crate) streams: usize,
     pub(crate) views: (usize, usize),
     pub(crate) changes: (usize, usize, u64),
-}
-
-/// A stream counts while this exists.
-#[derive(Debug)]
-pub(crate) struct OpenStream(Gauge);
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 impl Metrics {
@@ -116,17 +107,13 @@ impl Metrics {
         self.asked.inc();
     }
 
-    pub(crate) fn open_stream(&self) -> OpenStream {
-        self.streams.inc();
-        OpenStream(self.streams.clone())
-    }
-
     /// Returns all metrics in the OpenMetrics text format.
     ///
     /// # Errors
     /// The text could not be written.
     pub(crate) fn text(&self, figures: &Figures) -> Result<String, fmt::Error> {
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+        self.streams.set(number(figures.streams));
         self.views.set(number(figures.views.0));
         self.view_bytes.set(number(figures.views.1));
         self.changes.set(number(figures.changes.0));

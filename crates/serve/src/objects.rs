@@ -400,7 +400,7 @@ pub(crate) async fn history(
     let skipped = changes.len().saturating_sub(HISTORY);
     let mut items = Vec::with_capacity(changes.len() - skipped);
     for change in changes.iter().skip(skipped) {
-        items.push(app.encoded(change, &watched).await?);
+        items.push(app.encoded(change).await?);
     }
     Ok(json_of(&History {
         key: key.to_string(),

@@ -116,7 +116,8 @@ async fn stream(State(app): Shared, uri: Uri, headers: HeaderMap) -> Result<Resp
 }
 
 async fn metrics_text(State(app): Shared) -> Result<Response, Failure> {
-    let figures = Figures { views: app.views.figures(), changes: app.memory.figures() };
+    let figures =
+        Figures { streams: app.streams.len(), views: app.views.figures(), changes: app.memory.figures() };
     let text = app.metrics.text(&figures).map_err(|error| Failure::internal(error.to_string()))?;
     Ok(body_of(metrics::CONTENT_TYPE, text))
 }
