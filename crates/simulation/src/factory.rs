@@ -13,19 +13,28 @@ use crate::random::pick;
 use crate::state::{PANICS, state_of, text_of};
 use crate::trace::Recorder;
 
+/// Options that were chosen at random.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) queue: QueueKind,
+    pub(crate) watch_lists: bool,
+    pub(crate) min_watch: Duration,
+}
+
 /// Creates a factory with random options.
 pub(crate) fn factory(
     rng: &mut Rng,
     server: &ApiServer,
     recorder: &Recorder,
-) -> (SharedInformerFactory, QueueKind) {
-    let (builder, queue) = configured(rng, server, recorder, SharedInformerFactory::builder(server.client()));
+) -> (SharedInformerFactory, Settings) {
+    let (builder, settings) =
+        configured(rng, server, recorder, SharedInformerFactory::builder(server.client()));
     let builder = match server.has_panicking_transform() {
         true => builder.transform_packed::<ConfigMap>(transform).transform_packed::<Secret>(transform),
         false => builder,
     };
     let factory = if rng.bool() { builder.build() } else { builder.namespaces(["a", "b"]).build() };
-    (factory, queue)
+    (factory, settings)
 }
 
 /// Sets the options of the reflectors, the queues and the resyncs at random.
@@ -34,7 +43,7 @@ pub(crate) fn configured(
     server: &ApiServer,
     recorder: &Recorder,
     builder: SharedInformerFactoryBuilder,
-) -> (SharedInformerFactoryBuilder, QueueKind) {
+) -> (SharedInformerFactoryBuilder, Settings) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
     let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
     let page = std::num::NonZeroU32::new(page);
@@ -54,7 +63,8 @@ pub(crate) fn configured(
         parts.bound = bound;
         queue.build(parts)
     });
-    (builder.default_resync(resync), queue)
+    let settings = Settings { queue, watch_lists: watch_list == WatchListMode::Auto, min_watch: watch };
+    (builder.default_resync(resync), settings)
 }
 
 /// Panics for some states, without a message on stderr.

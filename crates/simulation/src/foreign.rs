@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::behind::{Side, judge};
 use crate::limits::Limits;
 use crate::random::pick;
 use crate::reference::Reference;
@@ -123,12 +124,12 @@ async fn live(mut rng: Rng, recorder: &Recorder, limits: &Limits) {
     let other = || values(stored.lock().values().map(|item| &**item));
     let mut informer_side = Side::new("informer");
     let mut reference_side = Side::new("reference");
-    let started = Instant::now();
     let mut calm_at = None;
     loop {
         let server = servers.objects();
-        let is_equal = informer_side.compare(&own(), &server, recorder);
-        let reference_is = reference_side.compare(&other(), &server, recorder);
+        let (is_equal, reference_is) = (own() == server, other() == server);
+        informer_side.add(STEP, is_equal, recorder);
+        reference_side.add(STEP, reference_is, recorder);
         while actors.try_join_next().is_some() {}
         if actors.is_empty() && calm_at.is_none() {
             calm_at = Some(Instant::now());
@@ -143,44 +144,12 @@ async fn live(mut rng: Rng, recorder: &Recorder, limits: &Limits) {
         }
         sleep(STEP).await;
     }
-    let (behind, reference) = (informer_side.behind, reference_side.behind);
-    recorder.note(
-        "world",
-        format_args!("behind for {behind:?} of {:?}, the reference for {reference:?}", started.elapsed()),
-    );
-    if behind > reference + LONGER {
-        recorder.violation(format_args!(
-            "the informer was behind for {behind:?}, the reference for {reference:?}"
-        ));
+    if let Err(problem) = judge([informer_side.behind, reference_side.behind], LONGER, recorder) {
+        recorder.violation(problem);
     }
     cancel.cancel();
     followers.abort_all();
     while followers.join_next().await.is_some() {}
-}
-
-/// For how long one of the two has differed from the server.
-struct Side {
-    name: &'static str,
-    behind: Duration,
-    was_equal: bool,
-}
-
-impl Side {
-    fn new(name: &'static str) -> Self {
-        Self { name, behind: Duration::ZERO, was_equal: true }
-    }
-
-    /// Compares the objects. Returns whether they are equal.
-    fn compare(&mut self, own: &Objects, server: &Objects, recorder: &Recorder) -> bool {
-        let is_equal = own == server;
-        if !is_equal {
-            self.behind += STEP;
-        }
-        if std::mem::replace(&mut self.was_equal, is_equal) != is_equal {
-            recorder.note(self.name, if is_equal { "is equal" } else { "differs" });
-        }
-        is_equal
-    }
 }
 
 /// Writes objects.

@@ -102,7 +102,8 @@ impl Guests {
 
 impl Guest {
     fn new(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> Self {
-        let (factory, queue) = factory(rng, server, recorder);
+        let (factory, settings) = factory(rng, server, recorder);
+        let queue = settings.queue;
         let (informer, lease) = informer(rng, &factory);
         let view = View::of(informer, queue, server, recorder);
         let guest = Self { factory, queue, view, lease, server: server.clone(), recorder: recorder.clone() };

@@ -42,6 +42,7 @@
 //! [`Stepping`]: kinformer_processor::stepping::Stepping
 
 mod api_server;
+mod behind;
 mod cached;
 mod clock;
 mod controllers;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::api_server::ApiServer;
+use crate::behind::Comparison;
 use crate::cached;
 use crate::controllers;
 use crate::crowd::crowd;
@@ -130,9 +131,13 @@ impl Actors<'_> {
     }
 }
 
-async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
+async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
-    let (factory, queue) = factory(&mut rng, &server, recorder);
+    // Of a copy, so that the other choices of a seed are the same without it.
+    let mut of_reference = rng.clone();
+    let (server, beside) = world.with_reference(&mut of_reference);
+    let (factory, settings) = factory(&mut rng, &server, recorder);
+    let queue = settings.queue;
     let maps = View::of(factory.informer::<ConfigMap>(), queue, &server, recorder);
     let secrets = View::of(factory.informer::<Secret>(), queue, &server, recorder);
     add_handlers(&mut rng, &maps);
@@ -147,7 +152,7 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Lim
     actors.spawn("crowd", crowd(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn("faults", server.clone().fail(rng.fork()));
     let guests = Guests::default();
-    actors.spawn("guests", guests.clone().run(rng.fork(), server.clone(), recorder.clone()));
+    actors.spawn("guests", guests.clone().run(rng.fork(), world, recorder.clone()));
     let views = (maps.clone(), secrets.clone(), pods.clone(), guests.clone());
     let have_reached = move |version| {
         let (maps, secrets, pods, guests) = &views;
@@ -164,6 +169,7 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Lim
     if let Err(error) = factory.start() {
         recorder.violation(error);
     }
+    let comparison = Comparison::start(&maps, &server, &beside, settings, &mut of_reference);
     while let Some(ended) = actors.tasks.join_next().await {
         if let Err(error) = ended {
             recorder.violation(format_args!("an actor failed: {error}"));
@@ -187,6 +193,9 @@ async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Lim
         recorder.violation(format_args!("not in sync in time: guest: {problem}"));
     }
     recorder.note("world", "in sync");
+    if let Err(problem) = comparison.end().await {
+        recorder.violation(problem);
+    }
     for waited in [maps.check_wait(CONVERGES).await, secrets.check_wait(CONVERGES).await] {
         if let Err(problem) = waited {
             recorder.violation(problem);

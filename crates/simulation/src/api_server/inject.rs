@@ -24,7 +24,7 @@ impl ApiServer {
         let number = rng.usize(..self.servers.len());
         let Some(server) = self.servers.get(number) else { return String::new() };
         if self.is_damaged && rng.bool() {
-            return format!("server {number}: {}", self.inject_damage(server, rng));
+            return format!("server {number}: {}", self.inject_damage(number, rng));
         }
         let described = match rng.u8(..11) {
             10 => {
@@ -33,27 +33,27 @@ impl ApiServer {
                 return format!("routes requests: {route:?}");
             }
             8 | 9 => {
-                self.expire(server);
+                self.expire(number);
                 "expires all versions, and breaks all watches".into()
             }
             0 => {
-                server.break_watches();
+                self.both(number).for_each(Server::break_watches);
                 "breaks all watches".into()
             }
             1 | 2 => {
                 let version = rng.u64(..=server.position());
                 self.cluster.compact(version);
-                server.drop_events(version);
+                self.both(number).for_each(|server| server.drop_events(version));
                 format!("compacts at {version}")
             }
             3 => {
-                server.restart();
+                self.both(number).for_each(Server::restart);
                 "restarts the server".into()
             }
             4 => {
                 let lags = [Lag::None, Lag::After(Duration::from_millis(rng.u64(..20_000))), Lag::Stopped];
                 let lag = pick(rng, lags);
-                server.set_lag(lag);
+                self.both(number).for_each(|server| server.set_lag(lag));
                 format!("the watch cache: {lag:?}")
             }
             5 => {
@@ -80,7 +80,7 @@ impl ApiServer {
     }
 
     /// Damages the next event, or the next list, which is then needed. Returns its description.
-    fn inject_damage(&self, server: &Server, rng: &mut Rng) -> String {
+    fn inject_damage(&self, number: usize, rng: &mut Rng) -> String {
         let damage = pick(rng, [Damage::Event, Damage::Name, Damage::Kind, Damage::Version]);
         let is_list = match damage {
             Damage::Event => false,
@@ -88,18 +88,22 @@ impl ApiServer {
             Damage::Kind | Damage::Version => true,
         };
         if is_list {
-            self.expire(server);
+            self.expire(number);
         }
         let verb = if is_list { Verb::List } else { Verb::Watch };
-        server.plan(verb, Fault::Damaged(damage));
+        if let Some(server) = self.servers.get(number) {
+            server.plan(verb, Fault::Damaged(damage));
+        }
         format!("the next {verb:?}: {damage:?}")
     }
 
     /// Expires all versions of a server, and breaks its watches.
-    fn expire(&self, server: &Server) {
-        let version = server.position();
+    fn expire(&self, number: usize) {
+        let version = self.servers.get(number).map_or(0, Server::position);
         self.cluster.compact(version);
-        server.drop_events(version);
-        server.break_watches();
+        for server in self.both(number) {
+            server.drop_events(version);
+            server.break_watches();
+        }
     }
 }

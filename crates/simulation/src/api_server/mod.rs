@@ -1,5 +1,6 @@
 //! The API servers of a world: the model of kube-apiserver, whose requests take time and are noted in the trace.
 
+mod beside;
 mod inject;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::server::{
 };
 use crate::state::PANICS;
 use crate::trace::Recorder;
+pub(crate) use beside::Beside;
 
 /// One in so many worlds is crowded, which takes a hundred times as long as another one.
 const CROWDED: u8 = 200;
@@ -48,6 +50,8 @@ pub(crate) struct ApiServer {
     /// Whether a restored backup has set the versions back.
     went_back: Arc<AtomicBool>,
     removals: Arc<Mutex<Removals>>,
+    /// The servers of a reference, which follows the requests of the clients of this handle.
+    beside: Option<Beside>,
 }
 
 /// Removals of informers.
@@ -93,6 +97,7 @@ impl ApiServer {
             calm: Arc::default(),
             went_back: Arc::default(),
             removals: Arc::default(),
+            beside: None,
         };
         if let Some(stale) = &created.stale {
             stale.set_lag(Lag::Stopped);
@@ -111,7 +116,8 @@ impl ApiServer {
         let (rate, recorder) = (Arc::new(Mutex::new((0, RequestRate::default()))), self.recorder.clone());
         let removals = self.removals.clone();
         let stale = self.stale.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let (beside, servers) = (self.beside.clone(), self.servers.clone());
+        let service = tower::service_fn(move |mut request: Request<Body>| {
             let time = Duration::from_micros(latency.lock().u64(..20_000));
             let mut balancer = balancer.clone();
             // Lists of kube-client, whose queries begin with `&`, are those of a user, and have no rate.
@@ -145,7 +151,12 @@ impl ApiServer {
             }
             let is_list = query.contains("resourceVersion=") && !query.contains("watch=");
             let stale = stale.clone().filter(|_| is_list);
+            let beside = beside.as_ref().filter(|_| kind != Kind::Question);
+            let seen = beside.and_then(|beside| beside.mark(request.uri().path(), &servers));
             let (path, rate, removals) = (path.to_owned(), rate.clone(), removals.clone());
+            if let Some(seen) = seen {
+                request.extensions_mut().insert(seen);
+            }
             Either::Right(async move {
                 sleep(time).await;
                 let answer = match stale {
@@ -223,12 +234,23 @@ impl ApiServer {
 
     /// Breaks all connections, also those that are silent.
     pub(crate) fn break_watches(&self) {
-        self.servers.iter().for_each(Server::break_watches);
+        self.all().for_each(Server::break_watches);
     }
 
     /// Restarts all servers.
     fn restart(&self) {
-        self.servers.iter().for_each(Server::restart);
+        self.all().for_each(Server::restart);
+    }
+
+    /// All servers, and those of a reference.
+    fn all(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().chain(self.beside.iter().flat_map(Beside::servers))
+    }
+
+    /// A server, and its copy for a reference.
+    fn both(&self, number: usize) -> impl Iterator<Item = &Server> {
+        let copy = self.beside.as_ref().and_then(|beside| beside.servers().get(number));
+        self.servers.get(number).into_iter().chain(copy)
     }
 
     /// The newest version of a list that was sent for an object.
@@ -262,6 +284,11 @@ impl ApiServer {
     /// Whether a restored backup has set the versions back.
     pub(crate) fn has_gone_back(&self) -> bool {
         self.went_back.load(Ordering::Relaxed)
+    }
+
+    /// Whether the watch cache of a server has not reached a version.
+    pub(crate) fn lags_behind(&self, version: u64) -> bool {
+        self.servers.iter().any(|server| server.position() < version)
     }
 
     /// The newest version.
@@ -310,7 +337,10 @@ impl ApiServer {
         self.calm.store(true, Ordering::Relaxed);
         self.balancer.route(Route::Random);
         let end: fn(&Server) = if rng.bool() { Server::calm } else { Server::heal };
-        self.servers.iter().for_each(end);
+        self.all().for_each(end);
+        if let Some(beside) = &self.beside {
+            beside.drop_faults();
+        }
     }
 }
 

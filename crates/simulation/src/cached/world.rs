@@ -203,7 +203,7 @@ async fn cache(
     let sync_timeout = Duration::from_secs(rng.u64(10..120));
     let options = |builder| {
         let (builder, chosen) = configured(rng, server, recorder, builder);
-        queue = chosen;
+        queue = chosen.queue;
         let builder = builder.namespaces(scope.namespaces.iter().copied());
         match scope.label {
             Some(label) => builder.of_kind::<ConfigMap>(|maps| maps.labels(format!("{LABEL}={label}"))),

@@ -34,6 +34,7 @@ pub use cluster::Cluster;
 pub use faults::{Damage, Fault, Stop, Verb};
 pub use history::{Change, History, Key};
 pub(crate) use request::{DISCOVERY, is_of_object};
+pub(crate) use service::Seen;
 pub use service::Server;
 pub use state::{Options, WatchErrors};
 pub(crate) use status::Status;

@@ -28,6 +28,16 @@ use super::watch::{Refusal, Watch};
 
 type Observer = dyn Fn(&str) + Send + Sync;
 
+/// An extension of a request: receives the server that it reaches, and the fault that it meets.
+#[derive(Clone)]
+pub(crate) struct Seen(Arc<dyn Fn(&Server, Verb, Option<Fault>) + Send + Sync>);
+
+impl Seen {
+    pub(crate) fn new(seen: impl Fn(&Server, Verb, Option<Fault>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(seen))
+    }
+}
+
 /// One kube-apiserver of a cluster, with its own watch cache and faults. Clones are handles.
 ///
 /// It is a `tower::Service` for `kube_client::Client::new(server, "default")`. It serves lists and watches of
@@ -48,6 +58,21 @@ impl Server {
     /// Creates a server whose cache has the newest state. The seed determines the chunks of bodies and random faults.
     pub fn new(cluster: &Cluster, seed: u64, options: Options) -> Self {
         Self { shared: Arc::new(Shared::new(cluster.clone(), seed, options)), observer: Arc::default() }
+    }
+
+    /// Creates a server of the same cluster with the same settings, without faults.
+    pub(crate) fn copy(&self, seed: u64) -> Self {
+        Self::new(&self.shared.cluster, seed, self.shared.options)
+    }
+
+    /// Whether `sendInitialEvents` is accepted.
+    pub(crate) fn has_watch_lists(&self) -> bool {
+        self.shared.options.watch_lists
+    }
+
+    /// Whether two handles are of one server.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Sets a function that receives a line for each request and each response. It is called without a lock.
@@ -147,6 +172,9 @@ impl Server {
             let fault = state.faults.take(verb, &mut state.rng);
             (state.requests, fault, state.rng.fork())
         });
+        if let Some(Seen(seen)) = request.extensions().get() {
+            seen(&self, verb, fault);
+        }
         self.note(number, &request.uri().to_string());
         if let Some(fault) = fault {
             self.note(number, &format!("{fault:?}"));

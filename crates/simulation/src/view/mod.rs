@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use kinformer::kube_core::Resource;
-use kinformer::{IndexValues, Informer, PackedRef, QueueKind};
+use kinformer::{IndexValues, Informer, PackedRef, QueueKind, ResourceVersion};
 use parking_lot::Mutex;
 
 use crate::api_server::ApiServer;
@@ -120,6 +120,21 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     pub(crate) fn has_reached(&self, version: u64) -> bool {
         let (versions, _) = self.stored();
         !versions.is_empty() && versions.iter().all(|(_, part)| part.is_some_and(|part| part >= version))
+    }
+
+    /// Returns the versions of the objects whose keys have a prefix.
+    pub(crate) fn versions(&self, prefix: &str) -> Vec<(String, ResourceVersion)> {
+        let Ok(snapshot) = self.informer.snapshot() else { return Vec::new() };
+        let versions =
+            snapshot.iter().map(|object| (object.key().to_string(), object.object().resource_version()));
+        versions.filter(|(key, _)| key.starts_with(prefix)).collect()
+    }
+
+    /// Whether the store may wait for a handler with back-pressure.
+    pub(crate) fn is_held_up(&self) -> bool {
+        let handlers = self.all_handlers.lock();
+        let mut live = handlers.iter().filter(|handler| !handler.registration.is_removed());
+        live.any(|handler| handler.has_back_pressure && handler.registration.metrics().depth > 0)
     }
 
     /// Returns the objects of the store with the version of each part.
