@@ -73,6 +73,7 @@ pub(crate) fn judge(
 /// Compares an informer and a reference with the server.
 pub(crate) struct Comparison {
     sides: Arc<Mutex<[Side; 2]>>,
+    beside: Beside,
     /// The reference and the comparison.
     tasks: JoinSet<()>,
     recorder: Recorder,
@@ -115,7 +116,7 @@ impl Comparison {
                 sleep(STEP).await;
             }
         });
-        Self { sides, tasks, recorder }
+        Self { sides, beside: beside.clone(), tasks, recorder }
     }
 
     /// Ends the reference.
@@ -125,7 +126,7 @@ impl Comparison {
     pub(crate) async fn end(mut self) -> Result<(), String> {
         self.tasks.shutdown().await;
         let behind = self.sides.lock().each_ref().map(|side| side.behind);
-        judge(behind, LONGER, &self.recorder)
+        judge(behind, LONGER + self.beside.taken(), &self.recorder)
     }
 }
 

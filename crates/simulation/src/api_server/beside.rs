@@ -18,10 +18,13 @@ use tokio::time::sleep;
 use tower::Service as _;
 
 use super::ApiServer;
-use crate::server::{AnswerBody, Fault, Seen, Server, Verb};
+use crate::server::{AnswerBody, Fault, Seen, Server, Stop, Verb};
 
 /// The requests that the reference follows. An informer sends one of the two.
 const PATHS: [&str; 2] = ["/api/v1/configmaps", "/api/v1/namespaces/a/configmaps"];
+
+/// How long a list waits for an answer, with the delay after it.
+const SILENCE: Duration = Duration::from_secs(45);
 
 /// The servers of a reference. Clones are handles.
 #[derive(Clone)]
@@ -36,6 +39,8 @@ pub(crate) struct Beside {
 struct Next {
     server: usize,
     faults: VecDeque<(Verb, Fault)>,
+    /// How long the faults of the informer may have taken.
+    taken: Duration,
 }
 
 impl Next {
@@ -69,6 +74,12 @@ impl Beside {
         self.servers.iter().all(Server::has_watch_lists)
     }
 
+    /// How long the faults of the informer may have taken. The reference does not lose this time if it has the newest
+    /// objects already when it meets them.
+    pub(crate) fn taken(&self) -> Duration {
+        self.next.lock().taken
+    }
+
     /// Drops the faults that the reference has not met.
     pub(super) fn drop_faults(&self) {
         self.next.lock().faults.clear();
@@ -91,6 +102,7 @@ impl Beside {
         let mut next = self.next.lock();
         let is_other = std::mem::replace(&mut next.server, number) != number;
         next.faults.extend(fault);
+        next.taken += fault.map_or(Duration::ZERO, |(_, fault)| time(fault));
         drop(next);
         if is_other || fault.is_some() {
             self.servers.iter().for_each(Server::break_watches);
@@ -128,11 +140,39 @@ impl Beside {
     }
 }
 
+/// How long a fault may take, apart from the delay of a backoff.
+fn time(fault: Fault) -> Duration {
+    match fault {
+        // The informer lengthens it at random.
+        Fault::Busy { seconds, .. } | Fault::Status { retry_after: Some(seconds), .. } => {
+            Duration::from_secs(seconds.into()).mul_f64(1.5)
+        }
+        Fault::Delay(delay) => delay,
+        Fault::NoAnswer | Fault::Unreachable | Fault::Stop { stop: Stop::Silent, .. } => SILENCE,
+        _ => Duration::ZERO,
+    }
+}
+
 impl ApiServer {
     /// Returns a handle whose clients are followed by a reference, and the servers of the reference. Faults are
     /// injected by this handle.
     pub(crate) fn with_reference(&self, rng: &mut Rng) -> (Self, Beside) {
         let beside = Beside::new(self, rng);
         (Self { beside: Some(beside.clone()), ..self.clone() }, beside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_of_a_watch_waits_for_a_watch() {
+        let mut next = Next::default();
+        next.faults.extend([(Verb::Watch, Fault::NoAnswer), (Verb::List, Fault::Refused)]);
+        assert_eq!(next.take(false), (0, Some(Fault::Refused)));
+        assert_eq!(next.take(false), (0, None));
+        assert_eq!(next.take(true), (0, Some(Fault::NoAnswer)));
+        assert_eq!(next.take(true), (0, None));
     }
 }

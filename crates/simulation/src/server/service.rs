@@ -30,7 +30,9 @@ type Observer = dyn Fn(&str) + Send + Sync;
 
 /// An extension of a request: receives the server that it reaches, and the fault that it meets.
 #[derive(Clone)]
-pub(crate) struct Seen(Arc<dyn Fn(&Server, Verb, Option<Fault>) + Send + Sync>);
+pub(crate) struct Seen(Arc<SeenFn>);
+
+type SeenFn = dyn Fn(&Server, Verb, Option<Fault>) + Send + Sync;
 
 impl Seen {
     pub(crate) fn new(seen: impl Fn(&Server, Verb, Option<Fault>) + Send + Sync + 'static) -> Self {
