@@ -483,6 +483,11 @@ impl SourceError {
         self.status().is_some_and(|s| s.reason == "InternalError" || (s.code == 500 && s.reason.is_empty()))
     }
 
+    /// Returns whether the source has answered a watch, and not by asking to repeat it.
+    pub(crate) fn is_final_answer(&self) -> bool {
+        !self.is_unanswered() && !matches!(self, Self::WatchStalled { .. }) && self.retry_after().is_none()
+    }
+
     /// Returns whether a request failed without an answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })
@@ -514,8 +519,10 @@ impl SourceError {
     /// Returns whether a watch was refused for a reason that another watch does not change: missing credentials or rights,
     /// or a resource that can only be listed.
     pub(crate) fn is_watch_refused(&self) -> bool {
+        let is_refused = |code| matches!(code, 400..500) && !matches!(code, 404 | 408 | 410 | 429);
         self.is_denied()
             || self.is_watch_list_unsupported()
+            || self.status().is_some_and(|status| is_refused(status.code))
             // The latter answer does not come from the API.
             || matches!(self, Self::ListInsteadOfWatch { .. } | Self::ContentType { .. })
     }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::machine::MAX_TIME_WITHOUT_LIST;
 use crate::pager::PAGE_TIMEOUT;
 use crate::{Backoff, RequestLimit, SourceError};
 
@@ -123,7 +124,7 @@ impl Default for ReflectorOptions {
             min_watch_timeout: MIN_WATCH_TIMEOUT,
             stall_margin: STALL_MARGIN,
             list_timeout: PAGE_TIMEOUT,
-            internal_error_window: Duration::from_secs(60),
+            internal_error_window: MAX_TIME_WITHOUT_LIST,
             error_hook: None,
             consistency_check: ConsistencyCheck::Off,
             request_limit: RequestLimit::Standard,
@@ -233,7 +234,7 @@ impl ReflectorOptions {
         self
     }
 
-    /// Sets for how long the reflector watches again after internal errors (500) of a watch before it relists: 1 minute
+    /// Sets for how long the reflector watches again after internal errors (500) of a watch before it relists: 8 seconds
     /// by default. With zero it relists at once.
     ///
     /// Follows client-go 0.37 (`MaxInternalErrorRetryDuration`), where the default is zero and there is no delay

@@ -68,6 +68,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if let Some(failed) = self.replace(replacement).await? {
                 return Ok(failed);
             }
+            self.lists_without_watch = self.lists_without_watch.saturating_add(1);
         }
         Ok(Step::Watch(None))
     }

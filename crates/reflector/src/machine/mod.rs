@@ -42,6 +42,9 @@ use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
 /// The number of watches without progress or failed watch-lists in a row after which the reflector lists, and after which
 /// failed watch-lists count as unsupported. Errors that prove that no request was processed (connection refused, 429) do not count: they are retried forever.
 const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
+/// The time without a list and without a watch after which a watch that the source answers with an error leads to a list:
+/// with the two delays that may follow, this is at most the minute that client-go waits for its next list.
+pub(crate) const MAX_TIME_WITHOUT_LIST: Duration = Duration::from_secs(8);
 
 pub(crate) struct Machine<T: Object, S> {
     source: Arc<dyn ListerWatcher<T>>,
@@ -70,6 +73,10 @@ pub(crate) struct Machine<T: Object, S> {
     paged: bool,
     /// The number of consecutive watches without progress and failed watch-lists.
     tries_without_progress: u32,
+    /// The time of the last list, or of the end of the last watch after it that was alive.
+    current_at: Instant,
+    /// The number of lists since the last watch that was alive.
+    lists_without_watch: u32,
     /// The number of consecutive failures of any kind.
     failures: u32,
     /// Set while the source answers that it does not have the resource.
@@ -147,6 +154,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             expired_at: None,
             paged: false,
             tries_without_progress: 0,
+            current_at: Instant::now(),
+            lists_without_watch: 0,
             failures: 0,
             not_served: None,
             internal_errors: None,

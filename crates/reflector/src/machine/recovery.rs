@@ -6,7 +6,7 @@ use kinformer_core::{Error, Object, Sink};
 use tokio::time::Instant;
 
 use crate::machine::apply::Progress;
-use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::machine::{MAX_TIME_WITHOUT_LIST, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
 use crate::short_watches::is_alive_after;
 use crate::state::count;
 use crate::{NextRequest, Recovery, SourceError, StopReason};
@@ -15,6 +15,8 @@ use crate::{NextRequest, Recovery, SourceError, StopReason};
 const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
 /// The time without an internal error after which a new series of internal errors starts.
 const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
+/// The number of lists without a watch that is alive after which the resource counts as not watchable, whatever the errors.
+const MIN_LISTS_WITHOUT_WATCH: u32 = 3;
 
 /// The end of a watch.
 pub(super) enum WatchEnd {
@@ -44,6 +46,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let alive = delivered || (matches!(end, WatchEnd::Closed) && is_alive_after(lasted));
         if alive {
             self.reset_failures();
+            self.note_alive();
         }
         let reopen_after = if matches!(end, WatchEnd::Closed) {
             self.short_watches.closed(lasted, delivered)
@@ -55,7 +58,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if !in_time && matches!(end, WatchEnd::Closed | WatchEnd::Failed(_)) {
             self.probing.want();
         }
-        Ok(match end {
+        let (is_refused, has_failed) = match &end {
+            WatchEnd::Closed => (false, reopen_after.is_none()),
+            WatchEnd::Failed(error) => (error.is_watch_refused(), true),
+            _ => (false, false),
+        };
+        let is_polled = has_failed && self.lists_without_watch >= MIN_LISTS_WITHOUT_WATCH;
+        let step = match end {
             WatchEnd::Closed => match reopen_after {
                 Some(delay) if self.source_versions.repeats() => {
                     Step::BackOff { delay, next: NextRequest::List }
@@ -65,8 +74,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },
                 None => {
                     count(&self.shared.counters.very_short_watches);
-                    let recovery = if alive { Recovery::Rewatch } else { self.rewatch_or_relist() };
-                    self.fail(SourceError::VeryShortWatch { lasted, events: progress.events }, recovery)
+                    let error = SourceError::VeryShortWatch { lasted, events: progress.events };
+                    let recovery = if alive { Recovery::Rewatch } else { self.recovery(&error) };
+                    self.fail(error, recovery)
                 }
             },
             WatchEnd::NoRoom(source) => {
@@ -80,14 +90,20 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 if matches!(error, SourceError::WatchStalled { .. }) {
                     count(&self.shared.counters.stalled_watches);
                 }
-                let (recovery, is_refused) = (self.recovery(&error), error.is_watch_refused());
-                let step = self.fail(error, recovery);
-                if is_refused {
-                    self.shared.set_not_watchable(true);
-                }
-                step
+                let recovery = self.recovery(&error);
+                self.fail(error, recovery)
             }
-        })
+        };
+        if is_refused || is_polled && !self.shared.is_not_watchable() {
+            self.shared.set_not_watchable(true);
+        }
+        Ok(step)
+    }
+
+    /// Notes a watch that delivered something or lasted.
+    pub(super) fn note_alive(&mut self) {
+        self.current_at = Instant::now();
+        self.lists_without_watch = 0;
     }
 
     /// Chooses the recovery from an error: a list only if another watch cannot repair it.
@@ -109,9 +125,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if error.is_connection_refused() || error.is_too_many_requests() {
             return Recovery::Rewatch;
         }
-        if error.is_watch_refused() {
-            return Recovery::Relist;
-        }
         if matches!(error, SourceError::UnidentifiedEvent { .. }) {
             return self.after_unidentified_event();
         }
@@ -120,6 +133,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         if error.is_internal() {
             return self.after_internal_error();
+        }
+        // client-go lists after each answer, unless it has a `Retry-After`.
+        let is_stale = self.current_at.elapsed() >= MAX_TIME_WITHOUT_LIST;
+        if error.is_watch_refused() || is_stale && error.is_final_answer() {
+            self.tries_without_progress = 0;
+            return Recovery::Relist;
         }
         self.rewatch_or_relist()
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
+use tokio::time::Instant;
 
 use crate::consistency;
 use crate::machine::{Machine, Step};
@@ -54,6 +55,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.version = version.clone();
         self.went_back_before = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
         self.version_unavailable = false;
+        self.current_at = Instant::now();
         self.probing.listed();
         self.is_restart = false;
         self.shared.set_version(version);

@@ -11,6 +11,7 @@ use crate::machine::recovery::WatchEnd;
 use crate::machine::sink::SinkOutcome;
 use crate::machine::{FOREVER, Machine, Step};
 use crate::probe::{Probe, ProbeEvent, Probing};
+use crate::short_watches::is_alive_after;
 use crate::source_versions::{Sign, went_back};
 use crate::spans;
 use crate::state::count;
@@ -45,6 +46,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 let opened = Instant::now();
                 let end = self.forward(open, &mut progress).await;
                 self.backoff.watched(opened.elapsed());
+                if is_alive_after(opened.elapsed()) {
+                    self.note_alive();
+                }
                 spans::watched(&self.span, progress.events);
                 end?
             }

@@ -1,8 +1,21 @@
 //! Resources that can be listed, but not watched.
 
-use crate::common::*;
-use kinformer_reflector::{Recovery, SourceError, WatchListSupport};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use kinformer_reflector::{
+    List, ListOptions, ListerWatcher, Recovery, Reflector, SourceError, WatchListSupport, WatchOptions,
+    WatchStream,
+};
 use kinformer_testing::fake_source::WatchScript;
+use kinformer_testing::{Item, RecordingSink};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::common::*;
 
 fn refusals() -> [SourceError; 7] {
     [
@@ -101,4 +114,83 @@ async fn late_answers_leave_no_time_without_a_watch() {
     assert!(delays[4..].iter().all(|delay| *delay >= SECOND * 4 / 5), "{delays:?}");
     assert_eq!(run.handle.metrics().failures, 6);
     run.stop().await;
+}
+
+/// A source that can be listed, and whose watches all get one answer, until they are allowed.
+struct Unwatchable {
+    /// `None` for a stream that ends at once.
+    answer: Option<fn() -> SourceError>,
+    is_in_stream: bool,
+    allowed: AtomicBool,
+    /// The times of all requests, and whether each is a list.
+    requests: Mutex<Vec<(Instant, bool)>>,
+}
+
+#[async_trait::async_trait]
+impl ListerWatcher<Item> for Unwatchable {
+    async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
+        self.requests.lock().push((Instant::now(), true));
+        Ok(list(7, &[("a", 1)]))
+    }
+
+    async fn watch(&self, _: WatchOptions) -> Result<WatchStream<Item>, SourceError> {
+        self.requests.lock().push((Instant::now(), false));
+        if self.allowed.load(Ordering::Relaxed) {
+            return Ok(stream::pending().boxed());
+        }
+        match self.answer {
+            Some(error) if !self.is_in_stream => Err(error()),
+            error => Ok(stream::iter(error.map(|error| Err(error()))).boxed()),
+        }
+    }
+}
+
+/// Whatever the answer to each watch is, the lists are as frequent as those of client-go, whose longest delay is a minute.
+/// That the resource is not watchable is reported until a watch is open.
+// contract: R-26e, R-26f
+#[tokio::test(start_paused = true)]
+async fn lists_are_frequent_whatever_the_answer_to_each_watch_is() {
+    let answers: [Option<fn() -> SourceError>; 13] = [
+        None,
+        Some(|| status(403, "Forbidden")),
+        Some(|| status(405, "MethodNotAllowed")),
+        Some(|| status(404, "NotFound")),
+        Some(|| status(409, "Conflict")),
+        Some(|| status(410, "Gone")),
+        Some(|| status(413, "RequestEntityTooLarge")),
+        Some(|| status(500, "InternalError")),
+        Some(|| status(502, "Bad Gateway")),
+        Some(|| status(503, "ServiceUnavailable")),
+        Some(|| status(504, "Gateway Timeout")),
+        Some(|| SourceError::other("redirected to https://login.example")),
+        Some(|| SourceError::ListInsteadOfWatch { kind: "ItemList".to_owned() }),
+    ];
+    let mut failed = Vec::new();
+    for (answer, is_in_stream) in answers.iter().flat_map(|answer| [(*answer, false), (*answer, true)]) {
+        let (allowed, requests) = (AtomicBool::new(false), Mutex::default());
+        let source = Arc::new(Unwatchable { answer, is_in_stream, allowed, requests });
+        let reflector = Reflector::new("test", source.clone(), RecordingSink::new());
+        let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+        let task = tokio::spawn(reflector.run(cancel.clone()));
+        sleep(Duration::from_secs(3600)).await;
+        let what = format!("{} in the stream: {is_in_stream}", handle.last_error().unwrap());
+        let lists: Vec<_> =
+            source.requests.lock().iter().filter(|(_, is_list)| *is_list).map(|r| r.0).collect();
+        let longest = lists.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        if longest > 60 * SECOND || handle.not_watchable().is_none() {
+            failed.push(format!(
+                "{longest:?} without a list, not watchable: {}, after {what}",
+                handle.metrics().not_watchable
+            ));
+        }
+        let all: Vec<_> = source.requests.lock().iter().map(|request| request.0).collect();
+        assert!(all.windows(31).all(|window| window[30] - window[0] > 60 * SECOND), "{what}");
+
+        source.allowed.store(true, Ordering::Relaxed);
+        sleep(60 * SECOND).await;
+        assert!(handle.not_watchable().is_none() && handle.metrics().not_watchable == 0, "{what}");
+        cancel.cancel();
+        task.await.unwrap();
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
 }
