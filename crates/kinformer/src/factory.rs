@@ -429,6 +429,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);
     let cache = options.decoded_cache(resource);
+    let dropped_fields = options.dropped(resource).cloned().collect();
     let source = |projection, part: &Selected| {
         let (client, of) = (client.clone(), resource.clone());
         let source = match projection {
@@ -466,7 +467,7 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
         };
         // The only error: it has an index of this name.
         _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
-        return KubeEngine::shared(informer, arrival, (parts, true), None);
+        return KubeEngine::shared(informer, arrival, (parts, true, dropped_fields), None);
     }
     let (sources, switch) = match options.projection(resource, target.projection) {
         Projection::Full => (selection::sources(&parts, full), None),
@@ -478,7 +479,9 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
             (sources, Some(switch))
         }
     };
-    KubeEngine::shared(built(sources), arrival, (parts, options.has_transform(resource)), switch)
+    let informer = built(sources);
+    let changes = (parts, options.has_transform(resource), dropped_fields);
+    KubeEngine::shared(informer, arrival, changes, switch)
 }
 
 /// A weak handle to a factory.

@@ -236,6 +236,11 @@ impl<K> Informer<K> {
         self.engine().has_transform()
     }
 
+    /// The fields that are [dropped](crate::ResourceOptions::drop_fields) from each object.
+    pub fn dropped_fields(&self) -> &[FieldPath] {
+        self.engine().dropped_fields()
+    }
+
     /// The label selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by labels.
     pub fn label_selector(&self, namespace: &str) -> Option<Arc<str>> {

@@ -128,5 +128,7 @@ pub use self::{
 };
 
 pub use self::layers::*;
+#[doc(hidden)]
+pub use kinformer_kube::internal::is_list_of;
 pub use tokio_util::sync::CancellationToken;
 pub use {k8s_openapi, kube_client, kube_core};

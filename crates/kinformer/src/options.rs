@@ -409,7 +409,7 @@ impl Options {
     }
 
     /// The fields that are dropped from the objects of a resource.
-    fn dropped(&self, resource: &ApiResource) -> impl Iterator<Item = &FieldPath> {
+    pub(crate) fn dropped(&self, resource: &ApiResource) -> impl Iterator<Item = &FieldPath> {
         let own = self.of_resource(resource).and_then(|own| own.dropped.as_ref());
         own.or(self.defaults.dropped.as_ref()).into_iter().flatten()
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use kinformer_reflector::SourceError;
-use kinformer_wire::ListEnvelope;
+use kinformer_wire::{ListEnvelope, is_built_in};
+use kube_core::discovery::ApiResource;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 
 use crate::decode::Named;
@@ -21,15 +22,27 @@ use crate::decode::Named;
 /// [`SourceError::WrongList`] if the list has another kind or group.
 pub(crate) fn check(envelope: &ListEnvelope, resource: &str, named: &Named) -> Result<(), SourceError> {
     let ListEnvelope { kind, api_version, .. } = envelope;
-    let expected = format!("{}List", named.kind);
+    match is_list_of_kind(kind, api_version, named) {
+        true => Ok(()),
+        false => Err(wrong(resource, named, &received(api_version, kind))),
+    }
+}
+
+/// Returns whether a response with this kind and API version may be a list of the resource.
+pub fn is_list_of(kind: &str, api_version: &str, resource: &ApiResource) -> bool {
+    let (of_version, of_kind) = (resource.api_version.clone(), resource.kind.clone());
+    let is_built_in = is_built_in(&of_version, &of_kind);
+    is_list_of_kind(kind, api_version, &Named { api_version: of_version, kind: of_kind, is_built_in })
+}
+
+fn is_list_of_kind(kind: &str, api_version: &str, named: &Named) -> bool {
     let group_differs = !api_version.is_empty() && group(api_version) != group(&named.api_version);
-    let fits = match kind.as_str() {
+    match kind {
         "" => false,
         "List" => !group_differs || api_version == "v1",
-        kind if kind == expected => !group_differs,
+        kind if kind.strip_suffix("List") == Some(&named.kind) => !group_differs,
         _ => !named.is_built_in && !api_version.is_empty() && !group_differs,
-    };
-    if fits { Ok(()) } else { Err(wrong(resource, named, &received(api_version, kind))) }
+    }
 }
 
 /// What the beginning of a body is.

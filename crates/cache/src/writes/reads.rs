@@ -12,7 +12,7 @@ use kube_core::discovery::ApiResource;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::ledger::{Pending, Write};
-use super::question::list_one;
+use super::question::{list_one, of_name};
 use crate::error::Error;
 use crate::list::ListOptions;
 use crate::shared::{Shared, lowest, noted, storage_name};
@@ -132,7 +132,7 @@ impl Wait<'_> {
             return if pending.key.is_some() || have_all() { Seen::Always } else { Seen::InThisState };
         }
         let Some(key) = &pending.key else { return Seen::No };
-        if self.informer.is_namespaced() && !self.informer.has_namespace(namespace(key)) {
+        if !may_hold(self.informer, key) {
             return Seen::Always; // as each informer of this cache: the options do not change
         }
         let stored = snapshot.get(key);
@@ -407,8 +407,12 @@ impl Wait<'_> {
         let read = self.read.namespace().filter(|_| self.informer.is_namespaced());
         let namespace = key.map_or_else(|| read.or_else(first), |key| key.namespace());
         let namespace = namespace.filter(|name| !name.is_empty());
+        let fields = match key {
+            Some(key) => Some(of_name(key.name()).into()),
+            None => self.informer.field_selector(namespace.unwrap_or_default()),
+        };
         let (item, version) =
-            list_one(&self.shared.client, self.resource, namespace, key.map(ObjectKey::name)).await?;
+            list_one(&self.shared.client, self.resource, namespace, fields.as_deref()).await?;
         let decoded = |item: serde_json::Value| {
             Packed::<()>::from_wire(item.to_string().as_bytes(), &ObjectDecoder::json()).ok()
         };
@@ -429,6 +433,20 @@ type Identity = (Option<Arc<str>>, ResourceVersion);
 
 fn identity(snapshot: &Snapshot<()>, key: &ObjectKey) -> Option<Identity> {
     snapshot.get(key).map(|object| (object.uid().map(Arc::from), object.resource_version()))
+}
+
+/// Whether an informer can have an object with this key, by its namespaces and the names in its field selector.
+pub(super) fn may_hold(informer: &Informer<()>, key: &ObjectKey) -> bool {
+    if informer.is_namespaced() && !informer.has_namespace(namespace(key)) {
+        return false;
+    }
+    let fields = informer.field_selector(namespace(key));
+    let Some(Ok(fields)) = fields.map(|fields| fields.parse::<FieldSelector>()) else { return true };
+    fields.requirements().all(|(field, is_equal, value)| match field {
+        "metadata.name" => (value == key.name()) == is_equal,
+        "metadata.namespace" => (value == namespace(key)) == is_equal,
+        _ => true,
+    })
 }
 
 fn namespace(key: &ObjectKey) -> &str {

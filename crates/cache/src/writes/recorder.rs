@@ -11,6 +11,7 @@ use kube_client::client::Body;
 use tower::{BoxError, Service};
 
 use super::ledger::Write;
+use super::reads::may_hold;
 use super::request::{Target, is_dry_run, is_write};
 use super::update;
 use crate::shared::{Shared, noted, storage_name};
@@ -75,6 +76,10 @@ async fn write(
     // The fields of another version have other names.
     let has_state = !informers.is_empty() && informers.iter().all(|known| target.is_of(known.api_resource()));
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
+        let is_of = |key: &ObjectKey| informers.iter().any(|informer| may_hold(informer, key));
+        if !informers.is_empty() && !key.as_ref().is_none_or(is_of) {
+            continue; // no read will see it: the options of the informers do not change
+        }
         if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
             let uid = uid.clone();
             let known = [before.clone(), cached(&informers, key)].into_iter().flatten();

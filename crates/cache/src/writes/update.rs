@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::question::list_one;
+use super::question::{list_one, of_name};
 use super::request::Target;
 use crate::shared::{Shared, resource_name};
 
@@ -89,21 +89,30 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         return Ok(());
     }
     let mut missing = stored.dropped_fields();
-    if missing.is_empty() && !informer.has_transform() {
+    // Without a version the server may have a later state.
+    let dropped = if version.is_none() { informer.dropped_fields() } else { &[] };
+    let is_asked = informer.has_transform() || !dropped.is_empty();
+    if missing.is_empty() && !is_asked {
         return Ok(());
     }
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return Ok(()) };
     missing.retain(|field| !has(&body, field));
-    if informer.has_transform() {
+    if is_asked {
         let (client, resource) = (&shared.client, informer.api_resource());
-        let (live, _) = list_one(client, resource, namespace, Some(&metadata.name)).await?;
+        let (live, _) = list_one(client, resource, namespace, Some(&of_name(&metadata.name))).await?;
+        let others = dropped.iter().filter(|field| live.as_ref().is_some_and(|live| has(live, field)));
+        for field in others.filter(|field| !has(&body, field)) {
+            if !missing.contains(field) {
+                missing.push(field.clone());
+            }
+        }
         let cached = stored.object().decode_new::<Value>()?;
         // The server refuses an update of an earlier version, if it names one.
         let is_updated = |live: &Value| {
             let of_live = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             version.is_none() || of_live.map(ResourceVersion::from) == version
         };
-        if let Some(live) = live.filter(is_updated) {
+        if let Some(live) = live.filter(is_updated).filter(|_| informer.has_transform()) {
             collect_missing(&live, &cached, &body, &mut Vec::new(), &mut missing);
         }
     }

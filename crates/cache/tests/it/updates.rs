@@ -165,6 +165,26 @@ async fn update_without_a_version_is_refused_while_the_cache_is_behind() {
     gated.shutdown().await;
 }
 
+/// The cached state did not have the field that is dropped, and the server has got it since.
+// contract: C-10f
+#[tokio::test]
+async fn update_without_a_version_keeps_what_the_server_has_got_of_the_dropped_fields() {
+    let gated =
+        Gated::new(|cache| cache.options(|all| all.drop_fields::<ConfigMap>([FieldPath::new(&["data"])])))
+            .await;
+    gated.server.create(map(serde_json::Value::Null)).unwrap();
+    let read = gated.cache.get::<ConfigMap>("team-a/m").await.unwrap().decode_owned().unwrap().into_arc();
+    let mut read = read.as_ref().clone();
+    gated.close();
+    gated.server.update(map(json!({"other": "2"}))).unwrap();
+    let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
+    read.metadata.resource_version = None;
+    let error = api.replace("m", &PostParams::default(), &read).await.unwrap_err();
+    assert_eq!(refused(&error), [FieldPath::new(&["data"])]);
+    assert_eq!(api.get("m").await.unwrap().data.unwrap()["other"], "2");
+    gated.shutdown().await;
+}
+
 /// Subresources take single fields of an object.
 // contract: C-10c
 #[tokio::test]

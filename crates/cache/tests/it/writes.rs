@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Pod};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer::Packed;
+use kinformer::{Packed, ResourceOptions};
 use kinformer_apiserver::{ApiServer, Builder, Fault, Verb};
 use kinformer_cache::{CacheBuilder, Error, Kind, ListOptions};
 use kube_client::Api;
@@ -228,9 +228,8 @@ async fn writes_outside_the_scope_are_not_waited_for() {
     let other: Api<ConfigMap> = Api::namespaced(world.gated.cache.client(), "team-b");
     other.create(&PostParams::default(), &map("other", "1")).await.unwrap();
     assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
-    assert_eq!(world.gated.cache.pending_writes(), 2);
+    assert_eq!(world.gated.cache.pending_writes(), 1, "that of another namespace is not kept");
     assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
-    assert_eq!(world.gated.cache.pending_writes(), 1, "that of another namespace is forgotten");
     // An object that leaves the scope is waited for, and so is one that enters it.
     let value = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"value": value}}}));
     world.api.patch("old", &PatchParams::default(), &value("9")).await.unwrap();
@@ -260,6 +259,35 @@ async fn field_selector_with_another_name_is_that_of_the_server() {
     api.patch_status("j", &PatchParams::default(), &status).await.unwrap();
     assert_eq!(gated.waits(jobs.get("team-a/j")).await.unwrap().name(), "j");
     gated.shutdown().await;
+}
+
+/// An informer of one object by its name, as a rule with `resourceNames` admits it, never has another one. The server would
+/// refuse a question about that.
+// contract: C-08e
+#[tokio::test]
+async fn writes_of_other_names_than_the_selected_one_are_not_waited_for() {
+    let world = World::new(|cache| {
+        let of_pods = |options: ResourceOptions| options.fields("metadata.name=old");
+        cache.options(|all| all.of_kind::<Pod>(of_pods).of_kind::<ConfigMap>(of_pods))
+    })
+    .await;
+    world.gated.server.create(pod("team-a", "other", "web", "")).unwrap();
+    world.gated.open();
+    let pods = world.gated.cache.kind::<Pod>();
+    assert!(is_not_found(pods.get("team-a/other").await));
+    world.gated.close();
+    world.api.create(&PostParams::default(), &map("other", "1")).await.unwrap();
+    let patch = json!({"metadata": {"annotations": {"a": "b"}}});
+    world.api.patch_metadata("other", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let evicted: Api<Pod> = Api::namespaced(world.gated.cache.client(), "team-a");
+    evicted.evict("other", &EvictParams::default()).await.unwrap();
+    world.gated.requests();
+    assert_eq!(world.gated.cache.pending_writes(), 0, "nor kept");
+    assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
+    assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
+    assert!(is_not_found(world.gated.at_once(pods.get("team-a/other"))));
+    assert_eq!(world.gated.requests(), [""; 0]);
+    world.gated.shutdown().await;
 }
 
 // contract: C-08e
@@ -646,6 +674,27 @@ async fn question_without_a_key_is_of_a_namespace() {
     assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "1");
     assert_eq!(world.gated.requests(), ["GET /api/v1/namespaces/team-a/configmaps?&limit=1"]);
     assert_eq!(world.gated.cache.pending_writes(), 0, "those before the question are bounded by it");
+    world.gated.shutdown().await;
+}
+
+/// A rule with `resourceNames` admits only lists with the name in their field selector.
+// contract: C-08j
+#[tokio::test]
+async fn question_without_a_key_has_the_field_selector() {
+    let world = World::new(|cache| {
+        cache.options(|all| all.fields("metadata.name=old")).kept_writes(1, Duration::MAX)
+    })
+    .await;
+    let (post, delete) = (PostParams::default(), DeleteParams::default());
+    for _ in 0..2 {
+        world.api.delete("old", &delete).await.unwrap();
+        world.api.create(&post, &map("old", "2")).await.unwrap();
+    }
+    world.api.delete("old", &delete).await.unwrap();
+    world.gated.requests();
+    assert!(is_not_found(world.waits("team-a/old").await));
+    let question = "GET /api/v1/namespaces/team-a/configmaps?&fieldSelector=metadata.name%3Dold&limit=1";
+    assert_eq!(world.gated.requests(), [question]);
     world.gated.shutdown().await;
 }
 

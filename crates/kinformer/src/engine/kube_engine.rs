@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{PartOrKey, ResourceVersion};
-use kinformer_kube::{DecodeAs, PackedObject};
+use kinformer_kube::{DecodeAs, FieldPath, PackedObject};
 use kinformer_processor::{HandlerBuilder, Registration};
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction};
@@ -30,6 +30,7 @@ pub(crate) struct KubeEngine {
     /// The objects of each part.
     parts: Vec<Selected>,
     has_transform: bool,
+    dropped_fields: Vec<FieldPath>,
     /// `Some` if the informer was created to fetch only metadata.
     switched: Option<Switched>,
     started: Arc<Started>,
@@ -52,7 +53,7 @@ impl KubeEngine {
     pub(crate) fn shared(
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
-        (parts, has_transform): (Vec<Selected>, bool),
+        (parts, has_transform, dropped_fields): (Vec<Selected>, bool, Vec<FieldPath>),
         switch: Option<Switch>,
     ) -> Arc<dyn Engine> {
         let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
@@ -63,6 +64,7 @@ impl KubeEngine {
             arrival,
             parts,
             has_transform,
+            dropped_fields,
             switched,
             started: Arc::default(),
             field_paths: FieldPaths::default(),
@@ -111,6 +113,10 @@ impl Engine for KubeEngine {
 
     fn has_transform(&self) -> bool {
         self.has_transform
+    }
+
+    fn dropped_fields(&self) -> &[FieldPath] {
+        &self.dropped_fields
     }
 
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {

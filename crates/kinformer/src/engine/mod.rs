@@ -61,6 +61,8 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn selects(&self, object: &Object) -> bool;
     /// Whether objects may have other labels and fields here than on the server.
     fn has_transform(&self) -> bool;
+    /// The fields that are dropped from each object.
+    fn dropped_fields(&self) -> &[FieldPath];
     /// The label selector and the field selector of the requests for the objects of a namespace.
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2];
     /// The resource name, for errors.

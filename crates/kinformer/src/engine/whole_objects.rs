@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kinformer_core::{KeyRef, ObjectKey, PartOrKey, ResourceVersion, Versions};
-use kinformer_kube::{DecodeAs, PackedObject};
+use kinformer_kube::{DecodeAs, FieldPath, PackedObject};
 use kinformer_processor::Registration;
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase};
 use kinformer_store::{Error as StoreError, Snapshot};
@@ -82,6 +82,10 @@ impl Engine for WholeObjects {
 
     fn has_transform(&self) -> bool {
         self.engine.has_transform()
+    }
+
+    fn dropped_fields(&self) -> &[FieldPath] {
+        self.engine.dropped_fields()
     }
 
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2] {
