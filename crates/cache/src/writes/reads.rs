@@ -18,7 +18,7 @@ use crate::list::ListOptions;
 use crate::shared::{Shared, lowest, noted, storage_name};
 
 /// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
-/// one of its objects only then.
+/// one of its objects only then. Also longer than the time between the lists of an informer without a watch.
 const BOOKMARKS: Duration = Duration::from_secs(90);
 
 /// How long a read is delayed at most by a question that it does not depend on.
@@ -383,7 +383,8 @@ impl Wait<'_> {
     /// How long a read waits for a write, and until when.
     fn deadline(&self, write: &Write) -> (Duration, Instant) {
         let timeout = self.shared.settings.write_timeout;
-        let timeout = if let Write::Reached(_) = write { timeout.max(BOOKMARKS) } else { timeout };
+        let is_rare = matches!(write, Write::Reached(_)) || self.informer.not_watchable().is_some();
+        let timeout = if is_rare { timeout.max(BOOKMARKS) } else { timeout };
         (timeout, self.begun + timeout)
     }
 

@@ -677,6 +677,27 @@ async fn question_without_a_key_is_of_a_namespace() {
     world.gated.shutdown().await;
 }
 
+/// Without the verb `watch` only lists bring own writes, with up to 30 s between them.
+// contract: C-08n
+#[tokio::test]
+async fn wait_for_the_next_list_is_longer_than_the_time_between_lists() {
+    let server = crate::common::server().await;
+    server.faults().inject(Fault::forbidden().on(Verb::Watch).resource("configmaps").always());
+    let timeout = Duration::from_millis(1);
+    let cache = crate::common::builder(&server).write_timeout(timeout).build().await.unwrap();
+    cache.start().unwrap();
+    let maps = cache.kind::<ConfigMap>();
+    let informer = maps.synced_informer().await.unwrap();
+    while informer.not_watchable().is_none() {
+        tokio::task::yield_now().await;
+    }
+    let api: Api<ConfigMap> = Api::namespaced(cache.client(), "team-a");
+    api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
+    assert_eq!(value(&maps.get("team-a/new").await.unwrap()), "1");
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 /// A rule with `resourceNames` admits only lists with the name in their field selector.
 // contract: C-08j
 #[tokio::test]
