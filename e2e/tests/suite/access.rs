@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use e2e::{ControlPlane, Options};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{Backoff, Phase, ReflectorOptions, SharedInformerFactory};
-use kube_client::api::{Api, DeleteParams, PostParams};
+use kinformer_cache::{Cache, Error as CacheError, ListOptions};
+use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
 use serde_json::{Value, json};
@@ -43,9 +46,14 @@ fn restarting_often(options: ReflectorOptions) -> ReflectorOptions {
 
 impl UserInformer {
     fn start(config: Config, namespace: &str) -> Self {
+        Self::with_fields(config, namespace, "")
+    }
+
+    fn with_fields(config: Config, namespace: &str, fields: &str) -> Self {
         let problems = Problems::default();
         let factory = factory(kinformer::client(config).unwrap())
             .namespace(namespace)
+            .fields(fields)
             .reflector(restarting_often)
             .on_error(problems.hook())
             .build();
@@ -108,18 +116,26 @@ impl Setup {
 
     /// Allows this subject to read the objects of a namespace.
     async fn allow(&self, namespace: &str, subject: &Value) {
-        let role = json!({"metadata": {"name": "reader"}, "rules": [
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
-        ]});
+        self.allow_verbs(namespace, subject, "reader", json!({"verbs": ["list", "watch"]})).await;
+    }
+
+    /// Allows what the verbs, and the names if it has some, of this rule say.
+    async fn allow_verbs(&self, namespace: &str, subject: &Value, name: &str, mut rule: Value) {
+        (rule["apiGroups"], rule["resources"]) = (json!([""]), json!(["configmaps"]));
+        let role = json!({"metadata": {"name": name}, "rules": [rule]});
         let roles: Api<Role> = Api::namespaced(self.client.clone(), namespace);
         roles.create(&PostParams::default(), &serde_json::from_value(role).unwrap()).await.unwrap();
         let binding = json!({
-            "metadata": {"name": "reader"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
             "subjects": [subject],
         });
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), namespace);
         bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    }
+
+    fn maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     async fn end(self) {
@@ -202,6 +218,135 @@ async fn forbidden_namespace_does_not_block_others() {
     factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
     equal(&informer, &recorder, &setup.client, &setup.path()).await;
     factory.shutdown().await.unwrap();
+    setup.end().await;
+}
+
+/// A rule with `resourceNames` admits the list and the watch of one object by its name, and nothing else.
+// contract: L-43
+#[tokio::test(flavor = "multi_thread")]
+async fn informer_of_one_object_needs_a_rule_with_its_name() {
+    let setup = Setup::start().await;
+    let rule = json!({"verbs": ["get", "list", "watch"], "resourceNames": ["chosen"]});
+    setup.allow_verbs(&setup.namespace, &guest(), "reader", rule).await;
+    let config = setup.of_user("guest-token").await;
+    let user = UserInformer::with_fields(config.clone(), &setup.namespace, "metadata.name=chosen");
+    let path = format!("{}?fieldSelector=metadata.name%3Dchosen", setup.path());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    user.factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
+    assert!(user.informer.len() == 0, "early is not selected");
+    let maps = setup.maps();
+    for _ in 0..2 {
+        setup.create("chosen").await;
+        setup.create("other").await;
+        equal(&user.informer, &user.recorder, &setup.client, &path).await;
+        assert_eq!(user.informer.len(), 1);
+        let patch = Patch::Merge(json!({"data": {"a": "b"}}));
+        maps.patch("chosen", &PatchParams::default(), &patch).await.unwrap();
+        equal(&user.informer, &user.recorder, &setup.client, &path).await;
+        for name in ["chosen", "other"] {
+            maps.delete(name, &DeleteParams::default()).await.unwrap();
+        }
+        equal(&user.informer, &user.recorder, &setup.client, &path).await;
+        assert!(user.informer.len() == 0);
+    }
+    assert!(user.problems.all().iter().all(|problem| problem.code != Some(403)), "{:?}", user.problems.all());
+    assert_eq!(user.informer.statistics().not_watchable, 0);
+    user.factory.shutdown().await.unwrap();
+
+    // The error of another request names the object or the resource.
+    setup.create("chosen").await;
+    let of_user: Api<ConfigMap> = Api::namespaced(kinformer::client(config).unwrap(), &setup.namespace);
+    of_user.get("chosen").await.unwrap();
+    let refused = of_user.get("early").await.unwrap_err().to_string();
+    assert!(refused.contains("configmaps \"early\" is forbidden"), "{refused}");
+    let whole = setup.informer_of("guest-token").await;
+    whole.refused(403, 2).await;
+    let why = whole.sync_error().await;
+    assert!(why.contains("\"guest\" cannot") && why.contains("resource \"configmaps\""), "{why}");
+    whole.factory.shutdown().await.unwrap();
+    setup.end().await;
+}
+
+/// Without the verb `watch` the informer lists again and again. It watches while the verb is granted.
+// contract: R-26a, R-26b
+#[tokio::test(flavor = "multi_thread")]
+async fn informer_without_the_verb_watch_lists_again() {
+    let setup = Setup::start().await;
+    setup.allow_verbs(&setup.namespace, &guest(), "lister", json!({"verbs": ["list"]})).await;
+    let user = setup.informer_of("guest-token").await;
+    user.equal(&setup).await;
+    let not_watchable = || user.informer.reflector().not_watchable().map(|error| error.to_string());
+    let is_polled = || {
+        let why = not_watchable().unwrap_or_default();
+        check(why.contains("cannot watch resource \"configmaps\""), why)
+    };
+    for name in ["first", "second"] {
+        until("the resource is not watchable", is_polled).await;
+        setup.create(name).await;
+        user.equal(&setup).await;
+        setup.maps().delete(name, &DeleteParams::default()).await.unwrap();
+        user.equal(&setup).await;
+        assert_eq!(user.informer.statistics().not_watchable, 1);
+
+        setup.allow_verbs(&setup.namespace, &guest(), name, json!({"verbs": ["watch"]})).await;
+        until("the resource is watched", || check(not_watchable().is_none(), not_watchable())).await;
+        let relists = user.informer.statistics().relists;
+        setup.create(&format!("watched-{name}")).await;
+        user.equal(&setup).await;
+        assert_eq!(user.informer.statistics().relists, relists);
+        let bindings: Api<RoleBinding> = Api::namespaced(setup.client.clone(), &setup.namespace);
+        bindings.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    user.factory.shutdown().await.unwrap();
+    setup.end().await;
+}
+
+/// A cache whose account has the verbs of an operator in one namespace, without `get`. Its deletions grow old at once, and
+/// other resources are written between its writes and reads.
+// contract: C-08a, C-08c, C-08d, C-08j, C-08o
+#[tokio::test(flavor = "multi_thread")]
+async fn cache_reads_own_writes_with_rights_in_one_namespace() {
+    let setup = Setup::start().await;
+    let rule = json!({"verbs": ["list", "watch", "create", "update", "patch", "delete"]});
+    setup.allow_verbs(&setup.namespace, &guest(), "operator", rule).await;
+    let client = kinformer::client(setup.of_user("guest-token").await).unwrap();
+    let cache = Cache::builder(client)
+        .options(|options| options.namespaces([&*setup.namespace]))
+        .kept_writes(2, Duration::ZERO)
+        .build()
+        .await
+        .unwrap();
+    cache.start().unwrap();
+    let (own, maps): (Api<ConfigMap>, _) =
+        (Api::namespaced(cache.client(), &setup.namespace), cache.kind::<ConfigMap>());
+    let secrets: Api<Secret> = Api::namespaced(setup.client.clone(), &setup.namespace);
+    let elsewhere = async || {
+        let secret = serde_json::from_value(json!({"metadata": {"generateName": "busy-"}})).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    };
+    let key = |name: &str| format!("{}/{name}", setup.namespace);
+    let map = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    // Much less than the time between two bookmarks.
+    let soon = async |read: BoxFuture<'_, Result<usize, CacheError>>| {
+        tokio::time::timeout(Duration::from_secs(10), read).await.expect("a read that does not wait").unwrap()
+    };
+    for round in 0..10 {
+        for name in ["one", "two", "three"] {
+            own.create(&PostParams::default(), &map(name)).await.unwrap();
+            elsewhere().await;
+            soon(maps.get(&*key(name)).map_ok(|_| 1).boxed()).await;
+            soon(maps.get(&*key("early")).map_ok(|_| 1).boxed()).await;
+        }
+        for (left, name) in [(3, "one"), (2, "two"), (1, "three")] {
+            own.delete(name, &DeleteParams::default()).await.unwrap();
+            elsewhere().await;
+            let all = ListOptions::new();
+            assert_eq!(soon(maps.list(&all).map_ok(|list| list.len()).boxed()).await, left, "{round} {name}");
+            let gone = maps.get(&*key(name)).await;
+            assert!(matches!(gone, Err(CacheError::NotFound { .. })), "{gone:?}");
+        }
+    }
+    cache.shutdown().await.unwrap();
     setup.end().await;
 }
 
