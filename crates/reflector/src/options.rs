@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::machine::MAX_TIME_WITHOUT_LIST;
 use crate::pager::PAGE_TIMEOUT;
 use crate::{Backoff, RequestLimit, SourceError};
 
@@ -45,6 +44,10 @@ pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
 /// Shorter watches would load the server without a benefit.
 pub(crate) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The time without a list and without a watch after which a watch that the source answers with an error leads to a list:
+/// with the two delays that may follow, this is at most the minute that client-go waits for its next list.
+pub(crate) const MAX_TIME_WITHOUT_LIST: Duration = Duration::from_secs(8);
 
 /// The time for which a watch may be silent after its end is due.
 pub(crate) const STALL_MARGIN: Duration = Duration::from_secs(30);

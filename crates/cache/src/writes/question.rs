@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    // contract: C-08w
+    // contract: C-08w, C-08y
     #[tokio::test]
     async fn answers_of_another_kind_are_refused() {
         let gvk = |group, version, kind| GroupVersionKind::gvk(group, version, kind);

@@ -678,7 +678,7 @@ async fn question_without_a_key_is_of_a_namespace() {
 }
 
 /// Without the verb `watch` only lists bring own writes, with up to 30 s between them.
-// contract: C-08n
+// contract: C-08x
 #[tokio::test]
 async fn wait_for_the_next_list_is_longer_than_the_time_between_lists() {
     let server = crate::common::server().await;

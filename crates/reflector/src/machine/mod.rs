@@ -42,9 +42,6 @@ use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
 /// The number of watches without progress or failed watch-lists in a row after which the reflector lists, and after which
 /// failed watch-lists count as unsupported. Errors that prove that no request was processed (connection refused, 429) do not count: they are retried forever.
 const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
-/// The time without a list and without a watch after which a watch that the source answers with an error leads to a list:
-/// with the two delays that may follow, this is at most the minute that client-go waits for its next list.
-pub(crate) const MAX_TIME_WITHOUT_LIST: Duration = Duration::from_secs(8);
 
 pub(crate) struct Machine<T: Object, S> {
     source: Arc<dyn ListerWatcher<T>>,

@@ -6,7 +6,8 @@ use kinformer_core::{Error, Object, Sink};
 use tokio::time::Instant;
 
 use crate::machine::apply::Progress;
-use crate::machine::{MAX_TIME_WITHOUT_LIST, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::options::MAX_TIME_WITHOUT_LIST;
 use crate::short_watches::is_alive_after;
 use crate::state::count;
 use crate::{NextRequest, Recovery, SourceError, StopReason};

@@ -186,7 +186,7 @@ fn listed_then(error: SourceError) -> ScriptedSource<Item> {
     script().list(list(7, &[])).watch_error(error)
 }
 
-// contract: R-03, R-20d, R-20e
+// contract: R-03, R-20d, R-20e, R-26g
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honored() {
     let requested: SourceError =
