@@ -1,62 +1,48 @@
 //! A token bucket for all keys together.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter as Governor};
 use parking_lot::Mutex;
 
 use crate::rate_limiter::RateLimiter;
 use crate::sync::{Instant, now};
 
+/// A token in the unit of the bucket, which gains `rate` of this unit each nanosecond: no division, so no rounding.
+const TOKEN: u128 = 1_000_000_000;
+
 /// A token bucket: limits the rate of all keys together, and remembers none. Follows client-go 0.37
 /// (`TypedBucketRateLimiter`).
 ///
-/// Each call takes a token. If there is none, the call reserves the next one, and the key waits for it.
+/// Each call takes a token. If there is none, the call reserves the next one, and the key waits for it. Tokens are counted
+/// exactly, at any rate.
 pub struct Bucket {
-    /// Locked for as long as the clock shows the time of one reservation.
-    cells: Mutex<Cells>,
+    rate: u128,
+    burst: u128,
     started: Instant,
-}
-
-type Cells = Governor<NotKeyed, InMemoryState, ReservedTime, NoOpMiddleware<Duration>>;
-
-/// The clock of the bucket, which shows the time of the reservation that is made.
-#[derive(Clone, Debug, Default)]
-struct ReservedTime(std::sync::Arc<Mutex<Duration>>);
-
-impl Clock for ReservedTime {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        *self.0.lock()
-    }
+    /// The taken tokens, and those that a full bucket has not gained, since the start.
+    used: Mutex<u128>,
 }
 
 impl Bucket {
     /// Adds `rate` tokens each second, up to `burst`. The bucket is full at the beginning.
     pub fn per_second(rate: NonZeroU32, burst: NonZeroU32) -> Self {
-        let cells =
-            Cells::direct_with_clock(Quota::per_second(rate).allow_burst(burst), ReservedTime::default());
-        Self { cells: Mutex::new(cells), started: now() }
+        let burst = u128::from(burst.get()) * TOKEN;
+        Self { rate: rate.get().into(), burst, started: now(), used: Mutex::new(0) }
     }
 
     /// Takes a token. Returns how long it takes until the token is available.
     fn reserve(&self) -> Duration {
-        let cells = self.cells.lock();
-        let since_start = now() - self.started;
-        let mut time = since_start;
-        loop {
-            *cells.clock().0.lock() = time;
-            match cells.check() {
-                Ok(()) => break,
-                Err(denied) => time = denied.earliest_possible().max(time + Duration::from_nanos(1)),
-            }
-        }
-        time.saturating_sub(since_start)
+        // Fits: the longest `Duration` has less than 2^94 ns, and the rate is less than 2^32.
+        let gained = (now() - self.started).as_nanos() * self.rate;
+        let debt = {
+            let mut used = self.used.lock();
+            *used = gained.max(*used).saturating_add(TOKEN);
+            (*used - gained).saturating_sub(self.burst)
+        };
+        // Rounded up: not before the token is there.
+        Duration::from_nanos(debt.div_ceil(self.rate).try_into().unwrap_or(u64::MAX))
     }
 }
 
@@ -83,8 +69,8 @@ impl<K> RateLimiter<K> for Bucket {
     }
 }
 
-impl std::fmt::Debug for Bucket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bucket").finish_non_exhaustive()
     }
 }

@@ -55,7 +55,6 @@
 //!   threads do the same.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
-#[cfg(not(loom))]
 mod bucket;
 mod defaults;
 mod entries;
@@ -70,7 +69,6 @@ mod state;
 mod sync;
 mod waiting;
 
-#[cfg(not(loom))]
 pub use bucket::Bucket;
 pub use defaults::default_rate_limiter;
 pub use error::DeadlineExceeded;

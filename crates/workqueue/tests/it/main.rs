@@ -10,6 +10,7 @@
 
 mod admission;
 mod auto_traits;
+mod bucket;
 mod client_go;
 mod common;
 mod controller_runtime;
