@@ -1,61 +1,58 @@
 //! The lines of the contract and the tests that prove them.
 //!
-//! A test names the lines that it proves in a comment directly above it: `// contract: Q-07, Q-08`. The lines link to
-//! these tests.
+//! A test names the lines that it proves in a comment directly above it: `// contract: Q-07, Q-08`.
 
 mod documents;
-mod links;
 mod model;
 
 use std::io::Write;
 
 use crate::files::{self, File};
-use links::Linked;
-use model::{CONTRACT, Contract, Promise, Test, section, tests};
+use model::{CONTRACT, Contract, Promise, Test, is_asked, section, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The lines to show, such as `Q-07a`, or `Q-07` for all its parts; all lines without a number
+    numbers: Vec<String>,
     /// Show only the lines without a test
     #[arg(long)]
     missing: bool,
-    /// Write the links from the lines to their tests
-    #[arg(long)]
-    write: bool,
 }
 
-/// Lists the contract; fails if [`all_problems`] finds any.
+/// Lists the contract, or some lines of it; fails if [`all_problems`] finds any.
 pub(crate) fn run(args: &Args) -> Result<(), String> {
-    let (mut text, files) = (files::read(CONTRACT)?, files::rust()?);
-    if args.write {
-        let linked = Linked::new(&text, &tests(&files).0);
-        files::write(&files::root().join(CONTRACT), &linked.contract)?;
-        files::write(&files::root().join(links::PAGE), &linked.page)?;
-        text = linked.contract;
-    }
-    let list = list(&Contract::parse(&text).0, &tests(&files).0, args.missing);
+    let (text, files) = (files::read(CONTRACT)?, files::rust()?);
+    let list = list(&Contract::parse(&text).0, &tests(&files).0, args)?;
     // Ignores a closed pipe: the reader has read enough.
     let _ = std::io::stdout().write_all(list.as_bytes());
     fail(all_problems(&text, &files)?)
 }
 
-/// Lists each line of the contract with its tests, or only the lines without tests.
-fn list(contract: &Contract, tests: &[Test], only_missing: bool) -> String {
+/// Lists lines of the contract with their tests; fails if there is none with a number that is asked for.
+fn list(contract: &Contract, tests: &[Test], Args { numbers, missing }: &Args) -> Result<String, String> {
+    for asked in numbers {
+        if !contract.promises.keys().any(|number| is_asked(asked, number)) {
+            return Err(format!("{CONTRACT} has no line {asked:?}; correct the number"));
+        }
+    }
     let (mut list, mut covered) = (String::new(), 0);
     let mut promises: Vec<_> = contract.promises.iter().collect();
+    promises.retain(|(number, _)| numbers.is_empty() || numbers.iter().any(|asked| is_asked(asked, number)));
     promises.sort_by_key(|(_, promise)| promise.line);
+    let all = promises.len();
     for (number, promise) in promises {
         let mut proofs = tests.iter().filter(|test| test.numbers.contains(number)).peekable();
         let proven = proofs.peek().is_some();
         covered += usize::from(proven);
-        if !(only_missing && proven) {
+        if !(*missing && proven) {
             list.push_str(&format!("{number} {}\n", promise.text));
             list.extend(proofs.map(|test| format!("     {} in {}:{}\n", test.name, test.path, test.line)));
         }
     }
     let finished: Vec<&str> = contract.finished.iter().map(String::as_str).collect();
-    let (all, finished) = (contract.promises.len(), finished.join(", "));
+    let finished = finished.join(", ");
     list.push_str(&format!("{covered} of {all} lines have a test; finished: {finished}\n"));
-    list
+    Ok(list)
 }
 
 /// Fails like [`run`], and prints nothing.
@@ -63,11 +60,9 @@ pub(crate) fn quietly() -> Result<(), String> {
     fail(all_problems(&files::read(CONTRACT)?, &files::rust()?)?)
 }
 
-/// Finds [`problems`], links that are out of date, and tests that documents name and that do not exist.
+/// Finds [`problems`], and tests that documents name and that do not exist.
 fn all_problems(text: &str, files: &[File]) -> Result<Vec<String>, String> {
     let mut problems = problems(text, files);
-    let page = files::read(links::PAGE).unwrap_or_default();
-    problems.extend(Linked::new(text, &tests(files).0).differences(text, &page));
     for (document, folder) in documents::DOCUMENTS {
         problems.extend(documents::problems(document, &files::read(document)?, folder, files));
     }
@@ -156,14 +151,36 @@ mod tests {
         assert!(long.starts_with("docs/contract.md:3: A-01 has 201 characters"), "{long}");
     }
 
+    fn listed(promises: &str, test: &str, numbers: &[&str], missing: bool) -> Result<String, String> {
+        let file = File { path: "y.rs".into(), text: test.into() };
+        let numbers = numbers.iter().map(|number| (*number).to_owned()).collect();
+        list(&Contract::parse(promises).0, &tests(&[file]).0, &Args { numbers, missing })
+    }
+
     #[test]
     fn lines_are_listed_with_their_tests_or_only_those_without() {
-        let file = File { path: "y.rs".into(), text: BOTH.into() };
-        let (contract, tests) = (Contract::parse(PROMISES).0, tests(&[file]).0);
         let end = "B-01 three\n2 of 3 lines have a test; finished: A\n";
         let proven = "A-01 one\n     proves in y.rs:1\nA-02 two\n     proves in y.rs:1\n";
-        assert_eq!(list(&contract, &tests, false), format!("{proven}{end}"));
-        assert_eq!(list(&contract, &tests, true), end);
+        assert_eq!(listed(PROMISES, BOTH, &[], false).unwrap(), format!("{proven}{end}"));
+        assert_eq!(listed(PROMISES, BOTH, &[], true).unwrap(), end);
+    }
+
+    #[test]
+    fn one_line_is_listed_with_its_tests() {
+        let split = PROMISES.replace("- A-02 two", "- A-02a two\n- A-02b more");
+        let test =
+            format!("{}\n// contract: A-02b\n#[test]\nfn other() {{}}\n", BOTH.replace("A-02", "A-02b"));
+        let listed = |numbers: &[&str]| listed(&split, &test, numbers, false);
+        let part = "A-02b more\n     proves in y.rs:1\n     other in y.rs:5\n";
+        let end = |proven: &str| format!("{proven} lines have a test; finished: A\n");
+        assert_eq!(listed(&["A-02b"]).unwrap(), format!("{part}{}", end("1 of 1")));
+        let with_parts = format!("A-02a two\n{part}{}", end("1 of 2"));
+        assert_eq!(listed(&["A-02"]).unwrap(), with_parts, "a number means all its parts");
+        assert_eq!(listed(&["A-02b", "A-02a"]).unwrap(), with_parts);
+        for unknown in ["A-01a", "A-03", "A-02c", "A", ""] {
+            let problem = format!("docs/contract.md has no line {unknown:?}; correct the number");
+            assert_eq!(listed(&["A-01", unknown]).unwrap_err(), problem);
+        }
     }
 
     #[test]
@@ -181,6 +198,24 @@ mod tests {
             unknown.contains("crates/x/tests/y.rs:1: docs/contract.md has no line \"A-03\""),
             "{unknown}"
         );
+        for empty in ["// contract:", "// contract: A-01,"] {
+            let unknown = problems_of(PROMISES, &format!("{BOTH}{empty}\n#[test]\nfn other() {{}}\n"));
+            assert_eq!(
+                unknown,
+                "crates/x/tests/y.rs:4: docs/contract.md has no line \"\"; correct the number"
+            );
+        }
+    }
+
+    /// A removed line is found by its tests, a removed test by its line.
+    #[test]
+    fn a_line_and_its_tests_go_together() {
+        let without_line = problems_of(&PROMISES.replace("- A-02 two\n", ""), BOTH);
+        assert!(without_line.contains("y.rs:1: docs/contract.md has no line \"A-02\""), "{without_line}");
+        let without_test = problems_of(PROMISES, "");
+        for line in ["docs/contract.md:3: A-01", "docs/contract.md:4: A-02"] {
+            assert!(without_test.contains(&format!("{line} is in a finished section and no test names it")));
+        }
     }
 
     #[test]
@@ -208,7 +243,7 @@ mod tests {
             ("- B-01 three", "- A-01 three", ":5: A-01 is also on line 3"),
             ("- B-01 three", "- B-01A three", ":5: expected"),
             ("- B-01 three", "- B-01ab three", ":5: expected"),
-            ("- B-01 three", "- [B-01 three", ":5: expected"),
+            ("- B-01 three", "- [B-01] three", ":5: expected"),
             ("- B-01 three", "- A-01a three", ":5: A-01a is a part of A-01"),
         ] {
             let problems = problems_of(&PROMISES.replace(from, to), BOTH);

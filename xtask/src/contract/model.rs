@@ -22,8 +22,8 @@ pub(super) struct Contract {
 }
 
 impl Contract {
-    /// Parses lines such as `- Q-07 promise` or `- [Q-07] promise`, and one `Finished: O, S, Q`. Also returns the
-    /// problems of lines: they do not parse, or are too long.
+    /// Parses lines such as `- Q-07 promise`, and one `Finished: O, S, Q`. Also returns the problems of lines: they do
+    /// not parse, or are too long.
     pub(super) fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut contract, mut problems) = (Self::default(), Vec::new());
         let mut declared = 1;
@@ -36,7 +36,7 @@ impl Contract {
                 continue;
             }
             let Some((number, promise)) = numbered(text) else {
-                problems.push(format!("{CONTRACT}:{line}: expected `- Q-07 promise`; add a number"));
+                problems.push(format!("{CONTRACT}:{line}: expected `- Q-07 promise`; correct the number"));
                 continue;
             };
             let width = text.chars().count();
@@ -73,11 +73,14 @@ impl Contract {
     }
 }
 
-/// Returns the number and the promise of a line such as `- Q-07 promise`, whose number may be a link: `- [Q-07] promise`.
-pub(super) fn numbered(line: &str) -> Option<(&str, &str)> {
+/// Whether a number is the one that is asked for, or a part of it: `Q-07` asks for `Q-07a`.
+pub(super) fn is_asked(asked: &str, number: &str) -> bool {
+    asked == number || asked == unsplit(number)
+}
+
+/// Returns the number and the promise of a line such as `- Q-07 promise`.
+fn numbered(line: &str) -> Option<(&str, &str)> {
     let (number, promise) = line.strip_prefix("- ")?.split_once(' ')?;
-    let link = number.strip_prefix('[').and_then(|number| number.strip_suffix(']'));
-    let number = link.unwrap_or(number);
     (is_number(number) && !promise.trim().is_empty()).then_some((number, promise))
 }
 
