@@ -55,7 +55,7 @@ enum Task {
     Kinds(kinds::Args),
     /// Run seeds of the simulation on all cores, print the story of one, or run its mutants
     Simulate(simulate::Args),
-    /// Run the example programs, and compare code and output with their pages in `docs/examples`
+    /// Run the example programs, and compare their output with their pages in `docs/examples`
     Examples(examples::Args),
     /// Check the structure: layers, the map, import cycles, file sizes, lints, words
     Tidy,

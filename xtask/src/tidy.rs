@@ -1,5 +1,5 @@
 //! Checks the structure of the workspace: the map, the dependency trees, the manifests, import cycles, the house
-//! rules, the words, the code on the pages of examples, and dependencies that are pre-releases.
+//! rules, the words, the pages of examples, and dependencies that are pre-releases.
 
 use cargo_metadata::semver::Version;
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -32,7 +32,7 @@ fn problems() -> Result<Vec<String>, String> {
         metadata.packages.iter().map(|package| (package.name.as_str(), &package.version)),
     ));
     problems.extend(cycles::problems(&files));
-    problems.extend(examples::code_problems()?);
+    problems.extend(examples::page_problems()?);
     problems.extend(files.iter().flat_map(rules::problems));
     let files = files.into_iter().chain(files::prose()?);
     problems.extend(files.filter(|file| file.path != WORDS).flat_map(|file| words::problems(&file)));

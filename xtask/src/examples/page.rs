@@ -1,10 +1,7 @@
-//! A page: a title, some sentences, the command, the code and the output of a program.
-
-use std::path::Path;
+//! A page: a title, some sentences, the command, links to the code and the output of a program.
 
 use super::output::{difference, with_wildcards};
 use super::programs::Example;
-use crate::files::File;
 
 /// The lines before the generated blocks, and the line after each.
 const CODE: &str = "<!-- the code, by `cargo xtask examples --write` -->";
@@ -21,7 +18,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Returns what is missing, and code that is not that of the program.
+    /// Returns what is missing, and links that are not those of the program's files.
     pub(super) fn problems(&self, example: &Example) -> Vec<String> {
         let Self { path, text } = self;
         let name = &example.name;
@@ -44,13 +41,13 @@ impl Page<'_> {
             problem(1, format!("it does not have the block `{command}`; run `{}`", write_command(name)));
         }
         match section(text, CODE) {
-            None => problem(1, format!("it has no code; run `{}`", write_command(name))),
-            Some(Section { line, body, .. }) if body != code(example) => problem(
+            None => problem(1, format!("it has no links to the code; run `{}`", write_command(name))),
+            Some(Section { line, body, .. }) if body != links(example) => problem(
                 line,
                 format!(
-                    "the code is not that of the program; run `{}`\n{}",
+                    "the links are not those of the program's files; run `{}`\n{}",
                     write_command(name),
-                    difference(body, &code(example), [path, "the program"])
+                    difference(body, &links(example), [path, "the program"])
                 ),
             ),
             Some(_) => {}
@@ -80,7 +77,7 @@ impl Page<'_> {
         })
     }
 
-    /// Returns the page with the command, the code of the program, and the output of a run.
+    /// Returns the page with the command, links to the code of the program, and the output of a run.
     pub(super) fn with(&self, example: &Example, output: &str) -> String {
         let expected = section(self.text, OUTPUT).map_or("", |section| unfenced(section.body));
         let mut output = with_wildcards(output, expected);
@@ -92,8 +89,8 @@ impl Page<'_> {
         if !text.contains(&block) {
             text = format!("{}\n\n{block}", text.trim_end());
         }
-        text = replaced(&text, CODE, &code(example), "");
-        replaced(&text, OUTPUT, &fenced("text", &output), "It prints:\n\n")
+        text = replaced(&text, CODE, &links(example), "Its code:\n\n");
+        replaced(&text, OUTPUT, &fenced(&output), "It prints:\n\n")
     }
 }
 
@@ -111,31 +108,19 @@ fn block(command: &str) -> String {
     format!("```sh\n{command}\n```\n")
 }
 
-/// The code of a program, below a link to its file. Its other files are folded.
-fn code(example: &Example) -> String {
-    let mut text = String::new();
-    for (index, File { path, text: code }) in example.files.iter().enumerate() {
-        let block = format!("[{path}](../../{path})\n\n{}", fenced("rust", code));
-        if index == 0 {
-            text.push_str(&block);
-        } else {
-            let name = Path::new(path).file_name().unwrap_or_default().display();
-            text.push_str(&format!("\n<details>\n<summary>{name}</summary>\n\n{block}\n</details>\n"));
-        }
-    }
-    text
+/// The links to the files of a program.
+fn links(example: &Example) -> String {
+    example.files.iter().map(|path| format!("* [{path}](../../{path})\n")).collect()
 }
 
-fn fenced(language: &str, text: &str) -> String {
-    let fence = if text.contains("```") { "````" } else { "```" };
-    format!("{fence}{language}\n{text}{fence}\n")
+fn fenced(text: &str) -> String {
+    format!("```text\n{text}```\n")
 }
 
 /// The contents of a fenced block.
 fn unfenced(block: &str) -> &str {
     let contents = block.split_once('\n').map_or("", |(_, rest)| rest);
-    let fence = block.len() - block.trim_start_matches('`').len();
-    contents.trim_end().get(..contents.trim_end().len().saturating_sub(fence)).unwrap_or_default()
+    contents.trim_end().strip_suffix("```").unwrap_or_default()
 }
 
 /// The text between a mark and the next [`END`], without these lines.
@@ -191,12 +176,11 @@ mod tests {
     #[test]
     fn a_page_is_completed_and_then_stays() {
         let page = written(PROSE);
-        let code = &example("a").files[0].text;
-        let link = "[crates/x/examples/a.rs](../../crates/x/examples/a.rs)";
         assert_eq!(
             page,
             format!(
-                "{PROSE}\n```sh\ncargo run -p x --example a\n```\n\n{CODE}\n{link}\n\n```rust\n{code}```\n{END}\n\nIt prints:\n\n\
+                "{PROSE}\n```sh\ncargo run -p x --example a\n```\n\nIts code:\n\n{CODE}\n\
+                * [crates/x/examples/a.rs](../../crates/x/examples/a.rs)\n{END}\n\nIt prints:\n\n\
                 {OUTPUT}\n```text\none\nport 80\n```\n{END}\n"
             )
         );
@@ -219,7 +203,7 @@ mod tests {
             &page.replace("-p x --example a", "--example a"),
             "does not have the block `cargo run -p x --example a`",
         );
-        assert_problem(&page.replace(CODE, ""), "it has no code");
+        assert_problem(&page.replace(CODE, ""), "it has no links to the code");
         assert_problem(&page.replace(OUTPUT, ""), "it has no output");
         assert_problem(&page.replace("one\nport 80\n", ""), "the output is empty");
     }
@@ -230,7 +214,7 @@ mod tests {
         let problem = |output: &str| Page { path: "a.md", text: &page }.output_problem("a", output);
         assert_eq!(problem("one\nport 80\n"), None);
         let problem = problem("one\nport 81\n").unwrap();
-        assert!(problem.starts_with("a.md:23: a prints something else"), "{problem}");
+        assert!(problem.starts_with("a.md:17: a prints something else"), "{problem}");
         assert!(
             problem.contains("--write a") && problem.contains("port 80") && problem.contains("port 81"),
             "{problem}"
@@ -246,20 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_folded() {
+    fn every_file_of_a_program_is_linked() {
+        let page = written(PROSE);
         let mut program = example("a");
-        program.files.push(File { path: "crates/x/examples/b.rs".into(), text: "fn b() {}\n".into() });
-        let all = code(&program);
-        assert!(all.starts_with(&code(&example("a"))), "{all}");
-        assert!(all.contains("<summary>b.rs</summary>"), "{all}");
-        assert!(all.contains("```rust\nfn b() {}\n```\n\n</details>\n"), "{all}");
-    }
-
-    #[test]
-    fn code_with_fences_has_a_longer_fence() {
-        let text = "/// ```\n/// f();\n/// ```\n";
-        let block = fenced("rust", text);
-        assert_eq!(block, format!("````rust\n{text}````\n"));
-        assert_eq!(unfenced(&block), text);
+        program.files.push("crates/x/examples/common/mod.rs".into());
+        let problems = Page { path: "a.md", text: &page }.problems(&program);
+        assert!(
+            problems[0].starts_with("a.md:11: the links are not those of the program's files"),
+            "{problems:#?}"
+        );
+        assert!(
+            problems[0].contains("cargo xtask examples --write a") && problems[0].contains("common/mod.rs"),
+            "{problems:#?}"
+        );
+        let page = Page { path: "a.md", text: &page }.with(&program, "one\nport 80\n");
+        assert_eq!(Page { path: "a.md", text: &page }.problems(&program), [""; 0]);
+        assert_problem(&page, "the links are not those of the program's files");
     }
 }

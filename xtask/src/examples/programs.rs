@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use cargo_metadata::{MetadataCommand, Package};
 use parking_lot::Mutex;
 
-use crate::files::{self, File};
-use crate::{e2e, packages};
+use crate::{e2e, files, packages};
 
 /// The time in which a program has to end. It is longer than the limits within the programs, whose errors say more.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -27,8 +26,8 @@ const VARIABLES: [&str; 2] = ["KUBECONFIG", "RUST_LOG"];
 pub(super) struct Example {
     pub(super) name: String,
     pub(super) package: String,
-    /// Its files; the first has `main`.
-    pub(super) files: Vec<File>,
+    /// The paths of its files; the first has `main`.
+    pub(super) files: Vec<String>,
 }
 
 /// Returns the examples of published crates that end by themselves, by name.
@@ -36,8 +35,9 @@ pub(super) fn find() -> Result<Vec<Example>, String> {
     let mut examples = Vec::new();
     for package in packages::published()? {
         for (name, path) in targets(&package) {
-            let files = sources(&path)?;
-            if files.first().is_some_and(|main| ends(&main.text)) {
+            let text = files::read(&files::from_root(&path))?;
+            if ends(&text) {
+                let files = sources(&path, &text)?;
                 examples.push(Example { name, package: package.name.to_string(), files });
             }
         }
@@ -61,23 +61,17 @@ fn ends(text: &str) -> bool {
     head.join(" ").contains("ends by itself.")
 }
 
-/// Reads the file of a program and the modules that it declares.
-fn sources(main: &Path) -> Result<Vec<File>, String> {
-    let read = |path: &Path| {
-        let path = files::from_root(path);
-        files::read(&path).map(|text| File { path, text })
-    };
-    let main_file = read(main)?;
+/// Returns the paths of the file of a program and of the modules that it declares.
+fn sources(main: &Path, text: &str) -> Result<Vec<String>, String> {
+    let mut sources = vec![files::from_root(main)];
     let folder = main.parent().unwrap_or(main);
-    let mut modules = Vec::new();
-    for name in modules_of(&main_file.text) {
+    for name in modules_of(text) {
         let places = [folder.join(format!("{name}.rs")), folder.join(&name).join("mod.rs")];
         let place = places.iter().find(|place| place.exists());
-        let place = place.ok_or_else(|| format!("{}: there is no module {name}", main_file.path))?;
-        modules.push(read(place)?);
+        let place = place.ok_or_else(|| format!("{}: there is no module {name}", files::from_root(main)))?;
+        sources.push(files::from_root(place));
     }
-    modules.insert(0, main_file);
-    Ok(modules)
+    Ok(sources)
 }
 
 /// The modules that a file declares and does not contain.
@@ -200,9 +194,7 @@ fn kill(child: &mut Child) -> std::io::Result<()> {
 /// An example of tests.
 #[cfg(test)]
 pub(super) fn example(name: &str) -> Example {
-    let path = format!("crates/x/examples/{name}.rs");
-    let text = "//! An example. It ends by itself.\n\nfn main() {\n    println!(\"one\");\n}\n".to_owned();
-    Example { name: name.into(), package: "x".into(), files: vec![File { path, text }] }
+    Example { name: name.into(), package: "x".into(), files: vec![format!("crates/x/examples/{name}.rs")] }
 }
 
 #[cfg(test)]
@@ -271,10 +263,8 @@ mod tests {
 
     #[test]
     fn a_program_has_the_files_of_its_modules() {
-        let files = |name: &str| {
-            let found = find().unwrap().into_iter().find(|example| example.name == name).unwrap();
-            found.files.into_iter().map(|file| file.path).collect::<Vec<_>>()
-        };
+        let files =
+            |name: &str| find().unwrap().into_iter().find(|example| example.name == name).unwrap().files;
         assert_eq!(files("indexer"), ["crates/store/examples/indexer.rs"]);
         let watchdog = ["watchdog.rs", "common/mod.rs"].map(|file| format!("crates/kube/examples/{file}"));
         assert_eq!(files("watchdog"), watchdog);
