@@ -47,8 +47,6 @@ impl Extent {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Done {
     Passed,
-    /// Passed, with something to read in the summary.
-    Reported(String),
     /// Why the step cannot run here, and what to install.
     Skipped(String),
 }

@@ -12,18 +12,15 @@ const FIRST: u64 = 1_000;
 /// The number of fresh seeds.
 const FRESH: u64 = 2_000;
 
-/// Whether fresh seeds that fail are only reported: some defects that they find are known and not mended yet.
-const FRESH_ARE_REPORTED: bool = true;
-
 /// The seeds that failed once.
 const FAILED_ONCE: &str = "crates/simulation/seeds-that-failed.txt";
 
-/// Runs the seeds, and checks that the patches of the mutants apply. The fresh ones depend on the number only, so that two runs of one commit are the same. Returns what
-/// is to be reported of a run that passed.
+/// Runs the seeds, and checks that the patches of the mutants apply. The fresh seeds depend on the number only, so that two
+/// runs of one commit are the same.
 ///
 /// # Errors
 /// A seed failed, or the runner did, or a patch does not apply.
-pub(crate) fn gate(number: u64) -> Result<Option<String>, String> {
+pub(crate) fn gate(number: u64) -> Result<(), String> {
     mutants::check()?;
     let failed_once = seeds(&files::read(FAILED_ONCE)?)?;
     let runner = super::runner(Build::Release)?;
@@ -32,7 +29,7 @@ pub(crate) fn gate(number: u64) -> Result<Option<String>, String> {
     report(&run(&runner, known))?;
     let fresh = fresh(number);
     println!("fresh seeds {}..{}", fresh.start, fresh.end);
-    judge_fresh(&run(&runner, [fresh]), FRESH_ARE_REPORTED)
+    report(&run(&runner, [fresh])).map_err(|problem| format!("fresh seeds: {problem}"))
 }
 
 /// The fresh seeds of a number.
@@ -52,17 +49,6 @@ fn run(runner: &Runner, ranges: impl IntoIterator<Item = Range<u64>>) -> Outcome
         all.time += outcome.time;
     }
     all
-}
-
-/// Returns a report of failed seeds, or an error.
-fn judge_fresh(outcome: &Outcome, are_reported: bool) -> Result<Option<String>, String> {
-    match report(outcome) {
-        Ok(()) => Ok(None),
-        Err(problem) if are_reported && !outcome.failed.is_empty() => {
-            Ok(Some(format!("fresh seeds, which are only reported: {problem}")))
-        }
-        Err(problem) => Err(format!("fresh seeds: {problem}")),
-    }
 }
 
 /// Reads a seed from each line; the rest of a line says what it found.
@@ -92,16 +78,5 @@ mod tests {
         assert_eq!(fresh(7), fresh(7));
         assert_eq!(fresh(7).end, fresh(8).start);
         assert!(fresh(0).start >= super::super::SEEDS, "the first seeds are run as well");
-    }
-
-    #[test]
-    fn fresh_seeds_that_fail_are_reported_or_fail_the_gate() {
-        let failed = Outcome { failed: vec![7], ..Outcome::default() };
-        let report = judge_fresh(&failed, true).unwrap().unwrap();
-        assert!(report.contains("cargo xtask simulate --trace 7"), "{report}");
-        assert!(judge_fresh(&failed, false).is_err_and(|problem| problem.contains("--trace 7")));
-        assert_eq!(judge_fresh(&Outcome::default(), false), Ok(None));
-        let broken = Outcome { problems: vec!["aborted".into()], ..Outcome::default() };
-        assert!(judge_fresh(&broken, true).is_err(), "a runner that breaks is no failed seed");
     }
 }
