@@ -184,7 +184,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.refuse_watch_list();
         } else if !error.is_not_found() {
             self.failed_watch_lists = self.failed_watch_lists.saturating_add(1);
-            let may_pass_soon = ended_early || error.is_retryable() || error.is_internal();
+            // As in client-go, an answer leads to a list at once, which may succeed where watch-lists fail.
+            let may_pass_soon = ended_early || error.is_unanswered() || error.retry_after().is_some();
             if may_pass_soon && self.failed_watch_lists < MAX_TRIES_WITHOUT_PROGRESS {
                 return self.fail(error, Recovery::Relist);
             }

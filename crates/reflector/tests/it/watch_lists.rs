@@ -106,8 +106,8 @@ async fn refused_watch_list_falls_back_to_a_list() {
     }
 }
 
-/// Any other error falls back to a list as well, and may pass. The fifth one in a row counts as a refusal if the lists
-/// succeed.
+/// Any other answer falls back to a list at once as well, and may pass. The fifth one in a row counts as a refusal if the
+/// lists succeed.
 // contract: L-05a, L-05f
 #[tokio::test(start_paused = true)]
 async fn failed_watch_list_falls_back_to_a_list() {
@@ -116,12 +116,19 @@ async fn failed_watch_list_falls_back_to_a_list() {
         content_type: "text/html".to_owned(),
         start: "<html>".to_owned(),
     };
-    let faults: [fn() -> SourceError; 4] =
-        [|| status(409, "Conflict"), || status(502, "Bad Gateway"), page, || SourceError::other("damaged")];
+    let faults: [fn() -> SourceError; 6] = [
+        || status(409, "Conflict"),
+        || status(500, "InternalError"),
+        || status(502, "Bad Gateway"),
+        || status(503, "ServiceUnavailable"),
+        page,
+        || SourceError::other("damaged"),
+    ];
     for fault in faults {
         let support = WatchListSupport::new();
         let failed = |source: ScriptedSource<Item>, version| {
-            source.watch_error(fault()).list(list(version, &[])).watch_error(expired())
+            let watch = WatchScript::new().bookmark(version + 1).error(expired());
+            source.watch_error(fault()).list(list(version, &[])).watch(watch)
         };
         let works = || WatchScript::new().initial_events_end(20).error(expired());
         let mut source = script().with_watch_list(support.clone()).watch_error(fault()).list_error(fault());
