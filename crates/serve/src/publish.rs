@@ -24,6 +24,8 @@ pub(crate) async fn run(app: Arc<App>) {
 
 async fn publish(app: &Arc<App>) {
     let mut changes = app.memory.subscribe();
+    // A stream may have opened, and changes may have come, before this task runs for the first time.
+    changes.mark_changed();
     let mut second = Second::new(app.settings.limits.changes_per_second);
     loop {
         while app.streams.len() == 0 {
@@ -36,7 +38,9 @@ async fn publish(app: &Arc<App>) {
             return;
         }
         let last = *changes.borrow_and_update();
-        publish_until(app, last, &mut second).await;
+        if app.streams.published() < last {
+            publish_until(app, last, &mut second).await;
+        }
     }
 }
 
@@ -179,6 +183,16 @@ mod tests {
         add(&app.memory, "last");
         next(&mut two, "\"name\":\"last\"").await;
         assert_eq!(encoded(&app), "2", "without a stream, changes are not encoded");
+    }
+
+    // contract: H-10h
+    #[tokio::test(start_paused = true)]
+    async fn changes_before_the_first_turn_of_the_publisher_are_published() {
+        let app = publishing(Limits::default());
+        let uri = "/api/v1/events".parse().unwrap();
+        let mut body = events(app.clone(), &Query::of(&uri), &HeaderMap::new()).unwrap().into_body();
+        add(&app.memory, "web");
+        tokio::time::timeout(Duration::from_secs(10), next(&mut body, "\"name\":\"web\"")).await.unwrap();
     }
 
     // contract: H-10c, H-10i
