@@ -23,6 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The schedule of the probes of one reflector.
 pub(crate) struct Probing {
     budget: ProbeBudget,
+    /// Whether the last answer had no version: perhaps the source has none.
+    is_unversioned: bool,
     /// Whether a watch has ended early since the last answer.
     wanted: bool,
     /// The earliest time of the next probe after an answer or error.
@@ -49,6 +51,7 @@ impl Probing {
     pub(crate) fn new(budget: ProbeBudget) -> Self {
         Self {
             budget,
+            is_unversioned: false,
             wanted: false,
             not_before: None,
             retry_at: None,
@@ -62,10 +65,11 @@ impl Probing {
         self.wanted = true;
     }
 
-    /// Resets the schedule after a list: the reflector now has the newest state.
+    /// Resets the schedule after a list: the reflector now has the newest state. A source without versions is not asked
+    /// more often for that.
     pub(crate) fn listed(&mut self) {
         self.wanted = false;
-        self.not_before = None;
+        self.not_before = self.not_before.filter(|_| self.is_unversioned);
         self.silent_since = Instant::now();
     }
 
@@ -111,8 +115,8 @@ impl Probing {
         self.silence = silence();
         let mut pause = self.silence;
         match newest {
-            // An answer without a version may be a passing fault: the source is asked again as after any other answer.
-            Ok(_) => self.wanted = false,
+            // An answer without a version may be a passing fault: the source is asked again.
+            Ok(newest) => (self.wanted, self.is_unversioned) = (false, newest.is_none()),
             Err(error) => {
                 let delay = retry_after(error);
                 self.retry_at = Instant::now().checked_add(delay);
