@@ -40,7 +40,8 @@ use crate::stream::OpenWatch;
 use crate::{Exchange, ListerWatcher, NextRequest, ReflectorOptions};
 
 /// The number of watches without progress or failed watch-lists in a row after which the reflector lists, and after which
-/// failed watch-lists count as unsupported. Errors that prove that no request was processed (connection refused, 429) do not count: they are retried forever.
+/// failed watch-lists count as unsupported. Errors that prove that no request was processed (connection refused, 429) do
+/// not count: they are retried forever.
 const MAX_TRIES_WITHOUT_PROGRESS: u32 = 5;
 
 pub(crate) struct Machine<T: Object, S> {

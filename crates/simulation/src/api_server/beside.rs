@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use tokio::time::sleep;
 use tower::Service as _;
 
-use super::ApiServer;
 use crate::server::{AnswerBody, Fault, Seen, Server, Stop, Verb};
+use crate::trace::Recorder;
 
 /// The requests that the reference follows. An informer sends one of the two.
 const PATHS: [&str; 2] = ["/api/v1/configmaps", "/api/v1/namespaces/a/configmaps"];
@@ -54,14 +54,15 @@ impl Next {
 }
 
 impl Beside {
-    fn new(world: &ApiServer, rng: &mut Rng) -> Self {
+    /// Copies servers. `stale` answers lists instead of them, if there is one.
+    pub(super) fn new(servers: &[Server], stale: Option<Server>, recorder: &Recorder, rng: &mut Rng) -> Self {
         let copy = |(number, server): (usize, &Server)| {
-            let (copy, recorder) = (server.copy(rng.u64(..)), world.recorder.clone());
+            let (copy, recorder) = (server.copy(rng.u64(..)), recorder.clone());
             copy.observe(move |line| recorder.note(&format!("reference {number}"), line));
             copy
         };
-        let servers = world.servers.iter().enumerate().map(copy).collect();
-        Self { servers, stale: world.stale.clone(), next: Arc::default() }
+        let servers = servers.iter().enumerate().map(copy).collect();
+        Self { servers, stale, next: Arc::default() }
     }
 
     /// The copies, in the order of the servers.
@@ -150,15 +151,6 @@ fn time(fault: Fault) -> Duration {
         Fault::Delay(delay) => delay,
         Fault::NoAnswer | Fault::Unreachable | Fault::Stop { stop: Stop::Silent, .. } => SILENCE,
         _ => Duration::ZERO,
-    }
-}
-
-impl ApiServer {
-    /// Returns a handle whose clients are followed by a reference, and the servers of the reference. Faults are
-    /// injected by this handle.
-    pub(crate) fn with_reference(&self, rng: &mut Rng) -> (Self, Beside) {
-        let beside = Beside::new(self, rng);
-        (Self { beside: Some(beside.clone()), ..self.clone() }, beside)
     }
 }
 

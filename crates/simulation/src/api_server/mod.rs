@@ -232,6 +232,13 @@ impl ApiServer {
         self.restart();
     }
 
+    /// Returns a handle whose clients are followed by a reference, and the servers of the reference. Faults are
+    /// injected by this handle.
+    pub(crate) fn with_reference(&self, rng: &mut Rng) -> (Self, Beside) {
+        let beside = Beside::new(&self.servers, self.stale.clone(), &self.recorder, rng);
+        (Self { beside: Some(beside.clone()), ..self.clone() }, beside)
+    }
+
     /// Breaks all connections, also those that are silent.
     pub(crate) fn break_watches(&self) {
         self.all().for_each(Server::break_watches);
