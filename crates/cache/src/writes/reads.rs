@@ -356,8 +356,8 @@ impl Wait<'_> {
         }
     }
 
-    /// Asks the server for a version after old writes that have none, so that they do not stay for ever. No read waits for
-    /// it.
+    /// Asks the server for a version after old writes that have none, so that they do not stay for ever. After a refusal, any
+    /// later version of the informer counts as one. No read waits for it.
     async fn bound_old_writes(&self) {
         if !self.shared.writes.is_question_due(self.name) {
             return;
@@ -365,8 +365,12 @@ impl Wait<'_> {
         let last_id = self.shared.writes.last_id(self.name);
         match timeout(DELAY, self.ask(None)).await {
             Ok(Ok((_, version))) => self.shared.writes.note_bound(self.name, last_id, version),
-            Ok(Err(error)) => _ = self.is_refused(&error),
-            Err(_) => {}
+            Ok(Err(error)) if self.is_refused(&error) => {
+                if let Ok(snapshot) = self.informer.snapshot() {
+                    self.shared.writes.note_bound(self.name, last_id, next(&highest(&snapshot)));
+                }
+            }
+            Ok(Err(_)) | Err(_) => {}
         }
     }
 

@@ -32,6 +32,15 @@ fn map(name: &str, value: &str) -> ConfigMap {
     ConfigMap { metadata, data: Some([("key".to_owned(), value.to_owned())].into()), ..ConfigMap::default() }
 }
 
+/// A map in the namespace team-a, for the server.
+fn on_server(mut map: ConfigMap) -> serde_json::Value {
+    map.metadata.namespace = Some("team-a".into());
+    let mut map = serde_json::to_value(map).unwrap();
+    map["apiVersion"] = "v1".into();
+    map["kind"] = "ConfigMap".into();
+    map
+}
+
 /// The value of a map.
 fn value(map: &Packed<ConfigMap>) -> String {
     map.label("value").unwrap_or_default().to_owned()
@@ -51,6 +60,12 @@ impl World {
         _ = maps.get("team-a/old").await;
         gated.close();
         Self { gated, maps, api }
+    }
+
+    /// Creates a map on the server, and deletes it by the cache's client, whose response has no version.
+    async fn create_and_delete(&self, name: &str) {
+        self.gated.server.create(on_server(map(name, "1"))).unwrap();
+        self.api.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     async fn waits(&self, key: &str) -> Result<Packed<ConfigMap>, Error> {
@@ -662,18 +677,34 @@ async fn question_without_a_key_is_of_a_namespace() {
         World::new(|cache| cache.options(|all| all.namespaces(["team-a"])).kept_writes(1, Duration::MAX))
             .await;
     for name in ["x", "y"] {
-        let map = serde_json::to_value(map(name, "1")).unwrap();
-        let mut map = map.as_object().unwrap().clone();
-        map.insert("apiVersion".into(), "v1".into());
-        map.insert("kind".into(), "ConfigMap".into());
-        map["metadata"]["namespace"] = "team-a".into();
-        world.gated.server.create(map.into()).unwrap();
-        world.api.delete(name, &DeleteParams::default()).await.unwrap();
+        world.create_and_delete(name).await;
     }
     world.gated.requests();
     assert_eq!(value(&world.waits("team-a/old").await.unwrap()), "1");
     assert_eq!(world.gated.requests(), ["GET /api/v1/namespaces/team-a/configmaps?&limit=1"]);
     assert_eq!(world.gated.cache.pending_writes(), 0, "those before the question are bounded by it");
+    world.gated.shutdown().await;
+}
+
+/// A server that refuses the question about old writes does not let them stay for ever.
+// contract: C-08p, C-08t
+#[tokio::test]
+async fn old_writes_are_forgotten_after_a_refusal() {
+    let world = World::new(|cache| cache.kept_writes(100, Duration::ZERO)).await;
+    let refused = Fault::forbidden().on(Verb::List).resource("configmaps");
+    world.gated.server.faults().inject(refused.always());
+    for name in ["x", "y"] {
+        world.create_and_delete(name).await;
+    }
+    assert_eq!(value(&world.maps.get("team-a/old").await.unwrap()), "1");
+    assert_eq!(world.gated.cache.pending_writes(), 2);
+    world.gated.open();
+    let informer = world.maps.synced_informer().await.unwrap();
+    let later = world.gated.server.update(on_server(map("old", "2"))).unwrap();
+    let version = later["metadata"]["resourceVersion"].as_str().unwrap().into();
+    informer.wait_for(("team-a", "old"), &version).await.unwrap();
+    assert_eq!(value(&world.maps.get("team-a/old").await.unwrap()), "2");
+    assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
 }
 
