@@ -11,7 +11,7 @@
 //!
 //! The client of the cache is that of a service account: no request of a cache of namespaces is at the cluster scope (C-08j).
 //! In some worlds the versions move on all the time by writes of other resources. In some the questions of the cache about
-//! writes are refused for a while.
+//! writes are refused for a while, or in the whole run: all of them, or those about one resource or one namespace.
 
 mod clients;
 mod judge;

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clients::{Client, NAMESPACES, content, remove_informers};
 use super::judge::{Judge, LABEL, Scope};
-use super::refusals::{Refusals, is_question};
+use super::refusals::{Refusals, Refused, is_question};
 use crate::api_server::ApiServer;
 use crate::factory::configured;
 use crate::limits::Limits;
@@ -49,10 +49,10 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     // Of a copy, so that the other choices of a seed are the same without these.
     let mut own = rng.clone();
     let is_busy = own.u8(..3) == 0;
-    let is_refused = own.u8(..5) < 2;
+    let refused = Refused::random(&mut own);
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
-    recorder.note("world", format_args!("busy {is_busy}, refusals {is_refused}"));
-    let refusals = Refusals::default();
+    recorder.note("world", format_args!("busy {is_busy}, refusals {refused:?}"));
+    let refusals = Refusals::new(refused);
     let client = service_account(&server, recorder, &scope, &refusals);
     let Some((cache, queue)) = cache(&mut rng, client, (&server, recorder), &scope, write_timeout).await
     else {
@@ -83,9 +83,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
         actors.spawn("removals", remove_informers::<ConfigMap>(rng.fork(), cache.clone(), judge.clone()));
         actors.spawn("removals", remove_informers::<Secret>(rng.fork(), cache.clone(), judge.clone()));
     }
-    if is_refused {
-        actors.spawn("refusals", refusals.clone().run(own, recorder.clone()));
-    }
+    actors.spawn("refusals", refusals.clone().run(own, recorder.clone()));
     let names = pick(&mut rng, [1, 2, 6]);
     for number in 0..pick(&mut rng, [1, 2, 4]) {
         let client = Client::new(&cache, &judge, format!("client {number}"), names);
