@@ -50,6 +50,10 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     let mut own = rng.clone();
     let is_busy = own.u8(..3) == 0;
     let refused = Refused::random(&mut own);
+    // Without answers, reads wait for a later version, which an idle server never has (C-08t). And a new informer does not
+    // know that a restored backup has undone a write.
+    let is_always_refused = matches!(refused, Refused::Always(..));
+    let (is_busy, has_removals) = (is_busy || is_always_refused, has_removals && !is_always_refused);
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
     recorder.note("world", format_args!("busy {is_busy}, refusals {refused:?}"));
     let refusals = Refusals::new(refused);
