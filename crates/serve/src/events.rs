@@ -18,7 +18,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use crate::app::App;
 use crate::query::Query;
 use crate::reply::{Failure, body_of};
-use crate::streams::{SECOND, Second, Selected, Stream};
+use crate::streams::{SECOND, Second, Selected, Stream, key_of};
 use crate::watched::Watched;
 
 /// How many changes are read from the memory at a time.
@@ -122,7 +122,12 @@ impl Events {
             tokio::select! {
                 biased;
                 _ = self.states.tick() => return Some(self.state().await),
-                () = next_second, if wait == Wait::NextSecond => {}
+                () = next_second, if wait == Wait::NextSecond => {
+                    // The publisher ends the stream later than this.
+                    if self.app.shutdown.is_cancelled() {
+                        return None;
+                    }
+                }
                 changed = self.stream.published.changed(), if wait == Wait::Change => {
                     // The application, which this stream holds, publishes.
                     changed.ok()?;
@@ -159,7 +164,7 @@ impl Events {
                 if change.id > published {
                     return Wait::Change;
                 }
-                if !self.stream.selected.has(&change) {
+                if !self.stream.selected.has(&change, &key_of(&change)) {
                     self.sent = change.id;
                     continue;
                 }
@@ -187,7 +192,8 @@ impl Events {
             return;
         }
         let (waiting, dropped) = self.app.memory.after(self.sent, usize::MAX);
-        let waiting: Vec<_> = waiting.iter().filter(|change| self.stream.selected.has(change)).collect();
+        let waiting: Vec<_> =
+            waiting.iter().filter(|change| self.stream.selected.has(change, &key_of(change))).collect();
         let excess = waiting.len().saturating_sub(self.second.left);
         if excess == 0 {
             return;

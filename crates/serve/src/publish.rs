@@ -54,7 +54,7 @@ async fn publish_until(app: &Arc<App>, last: u64, second: &mut Second) {
         for change in &changes {
             done = change.id;
             second.renew();
-            if !app.streams.select(change) || !second.take() {
+            if second.left == 0 || !app.streams.select(change) || !second.take() {
                 continue;
             }
             if let Err(error) = app.encoded(change).await {
@@ -70,6 +70,7 @@ async fn publish_until(app: &Arc<App>, last: u64, second: &mut Second) {
             // The memory has dropped them.
             done = last;
         }
+        tokio::task::yield_now().await;
     }
     app.streams.publish(done);
 }
@@ -82,6 +83,7 @@ mod tests {
     use std::pin::Pin;
 
     use axum::body::Body;
+    use futures::poll;
     use http::HeaderMap;
     use http_body::Body as _;
     use k8s_openapi::api::core::v1::Pod;
@@ -193,6 +195,20 @@ mod tests {
         let mut body = events(app.clone(), &Query::of(&uri), &HeaderMap::new()).unwrap().into_body();
         add(&app.memory, "web");
         tokio::time::timeout(Duration::from_secs(10), next(&mut body, "\"name\":\"web\"")).await.unwrap();
+    }
+
+    /// Before the publisher ends it. A stream that goes on never returns from a poll.
+    #[tokio::test(start_paused = true)]
+    async fn stream_that_waits_for_the_next_second_ends_at_shutdown() {
+        let app = publishing(Limits::default().changes_per_second(1));
+        let mut body = open(&app, "").await;
+        for name in ["sent", "waiting"] {
+            add(&app.memory, name);
+        }
+        next(&mut body, "\"name\":\"sent\"").await;
+        assert!(poll!(poll_fn(|context| Pin::new(&mut body).poll_frame(context))).is_pending());
+        app.shutdown.cancel();
+        while poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.is_some() {}
     }
 
     // contract: H-10c, H-10i

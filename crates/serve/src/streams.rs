@@ -1,5 +1,6 @@
 //! The open streams of events: their number, what they select, and the last change that is published to them.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +21,16 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    /// Changes of hidden informers are not recorded.
-    pub(crate) fn has(&self, change: &Recorded) -> bool {
+    /// Whether a change with this key is selected. Changes of hidden informers are not recorded.
+    pub(crate) fn has(&self, change: &Recorded, key: &LazyCell<String, impl FnOnce() -> String>) -> bool {
         self.informers.as_ref().is_none_or(|informers| informers.contains(&change.informer))
-            && self.key.as_ref().is_none_or(|key| change.key.to_string() == *key)
+            && self.key.as_ref().is_none_or(|wanted| **key == *wanted)
     }
+}
+
+/// The text of the key of a change, made once for all streams that compare it.
+pub(crate) fn key_of(change: &Recorded) -> LazyCell<String, impl FnOnce() -> String> {
+    LazyCell::new(|| change.key.to_string())
 }
 
 /// The open streams.
@@ -79,7 +85,8 @@ impl Streams {
 
     /// Whether a stream selects a change.
     pub(crate) fn select(&self, change: &Recorded) -> bool {
-        self.open.lock().iter().any(|selected| selected.has(change))
+        let key = key_of(change);
+        self.open.lock().iter().any(|selected| selected.has(change, &key))
     }
 
     /// The identifier of the last published change.
