@@ -69,7 +69,7 @@ pub(crate) struct Machine<T: Object, S> {
     /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
     /// piece.
     paged: bool,
-    /// The number of consecutive watches without progress and failed watch-lists.
+    /// The number of consecutive watches without progress.
     tries_without_progress: u32,
     /// The time of the last list, or of the end of the last watch after it that was alive.
     current_at: Instant,

@@ -12,11 +12,7 @@ use crate::{SourceError, StopReason};
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Records whether the source serves the resource, by the error that ended a list or watch.
     pub(super) fn failed_with(&mut self, error: SourceError) -> Arc<SourceError> {
-        let is_not_served = match &error {
-            SourceError::Status(status) => status.is_not_found(),
-            error => matches!(error, SourceError::OtherScope { .. }),
-        };
-        if !is_not_served {
+        if !error.is_not_found() {
             self.is_served();
             return Arc::new(error);
         }

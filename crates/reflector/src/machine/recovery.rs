@@ -132,6 +132,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if error.is_store_read_error() || error.is_not_found() {
             return Recovery::Relist;
         }
+        if error.retry_after().is_some() {
+            return self.rewatch_or_relist();
+        }
         if error.is_internal() {
             return self.after_internal_error();
         }

@@ -185,9 +185,13 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         } else if !error.is_not_found() {
             self.failed_watch_lists = self.failed_watch_lists.saturating_add(1);
             // As in client-go, an answer leads to a list at once, which may succeed where watch-lists fail.
-            let may_pass_soon = ended_early || error.is_unanswered() || error.retry_after().is_some();
-            if may_pass_soon && self.failed_watch_lists < MAX_TRIES_WITHOUT_PROGRESS {
+            let is_passing = error.is_unanswered() || error.retry_after().is_some();
+            if (ended_early || is_passing) && self.failed_watch_lists < MAX_TRIES_WITHOUT_PROGRESS {
                 return self.fail(error, Recovery::Relist);
+            }
+            if is_passing {
+                // The list that follows says nothing about watch-lists.
+                self.failed_watch_lists = 0;
             }
         }
         self.report(error, Recovery::FallBackToList, Duration::ZERO);

@@ -141,11 +141,26 @@ async fn failed_watch_list_falls_back_to_a_list() {
         }
         let run = start(source.list(list(30, &[])).watch(hang()));
         run.finished().await;
+        assert_eq!(run.delays()[0], std::time::Duration::ZERO, "the list follows at once");
         let is_watch_list = |call: &&String| call.starts_with("watch-list");
         assert_eq!(run.source.texts().iter().filter(is_watch_list).count(), 1 + 4 + 1 + 5);
         assert!(support.is_refused());
         run.stop().await;
     }
+}
+
+/// A time without answers says nothing about watch-lists.
+// contract: L-05f
+#[tokio::test(start_paused = true)]
+async fn watch_lists_without_an_answer_are_no_refusal() {
+    let support = WatchListSupport::new();
+    let silent = || SourceError::Timeout { after: 30 * SECOND };
+    let source =
+        (0..5).fold(script().with_watch_list(support.clone()), |source, _| source.watch_error(silent()));
+    let run = start(source.list(list(7, &[])).watch(hang()));
+    run.finished().await;
+    assert!(!support.is_refused());
+    run.stop().await;
 }
 
 /// A 404 says that the resource is not served yet, and nothing about watch-lists.

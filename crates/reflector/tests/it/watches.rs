@@ -206,6 +206,22 @@ async fn retry_after_is_honored() {
     run.stop().await;
 }
 
+/// Whatever the code is: the fifth answer in a row leads to a list.
+// contract: R-26g
+#[tokio::test(start_paused = true)]
+async fn watch_with_retry_after_is_requested_again() {
+    for (code, reason) in [(409, "Conflict"), (500, "InternalError"), (503, "ServiceUnavailable")] {
+        let busy = || ApiStatus::new(code, reason, "x").retry_after(20 * SECOND).into();
+        let source = (0..5).fold(listed(), |source, _| source.watch_error(busy()));
+        let run = start_with(source.list(list(9, &[])).watch(hang()), steady());
+        run.finished().await;
+        use Recovery::{Relist, Rewatch};
+        assert_eq!(run.recoveries(), [Rewatch, Rewatch, Rewatch, Rewatch, Relist], "{code}");
+        assert!(run.handle.not_watchable().is_none(), "{code}");
+        run.stop().await;
+    }
+}
+
 // contract: R-04
 #[tokio::test(start_paused = true)]
 async fn internal_errors_relist_after_their_window() {
