@@ -1,6 +1,7 @@
 //! Reads from the API server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinformer::generic::{FromWire as _, List, Pager};
 use kinformer::{Encoding, KeyRef, KubeListerWatcher, ObjectDecoder, Packed, PackedObject, SourceError};
@@ -9,11 +10,15 @@ use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionResource;
 use kube_core::params::GetParams;
 use kube_core::{DynamicObject, Request, Resource as _};
+use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::list::ListOptions;
 use crate::mapper::RestMapper;
 use crate::shared::resource_name;
+
+/// How long a get that finds nothing waits for the scope of its resource.
+const DISCOVERY: Duration = Duration::from_secs(2);
 
 /// The objects of a resource on the server.
 pub(crate) struct Live<'a> {
@@ -51,7 +56,7 @@ impl Live<'_> {
         if !self.resource.group.contains('.') {
             return None;
         }
-        let scope = self.mapper.scope_now(&self.named()).await.ok()??;
+        let scope = timeout(DISCOVERY, self.mapper.scope_now(&self.named())).await.ok()?.ok()??;
         Some(scope == Scope::Namespaced)
     }
 

@@ -62,6 +62,8 @@ struct Found {
     resources: Vec<(ApiResource, Scope)>,
     /// When the resources were requested, successfully or not found.
     at: Option<Instant>,
+    /// When they were last requested, whatever came of it.
+    asked_at: Option<Instant>,
     /// The error and the time of a failed request after that.
     failed: Option<(Arc<kube_client::Error>, Instant)>,
 }
@@ -166,13 +168,14 @@ impl RestMapper {
         let mut found = group.found.lock().await;
         let wanted = |found: &Found| found.resources.iter().find(|(one, _)| is_wanted(one)).cloned();
         let before = wanted(&found);
-        let is_recent = found.at.is_some_and(|at| at.elapsed() < REFRESH);
-        if is_recent || (before.is_some() && known == Known::Any) {
+        let is_recent = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() < REFRESH);
+        if is_recent(found.at) || before.is_some() && (known == Known::Any || is_recent(found.asked_at)) {
             return Ok(before);
         }
         if let Some((source, _)) = found.failed.as_ref().filter(|(_, at)| at.elapsed() < RETRY) {
             return Err(source.clone());
         }
+        found.asked_at = Some(Instant::now());
         match pinned_group(&discovery_client(&self.client), group_version).await {
             Ok(group) => {
                 let resources = group.versioned_resources(&group_version.version).into_iter();

@@ -227,6 +227,18 @@ impl Writes {
         self.count(&resources);
     }
 
+    /// Notes a write that the resource's informers cannot have; `seen` is as for [`Self::record`]. Another informer may begin
+    /// below it.
+    pub(crate) fn pass(&self, resource: &Arc<str>, write: &Write, seen: impl FnOnce() -> Option<Noted>) {
+        let is_number = |version: &ResourceVersion| version.compare(&ResourceVersion::number(0)).is_some();
+        let Some(version) = write.version().filter(is_number) else { return };
+        let mut resources = self.resources.lock();
+        let of_resource = resources.entry(resource.clone()).or_default();
+        of_resource.note_version(seen(), self.kept);
+        of_resource.note_seen(&version);
+        self.count(&resources);
+    }
+
     /// Notes the current state of a resource's informers; `seen` is as for [`Self::record`].
     pub(crate) fn note_state(&self, resource: &str, seen: impl FnOnce() -> Option<Noted>) {
         let mut resources = self.resources.lock();
@@ -302,6 +314,9 @@ impl Writes {
 
     /// Notes a version that the server has returned after the writes up to this number.
     pub(crate) fn note_bound(&self, resource: &str, last_id: u64, version: ResourceVersion) {
+        if version.is_unset() {
+            return; // never reached
+        }
         if let Some(of_resource) = self.resources.lock().get_mut(resource) {
             // An earlier one is reached first.
             of_resource.bound.get_or_insert((last_id, version));

@@ -78,7 +78,8 @@ async fn write(
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
         let is_of = |key: &ObjectKey| informers.iter().any(|informer| may_hold(informer, key));
         if !informers.is_empty() && !key.as_ref().is_none_or(is_of) {
-            continue; // no read will see it: the options of the informers do not change
+            shared.writes.pass(&resource, &write, || noted(&informers));
+            continue;
         }
         if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
             let uid = uid.clone();

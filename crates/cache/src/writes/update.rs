@@ -91,6 +91,9 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     let mut missing = stored.dropped_fields();
     // Without a version the server may have a later state.
     let dropped = if version.is_none() { informer.dropped_fields() } else { &[] };
+    let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
+    let is_protected = |field: &FieldPath| !is_managed(field) && field.names().next().is_some_and(is_written);
+    let dropped: Vec<_> = dropped.iter().filter(|field| is_protected(field)).collect();
     let is_asked = informer.has_transform() || !dropped.is_empty();
     if missing.is_empty() && !is_asked {
         return Ok(());
@@ -103,21 +106,20 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         let others = dropped.iter().filter(|field| live.as_ref().is_some_and(|live| has(live, field)));
         for field in others.filter(|field| !has(&body, field)) {
             if !missing.contains(field) {
-                missing.push(field.clone());
+                missing.push((*field).clone());
             }
         }
-        let cached = stored.object().decode_new::<Value>()?;
         // The server refuses an update of an earlier version, if it names one.
         let is_updated = |live: &Value| {
             let of_live = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             version.is_none() || of_live.map(ResourceVersion::from) == version
         };
         if let Some(live) = live.filter(is_updated).filter(|_| informer.has_transform()) {
+            let cached = stored.object().decode_new::<Value>()?;
             collect_missing(&live, &cached, &body, &mut Vec::new(), &mut missing);
         }
     }
-    let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
-    missing.retain(|field| !is_managed(field) && field.names().next().is_some_and(is_written));
+    missing.retain(is_protected);
     match missing.is_empty() {
         true => Ok(()),
         false => {
