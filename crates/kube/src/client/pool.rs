@@ -211,8 +211,8 @@ async fn lost(mut connection: CaptureConnection, sent: &Sent, max_wait: Duration
         let end = connection.wait_for_connection_metadata().await.as_ref().and_then(End::of);
         let Some(mut end) = end else { return pending().await };
         end.reached().await;
-        // hyper reports the end of the connection, or connects again, which takes at most this long.
-        tokio::time::sleep(max_wait).await;
+        // hyper reports the end of the connection, or connects again.
+        tokio::time::sleep(max_wait.min(CONNECT)).await;
         if sent.is_taken() {
             // Its stream reports the end.
             return pending().await;
