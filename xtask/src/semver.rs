@@ -58,11 +58,17 @@ fn newest(tags: &str, here: &str) -> Option<String> {
     versions.max().map(|(_, tag)| tag.to_owned())
 }
 
-/// Compares the libraries that the revision has.
-pub(crate) fn compare(revision: &str, env: (&str, &str)) -> Result<(), String> {
+/// Returns the published libraries.
+pub(crate) fn libraries() -> Result<Vec<Package>, String> {
+    let is_library = |package: &Package| package.targets.iter().any(cargo_metadata::Target::is_lib);
+    Ok(packages::published()?.into_iter().filter(is_library).collect())
+}
+
+/// Compares those of the libraries that the revision has.
+pub(crate) fn compare(revision: &str, libraries: &[Package], env: (&str, &str)) -> Result<(), String> {
     let mut command = check(&files::root(), revision);
     command.env(env.0, env.1);
-    for package in packages::published()?.iter().filter(|package| is_library(package)) {
+    for package in libraries {
         let manifest = package.manifest_path.strip_prefix(files::root()).unwrap_or(&package.manifest_path);
         if files::output("git", &["ls-tree", "--name-only", revision, manifest.as_str()])?.trim().is_empty() {
             println!("{}: not in {revision}", package.name);
@@ -71,10 +77,6 @@ pub(crate) fn compare(revision: &str, env: (&str, &str)) -> Result<(), String> {
         }
     }
     run(&mut command)
-}
-
-fn is_library(package: &Package) -> bool {
-    package.targets.iter().any(cargo_metadata::Target::is_lib)
 }
 
 /// The command that compares the crates in a folder with a git revision.
