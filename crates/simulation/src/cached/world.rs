@@ -50,8 +50,8 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     let mut own = rng.clone();
     let is_busy = own.u8(..3) == 0;
     let refused = Refused::random(&mut own);
-    // Without answers, reads wait for a later version, which an idle server never has (C-08t). And a new informer does not
-    // know that a restored backup has undone a write.
+    // Without answers, reads wait for a later version, which an idle server never has (C-08t), and for a write that a restored
+    // backup has undone.
     let is_always_refused = matches!(refused, Refused::Always(..));
     let (is_busy, has_removals) = (is_busy || is_always_refused, has_removals && !is_always_refused);
     recorder.note("world", format_args!("cache of {scope:?}, {write_timeout:?}, removals {has_removals}"));
@@ -82,7 +82,11 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     actors.spawn("faults", server.clone().fail(rng.fork()));
     let reached = cache.clone();
     let have_reached = move |version| have(&reached, false, |own| own >= version);
-    actors.spawn("restores", restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
+    let restores = restores(rng.fork(), server.clone(), recorder.clone(), have_reached);
+    match is_always_refused {
+        true => drop(restores), // it holds the cache
+        false => actors.spawn("restores", restores),
+    }
     if has_removals {
         actors.spawn("removals", remove_informers::<ConfigMap>(rng.fork(), cache.clone(), judge.clone()));
         actors.spawn("removals", remove_informers::<Secret>(rng.fork(), cache.clone(), judge.clone()));
