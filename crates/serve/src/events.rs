@@ -115,19 +115,13 @@ impl Events {
             if !self.ready.is_empty() {
                 continue;
             }
-            let next_second = async {
-                let end = tokio::time::sleep_until(self.second.end());
-                self.app.shutdown.run_until_cancelled(end).await;
-            };
+            let in_next_second = wait == Wait::NextSecond;
             tokio::select! {
                 biased;
+                // The publisher ends the stream later than this.
+                () = self.app.shutdown.cancelled(), if in_next_second => return None,
                 _ = self.states.tick() => return Some(self.state().await),
-                () = next_second, if wait == Wait::NextSecond => {
-                    // The publisher ends the stream later than this.
-                    if self.app.shutdown.is_cancelled() {
-                        return None;
-                    }
-                }
+                () = tokio::time::sleep_until(self.second.end()), if in_next_second => {}
                 changed = self.stream.published.changed(), if wait == Wait::Change => {
                     // The application, which this stream holds, publishes.
                     changed.ok()?;
