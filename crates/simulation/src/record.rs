@@ -27,12 +27,7 @@ impl<'a> Record<'a> {
 
     /// The changes of an object, in the order of time.
     pub(crate) fn of(self, key: &str) -> impl DoubleEndedIterator<Item = &'a Change> {
-        self.changes().filter(move |change| self.is_of(change, key))
-    }
-
-    fn is_of(self, change: &Change, key: &str) -> bool {
-        let (namespace, name) = key.split_once('/').unwrap_or_default();
-        change.key.plural == self.plural && change.key.namespace == namespace && change.key.name == name
+        self.history.changes_of(self.plural, key).map(|(_, change)| change)
     }
 
     /// The changes of an object from the first one to a state on, in the order of time.
@@ -70,8 +65,8 @@ impl<'a> Record<'a> {
     /// Returns an object at a version after some restored backups.
     pub(crate) fn object_at(self, restores: usize, version: u64, key: &str) -> Option<&'a State> {
         let position = self.history.position(restores, version);
-        let changes = self.history.changes().get(..position).unwrap_or_default();
-        changes.iter().rev().find(|change| self.is_of(change, key))?.after.as_ref()
+        let mut changes = self.history.changes_of(self.plural, key).rev();
+        changes.find(|(index, _)| *index < position)?.1.after.as_ref()
     }
 
     /// Returns the changes after a version that followed some restored backups, in the order of time.

@@ -1,6 +1,6 @@
 //! All objects and their changes, in one total order of versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use serde_json::{Map, Value, json};
@@ -69,6 +69,8 @@ struct Restore {
 #[derive(Debug)]
 pub struct History {
     changes: Vec<Change>,
+    /// The indexes of the changes of each object, by the plural name of its resource and by its path.
+    by_object: HashMap<String, HashMap<String, Vec<usize>>>,
     /// The indexes of the changes that requests can read: those that no restored backup has undone.
     timeline: Vec<usize>,
     restores: Vec<Restore>,
@@ -81,6 +83,7 @@ impl Default for History {
     fn default() -> Self {
         Self {
             changes: Vec::new(),
+            by_object: HashMap::new(),
             timeline: Vec::new(),
             restores: Vec::new(),
             newest: 1,
@@ -117,6 +120,17 @@ impl History {
         &self.changes
     }
 
+    /// All changes of an object in the order of time, with their positions. `path` is the namespace and the name.
+    pub(crate) fn changes_of(
+        &self,
+        plural: &str,
+        path: &str,
+    ) -> impl DoubleEndedIterator<Item = (usize, &Change)> {
+        let indexes = self.by_object.get(plural).and_then(|paths| paths.get(path));
+        let indexes = indexes.map_or(&[][..], Vec::as_slice).iter();
+        indexes.filter_map(|index| Some((*index, self.changes.get(*index)?)))
+    }
+
     /// Returns the changes after a version that no restored backup has undone.
     pub fn changes_after(&self, version: u64) -> impl Iterator<Item = &Change> {
         let of = |index: &usize| self.changes.get(*index);
@@ -150,7 +164,7 @@ impl History {
 
     /// Returns the current state of an object.
     pub fn object(&self, key: &Key) -> Option<&State> {
-        self.changes.iter().rev().find(|change| change.key == *key)?.after.as_ref()
+        self.changes_of(&key.plural, &key.path()).next_back()?.1.after.as_ref()
     }
 
     /// Creates or replaces an object. Its name, namespace, UID and version are set here.
@@ -205,8 +219,18 @@ impl History {
 
     fn push(&mut self, key: Key, before: Option<State>, after: Option<State>) -> u64 {
         self.timeline.push(self.changes.len());
-        self.changes.push(Change { version: self.newest, time: Instant::now(), key, before, after });
+        self.record(Change { version: self.newest, time: Instant::now(), key, before, after });
         self.newest
+    }
+
+    fn record(&mut self, change: Change) {
+        let Key { plural, .. } = &change.key;
+        let paths = match self.by_object.get_mut(plural) {
+            Some(paths) => paths,
+            None => self.by_object.entry(plural.clone()).or_default(),
+        };
+        paths.entry(change.key.path()).or_default().push(self.changes.len());
+        self.changes.push(change);
     }
 
     /// Moves the version on, as writes of other resources do.
@@ -250,7 +274,7 @@ impl History {
         let undone: Vec<Change> = undone.collect();
         let kept = self.timeline.len() - self.changes_after(version).count();
         self.timeline.truncate(kept);
-        self.changes.extend(undone);
+        undone.into_iter().for_each(|change| self.record(change));
         self.restores.push(Restore { start, origin });
         self.newest = origin;
     }
