@@ -3,9 +3,9 @@
 //! In a world with handlers, the informer of config maps, or its part of the namespace `a`, is compared. The reference
 //! ([`Reference`]) has servers of its own, and meets the faults that the informer meets ([`Beside`]), so the two have the
 //! same bad luck, at the same times. Both are compared with the newest state of the history. For the informer, the time does
-//! not count in which the watch cache of a server lags, or handlers with back-pressure hold the informer up. Objects that do
-//! not decode are not compared. A reference that is wrong, after a damaged list for example, makes the bound loose, and so
-//! does a silent connection, which the reference has until it breaks.
+//! not count in which the watch cache of a server lags, its watch is silent, or handlers with back-pressure hold the informer
+//! up. Objects that do not decode are not compared. A reference that is wrong, after a damaged list for example, makes the
+//! bound loose, and so does a silent connection, which the reference has until it breaks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,11 +106,12 @@ impl Comparison {
         tasks.spawn(with_seed(rng.u64(..), reference.run()));
         let sides = Arc::new(Mutex::new([Side::new("informer"), Side::new("reference")]));
         let (maps, copied, compared, notes) = (maps.clone(), server.clone(), sides.clone(), recorder.clone());
+        let faults = beside.clone();
         tasks.spawn(async move {
             let mut newest = Newest { prefix, changes: 0, last: 0, versions: BTreeMap::new() };
             loop {
                 copied.read(|history| newest.read(history));
-                let is_excused = maps.is_held_up() || copied.lags_behind(newest.last);
+                let is_excused = maps.is_held_up() || faults.is_silent() || copied.lags_behind(newest.last);
                 let is_equal = [
                     is_excused || newest.are(maps.versions(prefix)),
                     newest.are(stored.lock().iter().map(|(key, object)| (key, object.resource_version()))),

@@ -41,6 +41,8 @@ struct Next {
     faults: VecDeque<(Verb, Fault)>,
     /// How long the faults of the informer may have taken.
     taken: Duration,
+    /// Whether the last watch of the informer became silent.
+    is_silent: bool,
 }
 
 impl Next {
@@ -81,6 +83,13 @@ impl Beside {
         self.next.lock().taken
     }
 
+    /// Whether the last watch of the informer became silent after some bytes. No client can see the difference to a resource
+    /// that does not change, so it lasts until the end of the watch. The silent watch of the reference may have received
+    /// everything before.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.next.lock().is_silent
+    }
+
     /// Drops the faults that the reference has not met.
     pub(super) fn drop_faults(&self) {
         self.next.lock().faults.clear();
@@ -94,16 +103,20 @@ impl Beside {
         let (beside, servers) = (self.clone(), servers.clone());
         Some(Seen::new(move |server, verb, fault| {
             let number = servers.iter().position(|other| other.is(server)).unwrap_or_default();
-            beside.follow(number, fault.map(|fault| (verb, fault)));
+            beside.follow(number, verb, fault);
         }))
     }
 
     /// A request of the informer has reached a server, and has perhaps met a fault.
-    fn follow(&self, number: usize, fault: Option<(Verb, Fault)>) {
+    fn follow(&self, number: usize, verb: Verb, fault: Option<Fault>) {
         let mut next = self.next.lock();
         let is_other = std::mem::replace(&mut next.server, number) != number;
-        next.faults.extend(fault);
-        next.taken += fault.map_or(Duration::ZERO, |(_, fault)| time(fault));
+        next.faults.extend(fault.map(|fault| (verb, fault)));
+        if verb == Verb::Watch {
+            next.is_silent = matches!(fault, Some(Fault::Stop { stop: Stop::Silent, .. }));
+        }
+        let is_silent = next.is_silent;
+        next.taken += fault.filter(|_| !is_silent).map_or(Duration::ZERO, time);
         drop(next);
         if is_other || fault.is_some() {
             self.servers.iter().for_each(Server::break_watches);
