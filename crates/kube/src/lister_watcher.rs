@@ -637,7 +637,7 @@ impl<K> KubeListerWatcher<K> {
             return Ok(None);
         }
         params.set("limit", 1);
-        let answer = self.send(&params, &accept_metadata()).await?;
+        let answer = self.send(&params, &accept_metadata(self.preferred)).await?;
         let (encoding, mut body) = answer::body(answer, &self.resource.resource.plural, self.idle).await?;
         let mut decoder = ListDecoder::of(encoding, ManagedFields::Drop);
         loop {
@@ -700,12 +700,12 @@ impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
     }
 }
 
-/// Returns the media types for a list of metadata in any encoding, JSON last, or else a plain list in JSON, since a
+/// Returns the media types for a list of metadata in the preferred encoding, in JSON, or else a plain list in JSON, since a
 /// server other than kube-apiserver may have nothing else.
-fn accept_metadata() -> String {
+fn accept_metadata(preferred: Encoding) -> String {
     let json = Encoding::default();
-    let others = Encoding::ALL.iter().copied().filter(|encoding| *encoding != json);
-    let lists = others.chain([json]).map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
+    let preferred = Some(preferred).filter(|preferred| *preferred != json);
+    let lists = preferred.into_iter().chain([json]).map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
     lists.chain([json.media_type().to_owned()]).collect()
 }
 
@@ -852,13 +852,18 @@ impl<K> fmt::Debug for KubeListerWatcher<K> {
 mod tests {
     use super::*;
 
-    /// Protobuf is requested before JSON, and a list of whole objects in JSON is the last resort.
+    /// Protobuf only if it is preferred. A list of whole objects in JSON is the last resort.
+    // contract: L-11d
     #[test]
-    fn metadata_is_requested_in_all_encodings() {
+    fn metadata_is_requested_in_the_preferred_encoding() {
         assert_eq!(
-            accept_metadata(),
+            accept_metadata(Encoding::Protobuf),
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        );
+        assert_eq!(
+            accept_metadata(Encoding::Json),
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         );
     }
 }
