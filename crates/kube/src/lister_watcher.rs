@@ -705,7 +705,10 @@ impl ListerWatcher<PackedObject> for KubeListerWatcher<PackedObject> {
 fn accept_metadata(preferred: Encoding) -> String {
     let json = Encoding::default();
     let preferred = Some(preferred).filter(|preferred| *preferred != json);
-    let lists = preferred.into_iter().chain([json]).map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
+    let lists = preferred
+        .into_iter()
+        .chain([json])
+        .map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
     lists.chain([json.media_type().to_owned()]).collect()
 }
 
@@ -853,7 +856,7 @@ mod tests {
     use super::*;
 
     /// Protobuf only if it is preferred. A list of whole objects in JSON is the last resort.
-    // contract: L-11d
+    // contract: L-11e
     #[test]
     fn metadata_is_requested_in_the_preferred_encoding() {
         assert_eq!(

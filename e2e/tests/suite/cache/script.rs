@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub(super) ours: Value,
     /// The answer of controller-runtime.
     pub(super) theirs: Value,
+    /// Whether controller-runtime may give its answer only after some time.
+    pub(super) is_late: bool,
 }
 
 impl Script {
@@ -40,7 +42,13 @@ impl Script {
 
     /// Adds a call that both answer alike.
     pub(super) fn call(mut self, call: Value, answer: Value) -> Self {
-        self.steps.push(Step { call, ours: answer.clone(), theirs: answer });
+        self.steps.push(Step { call, ours: answer.clone(), theirs: answer, is_late: false });
+        self
+    }
+
+    /// Adds a call that both answer alike, controller-runtime perhaps only after some time.
+    pub(super) fn call_late(mut self, call: Value, answer: Value) -> Self {
+        self.steps.push(Step { call, ours: answer.clone(), theirs: answer, is_late: true });
         self
     }
 
@@ -50,7 +58,7 @@ impl Script {
             || COMPARISON.contains(&format!("| {documented} |"));
         assert!(is_documented, "{documented} is neither a line of the contract nor a row of docs/cache.md");
         assert_ne!(ours, theirs, "{call}");
-        self.steps.push(Step { call, ours, theirs });
+        self.steps.push(Step { call, ours, theirs, is_late: false });
         self
     }
 }
