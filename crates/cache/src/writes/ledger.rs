@@ -384,6 +384,11 @@ impl OfResource {
     /// Forgets the writes that all informers have at this version, and those without a version that are before a bound.
     fn sweep(&mut self, version: &ResourceVersion, bound: Option<(u64, ResourceVersion)>) {
         let (last_id, mut newest) = bound.map_or((0, None), |(id, bound)| (id, Some(bound)));
+        // After a refusal the bound is a guess.
+        let may_be_later = |write: &Write| {
+            let at_least = write.lowest_version();
+            at_least.is_some_and(|at| !version.reaches(&at))
+        };
         for writes in self.keys.values_mut() {
             writes.retain(|(id, write)| match write.version() {
                 Some(at) if version.reaches(&at) => {
@@ -391,7 +396,7 @@ impl OfResource {
                     false
                 }
                 Some(_) => true,
-                None => *id > last_id,
+                None => *id > last_id || may_be_later(write),
             });
         }
         self.keys.retain(|_, writes| !writes.is_empty());
@@ -796,6 +801,22 @@ mod tests {
         let third = Some(Noted { informers: vec![(1, 3), (2, 0), (3, 0)], version: version(2) });
         assert_eq!(pending_of(&writes, "x", third), ["any: reached 5"]);
         assert!(pending_of(&writes, "x", both(4, 5)).is_empty(), "its versions went back");
+    }
+
+    /// The server has refused the question for the version of older writes.
+    // contract: C-08a, C-08p
+    #[test]
+    fn write_that_was_not_seen_in_time_stays_until_its_version_is_reached() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, Some(key("x")), state("1", 323), || noted(0, version(6)));
+        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        writes.replace("pods", &read, read.write.clone().unconfirmed());
+        writes.note_bound("pods", writes.last_id("pods"), version(7));
+        assert_eq!(pending(&writes, "x", 7).len(), 1);
+        writes.note_bound("pods", writes.last_id("pods"), version(8));
+        assert_eq!(pending(&writes, "x", 322).len(), 1);
+        writes.note_bound("pods", writes.last_id("pods"), version(323));
+        assert!(pending(&writes, "x", 323).is_empty());
     }
 
     /// Nothing reads a resource whose informer has handlers.
