@@ -250,7 +250,7 @@ impl Judge {
                 Written::Ending => ending_since(history, plural, key, begun.position),
                 Written::Version(_) | Written::Deleted => None,
             };
-            had_begun.or_else(|| changes_of(history, plural, key).find(is_it).map(|(index, _)| index + 1))
+            had_begun.or_else(|| history.changes_of(plural, key).find(is_it).map(|(index, _)| index + 1))
         });
         let Some(position) = position else {
             return self
@@ -517,23 +517,9 @@ fn raise(floors: &mut Floors, name: String, position: usize) {
     *floor = position.max(*floor);
 }
 
-/// The changes of an object, with their indexes.
-fn changes_of<'a>(
-    history: &'a History,
-    plural: &'a str,
-    key: &'a str,
-) -> impl DoubleEndedIterator<Item = (usize, &'a Change)> {
-    let (namespace, name) = key.split_once('/').unwrap_or_default();
-    let is_it = move |change: &Change| {
-        change.key.plural == plural && change.key.namespace == namespace && change.key.name == name
-    };
-    let changes = history.changes().iter();
-    (0..changes.len()).zip(changes).filter(move |(_, change)| is_it(change))
-}
-
 /// The first position from which on an object was in deletion, until a later one.
 fn ending_since(history: &History, plural: &str, key: &str, until: usize) -> Option<usize> {
-    let before = changes_of(history, plural, key).take_while(|(index, _)| *index < until);
+    let before = history.changes_of(plural, key).take_while(|(index, _)| *index < until);
     before.fold(None, |since, (index, change)| match change.after.as_ref().is_some_and(is_ending) {
         true => since.or(Some(index + 1)),
         false => None,
@@ -547,9 +533,9 @@ fn states<'a>(
     key: &'a str,
     from: usize,
 ) -> impl Iterator<Item = (usize, Option<&'a State>)> {
-    let before = changes_of(history, plural, key).take_while(move |(index, _)| *index < from).last();
+    let before = history.changes_of(plural, key).take_while(move |(index, _)| *index < from).last();
     let before = (from.min(history.changes().len()), before.and_then(|(_, change)| change.after.as_ref()));
-    let later = changes_of(history, plural, key).skip_while(move |(index, _)| *index < from);
+    let later = history.changes_of(plural, key).skip_while(move |(index, _)| *index < from);
     std::iter::once(before).chain(later.map(|(index, change)| (index + 1, change.after.as_ref())))
 }
 
