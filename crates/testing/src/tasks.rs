@@ -16,11 +16,27 @@ pub fn alive() -> usize {
 /// # Cancel safety
 /// The wait only counts the tasks. Dropping it changes nothing.
 pub async fn fall_to(count: usize) {
+    assert!(reach(|alive| alive <= count).await, "{} tasks are alive, more than {count}", alive());
+}
+
+/// Waits until at least `count` tasks are alive: another thread may still be starting them.
+///
+/// # Panics
+/// If fewer tasks are alive after ten million yields.
+///
+/// # Cancel safety
+/// The wait only counts the tasks. Dropping it changes nothing.
+pub async fn rise_to(count: usize) {
+    assert!(reach(|alive| alive >= count).await, "{} tasks are alive, fewer than {count}", alive());
+}
+
+/// Yields until the number of tasks satisfies a condition. Returns whether it does.
+async fn reach(is_reached: impl Fn(usize) -> bool) -> bool {
     for _ in 0..MAX_YIELDS {
-        if alive() <= count {
-            return;
+        if is_reached(alive()) {
+            return true;
         }
         tokio::task::yield_now().await;
     }
-    assert!(alive() <= count, "{} tasks are alive, not {count}", alive());
+    is_reached(alive())
 }

@@ -119,7 +119,7 @@ async fn cancelling_ends_every_task() {
         processor.publish([added("a", i)]);
     }
     recorder.received(1).await;
-    assert!(tasks::alive() >= 20);
+    tasks::rise_to(20).await;
     running.stop().await.unwrap();
     tasks::fall_to(0).await;
     assert!(before.iter().chain(&after).all(Registration::is_removed));
