@@ -142,6 +142,19 @@ pub(crate) fn empty_folder(path: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
+/// Makes a folder a work tree of a commit, without changes. Files that git ignores stay, such as those of an earlier build.
+pub(crate) fn work_tree(folder: &Path, commit: &str) -> Result<(), String> {
+    if !folder.join(".git").exists() {
+        // Drops the record of a tree that was deleted together with the target folder.
+        run(command("git").args(["worktree", "prune"]))?;
+        let mut add = command("git");
+        run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(folder).arg(commit))?;
+    }
+    let git = |arguments: &[&str]| run(command("git").arg("-C").arg(folder).args(arguments));
+    git(&["reset", "--quiet", "--hard", commit])?;
+    git(&["clean", "--quiet", "-d", "--force"])
+}
+
 /// Returns whether this command of cargo is installed.
 pub(crate) fn has_cargo_command(name: &str) -> bool {
     command("cargo").args([name, "--version"]).output().is_ok_and(|output| output.status.success())

@@ -1,7 +1,8 @@
 //! Compares the public API of the published crates with an earlier one, by cargo-semver-checks.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cargo_metadata::Package;
 use cargo_metadata::semver::Version;
@@ -14,8 +15,11 @@ use crate::packages;
 /// To accept a change of the API, commit the change, and in the next commit set this to the hash of the first.
 const ACCEPTED: &str = "0bb067be37d25ec2704de26458004c1a66d7fe1b";
 
-/// The folder of the crate on which the tool is tried, a repository of its own.
-const FIXTURE: &str = "target/semver-fixture";
+/// The folder of a work tree of the revision, the builds, and the documentation that is compared.
+const FOLDER: &str = "target/semver";
+
+/// How the tool makes the documentation that it compares.
+const JSON: &str = "-Zunstable-options --output-format=json --document-private-items --document-hidden-items --cap-lints=allow";
 
 /// Returns what is missing to run the tool.
 pub(crate) fn missing() -> Option<String> {
@@ -64,54 +68,83 @@ pub(crate) fn libraries() -> Result<Vec<Package>, String> {
     Ok(packages::published()?.into_iter().filter(is_library).collect())
 }
 
-/// Compares those of the libraries that the revision has.
-pub(crate) fn compare(revision: &str, libraries: &[Package], env: (&str, &str)) -> Result<(), String> {
-    let mut command = check(&files::root(), revision);
-    command.env(env.0, env.1);
-    for package in libraries {
-        let manifest = package.manifest_path.strip_prefix(files::root()).unwrap_or(&package.manifest_path);
-        if files::output("git", &["ls-tree", "--name-only", revision, manifest.as_str()])?.trim().is_empty() {
-            println!("{}: not in {revision}", package.name);
-        } else {
-            command.args(["--package", &package.name]);
-        }
+/// Compares the public API of these libraries with that of a revision, if the revision has them.
+///
+/// The tool could document both sides itself, but would build the dependencies of each library on each side again.
+///
+/// # Errors
+/// A library has a change that breaks users, or does not compile.
+pub(crate) fn compare(revision: &str, libraries: &[Package], env: &[(&str, &str)]) -> Result<(), String> {
+    let tree = files::root().join(FOLDER).join("tree");
+    files::work_tree(&tree, revision)?;
+    let manifest = |package: &Package| files::from_root(package.manifest_path.as_std_path());
+    let (known, new): (Vec<_>, Vec<_>) =
+        libraries.iter().partition(|package| tree.join(manifest(package)).exists());
+    new.iter().for_each(|package| println!("{}: not in {revision}", package.name));
+    let names: Vec<&str> = known.iter().map(|package| package.name.as_str()).collect();
+
+    let before = document(&tree, &names, "before", env)?;
+    let now = document(&files::root(), &names, "now", env)?;
+    let mut broken = Vec::new();
+    for name in names {
+        println!("{name}");
+        broken.extend(run(&mut comparison(&before, &now, name)).err().map(|_| name));
     }
-    run(&mut command)
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not compatible with {revision}, or not compared: {}", broken.join(", "))),
+    }
 }
 
-/// The command that compares the crates in a folder with a git revision.
-fn check(folder: &Path, revision: &str) -> std::process::Command {
+/// Documents packages of a work tree. Returns the folder of this side with their documentation.
+fn document(tree: &Path, packages: &[&str], side: &str, env: &[(&str, &str)]) -> Result<PathBuf, String> {
+    let folder = files::empty_folder(&format!("{FOLDER}/{side}"))?;
+    // Both sides share the dependencies.
+    let build = files::root().join(FOLDER).join("build");
     let mut command = files::command("cargo");
-    command.current_dir(folder);
-    command.args(["semver-checks", "check-release", "--baseline-rev", revision]);
+    command.current_dir(tree).args(["doc", "--quiet", "--no-deps", "--all-features"]);
+    packages.iter().for_each(|package| _ = command.args(["--package", package]));
+    // The format is not stable. The tool sets this variable as well.
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTDOCFLAGS", JSON);
+    run(command.env("CARGO_TARGET_DIR", &build).envs(env.iter().copied()))?;
+    for package in packages {
+        // Moved, so that this side is never taken for the other one.
+        let documentation = build.join("doc").join(json(package));
+        fs::rename(&documentation, folder.join(json(package)))
+            .map_err(|error| format!("{}: {error}", documentation.display()))?;
+    }
+    Ok(folder)
+}
+
+/// The name of the file with the documentation of a package.
+fn json(package: &str) -> String {
+    format!("{}.json", package.replace('-', "_"))
+}
+
+/// The command that compares the documentation of a package.
+fn comparison(before: &Path, now: &Path, package: &str) -> Command {
+    let mut command = files::command("cargo");
+    command.args(["semver-checks", "check-release", "--baseline-rustdoc"]).arg(before.join(json(package)));
+    command.arg("--current-rustdoc").arg(now.join(json(package)));
     command
 }
 
 /// Proves that the tool works with this compiler: it accepts an added function, and finds a removed one.
 pub(crate) fn try_tool() -> Result<(), String> {
-    let folder = files::empty_folder(FIXTURE)?;
-    fs::create_dir_all(folder.join("src")).map_err(|error| format!("{FIXTURE}: {error}"))?;
-    let git = |arguments: &[&str]| run(files::command("git").current_dir(&folder).args(arguments));
-    let library = |functions: &str| write(&folder.join("src/lib.rs"), functions);
-    let manifest = |version: &str| {
-        let package = format!("[package]\nname = \"fixture\"\nversion = \"{version}\"\nedition = \"2024\"\n");
-        write(&folder.join("Cargo.toml"), &format!("{package}publish = false\n\n[workspace]\n"))
+    let fixture = files::empty_folder(&format!("{FOLDER}/fixture"))?;
+    fs::create_dir_all(fixture.join("src")).map_err(|error| format!("{}: {error}", fixture.display()))?;
+    let package = "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+    write(&fixture.join("Cargo.toml"), package)?;
+    let documented = |side: &str, functions: &str| {
+        write(&fixture.join("src/lib.rs"), functions)?;
+        document(&fixture, &["fixture"], side, &[])
     };
+    let before = documented("fixture-before", "pub fn kept() {}\npub fn removed() {}\n")?;
+    let added = documented("fixture-added", "pub fn kept() {}\npub fn removed() {}\npub fn added() {}\n")?;
+    run(&mut comparison(&before, &added, "fixture"))?;
 
-    manifest("0.1.0")?;
-    write(&folder.join(".gitignore"), "target\n")?;
-    library("pub fn kept() {}\npub fn removed() {}\n")?;
-    git(&["init", "--quiet"])?;
-    git(&["add", "."])?;
-    let author = ["-c", "user.name=fixture", "-c", "user.email=fixture@example.org"];
-    git(&[author.as_slice(), &["commit", "--quiet", "--no-gpg-sign", "--message", "fixture"]].concat())?;
-
-    manifest("0.1.1")?;
-    library("pub fn kept() {}\npub fn removed() {}\npub fn added() {}\n")?;
-    run(&mut check(&folder, "HEAD"))?;
-
-    library("pub fn kept() {}\n")?;
-    let mut command = check(&folder, "HEAD");
+    let removed = documented("fixture-removed", "pub fn kept() {}\n")?;
+    let mut command = comparison(&before, &removed, "fixture");
     let output = command.output().map_err(|error| format!("cargo semver-checks: {error}"))?;
     let shown = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() && shown.contains("function_missing") && shown.contains("fixture::removed") {

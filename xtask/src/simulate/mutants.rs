@@ -133,18 +133,12 @@ fn runner(patches: &[Patch]) -> Result<Runner, String> {
 
 /// Makes a copy of the last commit, with all patches.
 fn apply(patches: &[Patch], tree: &Path) -> Result<(), String> {
-    let commit = files::output("git", &["rev-parse", "HEAD"])?.trim().to_owned();
-    if !tree.join(".git").exists() {
-        // Drops the record of a tree that was deleted together with the target folder.
-        files::run(files::command("git").args(["worktree", "prune"]))?;
-        let mut add = files::command("git");
-        files::run(add.args(["worktree", "add", "--quiet", "--detach"]).arg(tree).arg(&commit))?;
-    }
-    let git = |arguments: &[&str]| files::run(files::command("git").arg("-C").arg(tree).args(arguments));
-    git(&["reset", "--quiet", "--hard", &commit])?;
-    git(&["clean", "--quiet", "-d", "--force"])?;
+    let commit = files::output("git", &["rev-parse", "HEAD"])?;
+    files::work_tree(tree, commit.trim())?;
     for Patch { path, name, .. } in patches {
-        git(&["apply", &path.display().to_string()]).map_err(|error| format!("{name}: {error}"))?;
+        let mut git = files::command("git");
+        let applied = files::run(git.arg("-C").arg(tree).arg("apply").arg(path));
+        applied.map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())
 }
