@@ -77,23 +77,35 @@ pub(crate) fn libraries() -> Result<Vec<Package>, String> {
 pub(crate) fn compare(revision: &str, libraries: &[Package], env: &[(&str, &str)]) -> Result<(), String> {
     let tree = files::root().join(FOLDER).join("tree");
     files::work_tree(&tree, revision)?;
-    let manifest = |package: &Package| files::from_root(package.manifest_path.as_std_path());
-    let (known, new): (Vec<_>, Vec<_>) =
-        libraries.iter().partition(|package| tree.join(manifest(package)).exists());
-    new.iter().for_each(|package| println!("{}: not in {revision}", package.name));
-    let names: Vec<&str> = known.iter().map(|package| package.name.as_str()).collect();
+    let earlier = packages::published_from(&tree)?;
+    let (mut names, mut broken) = (Vec::new(), Vec::new());
+    for package in libraries {
+        match earlier.iter().find(|earlier| earlier.name == package.name) {
+            Some(earlier) => {
+                names.push(package.name.as_str());
+                let removed = removed_features(earlier, package);
+                broken.extend(removed.map(|feature| format!("{}: no feature {feature}", package.name)));
+            }
+            None => println!("{}: not in {revision}", package.name),
+        }
+    }
 
     let before = document(&tree, &names, "before", env)?;
     let now = document(&files::root(), &names, "now", env)?;
-    let mut broken = Vec::new();
     for name in names {
         println!("{name}");
-        broken.extend(run(&mut comparison(&before, &now, name)).err().map(|_| name));
+        broken.extend(run(&mut comparison(&before, &now, name)).err());
     }
     match broken.is_empty() {
         true => Ok(()),
-        false => Err(format!("not compatible with {revision}, or not compared: {}", broken.join(", "))),
+        false => Err(format!("not compatible with {revision}, or not compared: {}", broken.join("; "))),
     }
+}
+
+/// The features that a package has lost, which its documentation does not show.
+fn removed_features<'a>(before: &'a Package, now: &'a Package) -> impl Iterator<Item = &'a str> {
+    let removed = before.features.keys().filter(|feature| !now.features.contains_key(*feature));
+    removed.map(String::as_str)
 }
 
 /// Documents packages of a work tree. Returns the folder of this side with their documentation.
@@ -178,6 +190,15 @@ mod tests {
             accepted(unknown).is_err_and(|error| error.contains("ACCEPTED is no ancestor of this commit"))
         );
         assert!(ACCEPTED.len() == 40 && ACCEPTED.bytes().all(|byte| byte.is_ascii_hexdigit()), "{ACCEPTED}");
+    }
+
+    #[test]
+    fn removed_features_are_found() {
+        let packages = libraries().unwrap();
+        let package = |name: &str| packages.iter().find(|package| package.name == name).unwrap();
+        let removed = removed_features(package("kinformer-leader-election"), package("kinformer-core"));
+        assert_eq!(removed.collect::<Vec<_>>(), ["latest"]);
+        assert_eq!(removed_features(package("kinformer"), package("kinformer")).count(), 0);
     }
 
     /// A removed function is found, an added one is accepted.

@@ -51,8 +51,13 @@ pub(crate) fn check(part: Option<usize>) -> Result<(), String> {
 
 /// The crates that are published.
 pub(crate) fn published() -> Result<Vec<Package>, String> {
+    published_from(&files::root())
+}
+
+/// The crates of a work tree that are published.
+pub(crate) fn published_from(tree: &Path) -> Result<Vec<Package>, String> {
     let mut command = cargo_metadata::MetadataCommand::new();
-    command.manifest_path(files::root().join("Cargo.toml")).no_deps();
+    command.manifest_path(tree.join("Cargo.toml")).no_deps();
     let metadata = command.exec().map_err(|error| error.to_string())?;
     let published = |package: &&&Package| package.publish.as_ref().is_none_or(|to| !to.is_empty());
     Ok(metadata.workspace_packages().iter().filter(published).map(|package| (*package).clone()).collect())
