@@ -9,7 +9,8 @@
 //! | [`Fifo`] | keys | the newest state |
 //! | [`Heap`] | by priority | the newest state |
 //!
-//! The first two are kinds of one type, [`DeltaQueue`], and implement [`Queue`], so a controller accepts either. The
+//! The first two are kinds of one type, [`DeltaQueue`], and implement [`Queue`], so a controller accepts either; the
+//! others are kinds of [`ObjectQueue`]. The
 //! crate needs no runtime and no Kubernetes: every wait is either async, for any executor, or blocking.
 //!
 //! # How it works
@@ -62,13 +63,12 @@ mod bound;
 mod delta_fifo;
 mod delta_queue;
 mod error;
-mod fifo;
-mod heap;
 mod in_flight;
 mod incoming;
 mod initial;
 mod key_map;
 mod known;
+mod ports;
 mod popped;
 mod queue;
 mod real_fifo;
@@ -90,9 +90,8 @@ pub use bound::Bound;
 pub use delta_fifo::{DeltaFifo, DeltaFifoBuilder, OnReplace, PerKey};
 pub use delta_queue::{DeltaQueue, DeltaQueueBuilder};
 pub use error::{Error, WriteError};
-pub use fifo::Fifo;
-pub use heap::Heap;
 pub use popped::Popped;
+pub use ports::{ByArrival, ByPriority, Fifo, Heap, ObjectQueue};
 pub use queue::{BoxFuture, Queue};
 pub use real_fifo::{InOrder, RealFifo, RealFifoBuilder};
 pub use stats::QueueMetrics;

@@ -105,7 +105,6 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod backoff;
-mod consistency;
 mod contained;
 mod error;
 mod event;
@@ -117,11 +116,11 @@ mod not_served;
 mod options;
 mod pager;
 mod pages;
+mod ports;
 mod probe;
 mod probe_budget;
 mod reflector;
 mod request_limit;
-mod retry_watcher;
 mod short_watches;
 mod source_versions;
 mod spans;
@@ -143,8 +142,8 @@ pub use lister_watcher::{
 };
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
 pub use pager::Pager;
+pub use ports::RetryWatcher;
 pub use probe_budget::ProbeBudget;
 pub use reflector::Reflector;
 pub use request_limit::RequestLimit;
-pub use retry_watcher::RetryWatcher;
 pub use state::{NextRequest, ReflectorHandle, ReflectorMetrics, ReflectorState, StopReason};

@@ -66,13 +66,12 @@ mod bucket;
 mod compact;
 mod error;
 mod evaluated;
-mod expiring;
 mod index;
 mod index_function;
 mod indexer;
 mod lazy;
-mod mutation_cache;
 mod points;
+mod ports;
 mod reader;
 mod replace;
 mod roots;
@@ -80,7 +79,6 @@ mod snapshot;
 mod store;
 mod sync;
 mod tree;
-mod undelta;
 mod wait;
 mod write;
 
@@ -92,15 +90,13 @@ pub use kinformer_core::{
 };
 
 pub use error::Error;
-pub use expiring::ExpiringStore;
 pub use index_function::{IndexFunction, IndexValues, Indexers};
 pub use indexer::{Indexer, IndexerBuilder};
 pub use lazy::Lazy;
-pub use mutation_cache::{Adds, MutationCache, MutationCacheOptions};
+pub use ports::{Adds, ExpiringStore, MutationCache, MutationCacheOptions, UndeltaStore};
 pub use reader::Reader;
 pub use snapshot::{Cursor, Difference, Page, Snapshot};
 pub use store::Store;
-pub use undelta::UndeltaStore;
 pub use write::Applied;
 
 /// The conventional name of the index [by namespace](IndexFunction::by_namespace).

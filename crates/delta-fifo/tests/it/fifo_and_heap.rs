@@ -14,7 +14,7 @@ fn drain(queue: &Fifo<Pod>) -> Vec<(String, u32)> {
 }
 
 fn add(queue: &Fifo<Pod>, name: &str, value: u32) {
-    queue.add(pod(name, value)).unwrap().into_result().unwrap();
+    queue.add(pod(name, value)).unwrap();
 }
 
 /// The newest state of a key is popped at the position of its first state.
@@ -25,8 +25,8 @@ fn fifo_pops_newest_states_in_first_order() {
     for (name, value) in [("a", 1), ("b", 1), ("a", 2)] {
         add(&queue, name, value);
     }
-    queue.add_if_not_present(pod("b", 9)).unwrap().into_result().unwrap();
-    queue.add_if_not_present(pod("c", 3)).unwrap().into_result().unwrap();
+    queue.add_if_not_present(pod("b", 9)).unwrap();
+    queue.add_if_not_present(pod("c", 3)).unwrap();
     assert_eq!(queue.len(), 3);
     assert_eq!(queue.get_by_key(KeyRef::named("b")).unwrap().value, 1);
     assert_eq!(drain(&queue), [("a".into(), 2), ("b".into(), 1), ("c".into(), 3)]);

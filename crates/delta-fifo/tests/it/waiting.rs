@@ -143,7 +143,7 @@ async fn cancelled_pop_leaves_its_object() {
     let (fifo, heap) = (Fifo::<Pod>::new(), Heap::new(|pod: &Pod| pod.value));
     let (mut of_fifo, mut of_heap) = (Box::pin(fifo.pop()), Box::pin(heap.pop()));
     assert!(poll(&mut of_fifo).is_pending() && poll(&mut of_heap).is_pending());
-    fifo.add(pod("a", 1)).unwrap().into_result().unwrap();
+    fifo.add(pod("a", 1)).unwrap();
     heap.add(pod("a", 1)).unwrap();
     drop((of_fifo, of_heap));
     assert_eq!((fifo.len(), heap.len()), (1, 1));

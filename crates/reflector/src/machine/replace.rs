@@ -6,9 +6,9 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
 use tokio::time::Instant;
 
-use crate::consistency;
 use crate::machine::{Machine, Step};
 use crate::options::ConsistencyCheck;
+use crate::ports::consistency;
 use crate::source_versions::went_back;
 use crate::spans;
 use crate::state::count;

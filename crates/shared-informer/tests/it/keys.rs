@@ -94,8 +94,8 @@ fn queues_separate_parts_from_text() {
     assert_eq!(batch.deltas().len(), 2, "a batch ends at a repeated key");
 
     let fifo = Fifo::new();
-    fifo.add(thing(PARTS, 1)).unwrap().into_result().unwrap();
-    fifo.add(thing(TEXT, 2)).unwrap().into_result().unwrap();
+    fifo.add(thing(PARTS, 1)).unwrap();
+    fifo.add(thing(TEXT, 2)).unwrap();
     assert_eq!(fifo.get_by_key(PARTS).unwrap().version, 1);
     assert_eq!(fifo.get_by_key(TEXT).unwrap().version, 2);
 
