@@ -8,6 +8,12 @@ use std::task::Poll;
 
 use crate::{BoxError, KeyRef, ObjectKey};
 
+/// The locks of the model checker.
+#[cfg(loom)]
+pub mod modelled {
+    pub use crate::modelled::*;
+}
+
 /// Formats an error and its causes in one line, omitting causes whose text is already included. For errors whose own
 /// text omits the cause, such as connection errors.
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {

@@ -58,6 +58,8 @@ mod error;
 #[doc(hidden)]
 pub mod internal;
 mod key;
+#[cfg(loom)]
+mod modelled;
 mod object;
 mod part;
 mod sink;

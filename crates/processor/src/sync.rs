@@ -16,30 +16,22 @@ pub(crate) use tokio::sync::{Notify, futures::OwnedNotified};
 pub(crate) use loom::sync::atomic::{AtomicBool, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use self::model::{Mutex, Notify, OnceLock, OwnedNotified};
+pub(crate) use kinformer_core::internal::modelled::Mutex;
+
+#[cfg(loom)]
+pub(crate) use self::model::{Notify, OnceLock, OwnedNotified};
 
 #[cfg(loom)]
 mod model {
     use std::future::Future;
     use std::ops::Deref;
     use std::pin::Pin;
-    use std::sync::{Arc, PoisonError};
+    use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
 
-    use loom::sync::MutexGuard;
     use loom::sync::atomic::{AtomicBool, Ordering};
 
-    pub(crate) struct Mutex<V>(loom::sync::Mutex<V>);
-
-    impl<V> Mutex<V> {
-        pub(crate) fn new(value: V) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> MutexGuard<'_, V> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
+    use super::Mutex;
 
     /// The checker tracks the flag, which has the memory ordering of the real type.
     pub(crate) struct OnceLock<V> {
