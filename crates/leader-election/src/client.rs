@@ -97,6 +97,7 @@ impl Drop for Sent {
     }
 }
 
+/// Whether a request may write: a method that is not known to only read is refused after the end of the leadership.
 fn is_write(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

@@ -17,7 +17,8 @@ pub(crate) struct Target {
     pub(crate) subresource: Option<String>,
 }
 
-/// Whether a request with this method may write.
+/// Whether this is a method by which the API writes objects. Only such a response has a written object to record; a request with
+/// another method is passed on as it is.
 pub(crate) fn is_write(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH | Method::DELETE)
 }
