@@ -17,5 +17,8 @@ pub mod spans;
 pub mod store_suite;
 pub mod tasks;
 pub mod wait;
+#[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
+pub mod widget;
 
 pub use fake_source::{FakeSource, Item, RecordingSink, ScriptedSource};

@@ -1,87 +1,34 @@
 //! Custom resources whose definitions come and go while a cache reads them.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use kinformer::{Backoff, InformerError, ReflectorState, SourceError};
 use kinformer_apiserver::ApiServer;
 use kinformer_cache::{Cache, CacheBuilder, Error, Kind, ListOptions};
+use kinformer_testing::widget::Widget;
 use kube_core::gvk::GroupVersionKind;
-use kube_core::metadata::ObjectMeta;
-use kube_core::{NamespaceResourceScope, Resource};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::common::{builder, requests, server};
-
-#[derive(Clone, Debug, Deserialize)]
-struct Widget {
-    metadata: ObjectMeta,
-    size: u32,
-}
-
-impl Resource for Widget {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Widget".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "example.com".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "widgets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
 
 fn define(server: &ApiServer, size: &str) {
     define_in(server, "Namespaced", size);
 }
 
 fn define_in(server: &ApiServer, scope: &str, size: &str) {
-    let schema = json!({"type": "object", "properties": {"size": {"type": size}}});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": scope,
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-        },
-    });
-    server.create(definition).unwrap();
+    server.create(Widget::definition(scope, size)).unwrap();
 }
 
 fn undefine(server: &ApiServer) {
-    server.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com").unwrap();
+    server.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", Widget::DEFINITION).unwrap();
 }
 
-fn create(server: &ApiServer, name: &str, size: Value) {
-    let metadata = json!({"name": name, "namespace": "team-a"});
-    let widget =
-        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": size});
-    server.create(widget).unwrap();
+fn create(server: &ApiServer, name: &str, size: impl Into<Value>) {
+    server.create(Widget::json(Some("team-a"), name, size)).unwrap();
 }
 
 fn create_in(server: &ApiServer, namespace: Option<&str>, name: &str) {
-    let metadata = json!({"name": name, "namespace": namespace});
-    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": 1});
-    server.create(widget).unwrap();
+    server.create(Widget::json(namespace, name, 1)).unwrap();
 }
 
 fn kind() -> GroupVersionKind {
@@ -204,13 +151,12 @@ async fn read_of_a_kind_that_is_not_served_says_so() {
 async fn kind_returns_with_another_scope() {
     for [first, second] in [["Namespaced", "Cluster"], ["Cluster", "Namespaced"]] {
         let server = server().await;
-        let create_in = |scope: &str, name: &str| match scope {
+        let create_with = |scope: &str, name: &str| match scope {
             "Namespaced" => create(&server, name, json!(1)),
-            _ => drop(server.create(json!({"apiVersion": "example.com/v1", "kind": "Widget",
-                "metadata": {"name": name}, "size": 1}))),
+            _ => create_in(&server, None, name),
         };
         define_in(&server, first, "integer");
-        create_in(first, "first");
+        create_with(first, "first");
         let cache = patient(&server).build().await.unwrap();
         cache.start().unwrap();
         let widgets = cache.dynamic(&kind()).await.unwrap();
@@ -219,7 +165,7 @@ async fn kind_returns_with_another_scope() {
         undefine(&server);
         is_served(&cache, false).await;
         define_in(&server, second, "integer");
-        create_in(second, "second");
+        create_with(second, "second");
         cache.mapper().reset();
         is_served(&cache, true).await;
         let is_stored = async {

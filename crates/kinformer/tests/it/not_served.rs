@@ -1,6 +1,5 @@
 //! A custom resource whose definition is deleted and returns.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,73 +7,25 @@ use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Backoff, Decode, Informer, Part, SharedInformerFactoryBuilder, SourceError};
 use kinformer_apiserver::ApiServer;
 use kinformer_reflector::RequestLimit;
+use kinformer_testing::widget::Widget;
+use kube_core::DynamicObject;
 use kube_core::discovery::{ApiResource, Scope};
-use kube_core::metadata::ObjectMeta;
-use kube_core::{DynamicObject, NamespaceResourceScope, Resource};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::common::{builder, server, soon, synced, until};
-
-#[derive(Clone, Debug, Deserialize)]
-struct Widget {
-    metadata: ObjectMeta,
-    size: u32,
-}
-
-impl Resource for Widget {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Widget".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "example.com".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "widgets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
 
 fn define(server: &ApiServer, size: &str) {
     define_in(server, "Namespaced", size);
 }
 
 fn define_in(server: &ApiServer, scope: &str, size: &str) {
-    server
-        .create(json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "widgets.example.com"},
-            "spec": {
-                "group": "example.com", "scope": scope,
-                "names": {"kind": "Widget", "plural": "widgets"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
-                    {"type": "object", "properties": {"size": {"type": size}}}}}],
-            },
-        }))
-        .unwrap();
+    server.create(Widget::definition(scope, size)).unwrap();
 }
 
 fn undefine(server: &ApiServer) {
-    let kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-    server.delete(kind.0, kind.1, "", "widgets.example.com").unwrap();
+    server.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", Widget::DEFINITION).unwrap();
 }
 
 fn create(server: &ApiServer, name: &str, size: Value) {
@@ -82,10 +33,7 @@ fn create(server: &ApiServer, name: &str, size: Value) {
 }
 
 fn create_in(server: &ApiServer, namespace: Option<&str>, name: &str, size: Value) {
-    let metadata = json!({"name": name, "namespace": namespace});
-    let widget =
-        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "size": size});
-    server.create(widget).unwrap();
+    server.create(Widget::json(namespace, name, size)).unwrap();
 }
 
 /// The definition is deleted, and returns with another schema. Its informer is removed later, while it is gone again.

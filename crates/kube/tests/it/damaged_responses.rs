@@ -1,20 +1,18 @@
 //! Damaged responses, and responses of another kind.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_core::Object;
 use kinformer_kube::{Encoding, KubeListerWatcher, client};
 use kinformer_reflector::{List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kinformer_testing::pod_bytes::{self, Damage, ENCODINGS, TestPod, bookmark, event, list_of, pod};
 use kinformer_testing::scripted_http::{Answer, ScriptedServer};
+use kinformer_testing::widget::Widget;
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
-use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
+use kube_core::{DynamicObject, GroupVersionKind, PartialObjectMeta};
 use tokio::sync::watch;
 
 /// A server that sends one response to every request, and its source.
@@ -325,41 +323,6 @@ async fn list_with_items_of_another_kind_is_refused() {
     );
     let error = Fixture::new(widgets).await.list(Encoding::Json, body).await.unwrap_err();
     assert!(matches!(error, SourceError::WrongList { .. }), "{error:?}");
-}
-
-/// The type of a custom resource, which does not check the kind.
-#[derive(Clone, Debug, serde::Deserialize)]
-struct Widget {
-    metadata: ObjectMeta,
-}
-
-impl Resource for Widget {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Widget".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "example.com".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "widgets".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 /// A type that does not check the kind while decoding never receives an object of another kind.
