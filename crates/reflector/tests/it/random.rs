@@ -9,25 +9,17 @@ use std::time::Duration;
 use futures::StreamExt;
 use kinformer_core::{Delta, Object};
 use kinformer_reflector::{
-    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError,
-    StopReason, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    DecodeError, List, ListOptions, ListerWatcher, Reflector, ReflectorOptions, SourceError, StopReason,
+    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
+use kinformer_testing::fake_source::Change;
 use kinformer_testing::{FakeSource, Item, RecordingSink};
 use proptest::prelude::*;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Apply(u8),
-    ApplyUndecodable(u8),
-    Delete(u8),
-    Tick,
-    Bookmarks,
-    Compact,
-    Disconnect,
-    Break(u8),
-    FailList(u8),
-    FailWatch(u8),
+    Change(Change),
     /// The number of following lists in which one item is unidentified.
     DamageLists(u8),
     /// The number of following events that are unidentified.
@@ -40,43 +32,13 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => any::<u8>().prop_map(|n| Step::Apply(n % 12)),
-        1 => any::<u8>().prop_map(|n| Step::ApplyUndecodable(n % 12)),
-        3 => any::<u8>().prop_map(|n| Step::Delete(n % 12)),
-        1 => Just(Step::Tick),
-        1 => Just(Step::Bookmarks),
-        1 => Just(Step::Compact),
-        1 => Just(Step::Disconnect),
-        1 => any::<u8>().prop_map(Step::Break),
-        1 => any::<u8>().prop_map(Step::FailList),
-        1 => any::<u8>().prop_map(Step::FailWatch),
+        20 => Change::any().prop_map(Step::Change),
         1 => (1_u8..4).prop_map(Step::DamageLists),
         1 => (1_u8..4).prop_map(Step::DamageEvents),
         1 => Just(Step::NoRoom),
         1 => Just(Step::Room),
         6 => any::<u16>().prop_map(Step::Pass),
     ]
-}
-
-fn error(n: u8) -> SourceError {
-    match n % 7 {
-        0 => SourceError::expired("random"),
-        1 => SourceError::ConnectionRefused { source: "random".into() },
-        2 => SourceError::Transport { source: "random".into() },
-        3 => ApiStatus::new(429, "TooManyRequests", "random").retry_after(Duration::from_secs(3)).into(),
-        4 => ApiStatus::new(500, "InternalError", "random").into(),
-        5 => ApiStatus::new(500, "StoreReadError", "random").into(),
-        _ => ApiStatus::new(403, "Forbidden", "random").into(),
-    }
-}
-
-fn break_with(n: u8) -> fn() -> SourceError {
-    match n % 4 {
-        0 => || error(0),
-        1 => || error(2),
-        2 => || error(4),
-        _ => || error(3),
-    }
 }
 
 /// A server whose answers may be damaged in transit.
@@ -164,18 +126,8 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
     let cancel = CancellationToken::new();
     let task = tokio::spawn(reflector.run(cancel.clone()));
     for (value, step) in (1_u64..).zip(steps) {
-        let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
         match step {
-            Step::Apply(n) => drop(server.apply(item(n))),
-            Step::ApplyUndecodable(n) => drop(server.apply_undecodable(item(n))),
-            Step::Delete(n) => drop(server.delete(item(n).key())),
-            Step::Tick => drop(server.tick()),
-            Step::Bookmarks => server.send_bookmarks(),
-            Step::Compact => server.compact(),
-            Step::Disconnect => server.disconnect(),
-            Step::Break(n) => server.break_watches(break_with(n)),
-            Step::FailList(n) => server.fail_next_list(error(n)),
-            Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            Step::Change(change) => change.make(&server, value),
             Step::DamageLists(n) => lists.store(n, Relaxed),
             Step::DamageEvents(n) => events.store(n, Relaxed),
             Step::NoRoom => sink.set_room(0),

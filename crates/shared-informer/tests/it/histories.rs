@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kinformer_core::{Object as _, ObjectKey};
 use kinformer_processor::{Added, Buffer, Event, Registration, Updated};
-use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::{QueueKind, SharedIndexInformer};
 use kinformer_store::IndexFunction;
+use kinformer_testing::fake_source::Change;
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -19,17 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Apply(u8),
-    ApplyUndecodable(u8),
-    Delete(u8),
-    Recreate(u8),
-    Tick,
-    Bookmarks,
-    Compact,
-    Disconnect,
-    Break(u8),
-    FailList(u8),
-    FailWatch(u8),
+    Change(Change),
     /// Milliseconds.
     Pass(u16),
     Join(Kind),
@@ -72,40 +62,11 @@ const KINDS: [Kind; 10] = [
 ];
 
 fn step() -> impl Strategy<Value = Step> {
-    let n = any::<u8>();
     prop_oneof![
-        8 => n.prop_map(|n| Step::Apply(n % 12)),
-        1 => n.prop_map(|n| Step::ApplyUndecodable(n % 12)),
-        3 => n.prop_map(|n| Step::Delete(n % 12)),
-        2 => n.prop_map(|n| Step::Recreate(n % 12)),
-        1 => Just(Step::Tick),
-        1 => Just(Step::Bookmarks),
-        1 => Just(Step::Compact),
-        1 => Just(Step::Disconnect),
-        1 => n.prop_map(Step::Break),
-        1 => n.prop_map(Step::FailList),
-        1 => n.prop_map(Step::FailWatch),
+        20 => Change::any().prop_map(Step::Change),
         6 => any::<u16>().prop_map(Step::Pass),
         2 => prop::sample::select(KINDS.as_slice()).prop_map(Step::Join),
     ]
-}
-
-fn error(n: u8) -> SourceError {
-    match n % 5 {
-        0 => SourceError::expired("random"),
-        1 => SourceError::ConnectionRefused { source: "random".into() },
-        2 => SourceError::Transport { source: "random".into() },
-        3 => ApiStatus::new(500, "InternalError", "random").into(),
-        _ => ApiStatus::new(403, "Forbidden", "random").into(),
-    }
-}
-
-fn break_with(n: u8) -> fn() -> SourceError {
-    match n % 3 {
-        0 => || error(0),
-        1 => || error(2),
-        _ => || error(3),
-    }
 }
 
 fn even(item: &Arc<Item>) -> bool {
@@ -219,22 +180,8 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
     let cancel = CancellationToken::new();
     let running = informer.spawn(cancel.clone());
     for (value, step) in (1_u64..).zip(steps) {
-        let item = |n: u8| Item::of(&format!("ns-{}/{n}", n % 3), 0, value);
         match step {
-            Step::Apply(n) => drop(server.apply(item(n))),
-            Step::ApplyUndecodable(n) => drop(server.apply_undecodable(item(n))),
-            Step::Delete(n) => drop(server.delete(item(n).key())),
-            Step::Recreate(n) => {
-                server.delete(item(n).key());
-                server.apply(item(n));
-            }
-            Step::Tick => drop(server.tick()),
-            Step::Bookmarks => server.send_bookmarks(),
-            Step::Compact => server.compact(),
-            Step::Disconnect => server.disconnect(),
-            Step::Break(n) => server.break_watches(break_with(n)),
-            Step::FailList(n) => server.fail_next_list(error(n)),
-            Step::FailWatch(n) => server.fail_next_watch(error(n)),
+            Step::Change(change) => change.make(&server, value),
             // The paused clock advances only while no task can run.
             Step::Pass(ms) => tokio::time::sleep(Duration::from_millis(ms.into())).await,
             Step::Join(kind) => handlers.push(join(&informer, kind)),
