@@ -66,6 +66,7 @@ mod sink;
 mod tombstone;
 mod transform;
 mod version;
+mod watch_event;
 
 pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
@@ -78,3 +79,4 @@ pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::{FinalStateUnknown, Tombstone};
 pub use transform::Transform;
 pub use version::{ResourceVersion, VersionUpdate};
+pub use watch_event::{DecodeError, EventType, WatchEvent};

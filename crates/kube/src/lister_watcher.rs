@@ -571,7 +571,7 @@ impl<K> KubeListerWatcher<K> {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
-                match decode::item(item, &objects_in, position) {
+                match objects_in.decode_item(item, position) {
                     Ok(Ok(object)) => {
                         in_namespace |= self.cluster_scoped && scope::is_in_namespace(&*object);
                         objects.push(options.exchange(object));

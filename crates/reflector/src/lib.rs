@@ -107,7 +107,6 @@
 mod backoff;
 mod contained;
 mod error;
-mod event;
 mod initial_list;
 mod left_out;
 mod lister_watcher;
@@ -130,13 +129,14 @@ mod unidentified;
 
 // What users of this crate need of other crates.
 #[doc(no_inline)]
-pub use kinformer_core::{BoxError, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Sink};
+pub use kinformer_core::{
+    BoxError, DecodeError, EventType, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Sink, WatchEvent,
+};
 #[doc(no_inline)]
 pub use tokio_util::sync::CancellationToken;
 
 pub use backoff::Backoff;
 pub use error::{ApiStatus, SourceError, StatusCause};
-pub use event::{DecodeError, EventType, WatchEvent};
 pub use lister_watcher::{
     Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
 };

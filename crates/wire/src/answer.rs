@@ -35,7 +35,7 @@ pub struct ListEnvelope {
 /// The type of a watch event, as the server names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum EventType {
+pub enum RawEventType {
     /// `ADDED`
     Added,
     /// `MODIFIED`
@@ -50,7 +50,7 @@ pub enum EventType {
     Other(String),
 }
 
-impl From<&str> for EventType {
+impl From<&str> for RawEventType {
     fn from(name: &str) -> Self {
         match name {
             "ADDED" => Self::Added,
@@ -77,7 +77,7 @@ pub struct TypeMeta<'a> {
 #[non_exhaustive]
 pub struct RawEvent<'a> {
     /// The type of the event.
-    pub event_type: EventType,
+    pub event_type: RawEventType,
     /// The JSON or the protobuf message of the object, without its managed fields if they are
     /// [dropped](ManagedFields::Drop).
     pub object: &'a [u8],

@@ -103,9 +103,9 @@ mod watch;
 
 // What users of this crate need of other crates.
 #[doc(no_inline)]
-pub use kinformer_core::{KeyRef, Labels, Object, ObjectKey, ResourceVersion};
+pub use kinformer_core::{DecodeError, KeyRef, Labels, Object, ObjectKey, ResourceVersion, WatchEvent};
 
-pub use answer::{EventType, Identity, ListEnvelope, ManagedFields, RawEvent, TypeMeta};
+pub use answer::{Identity, ListEnvelope, ManagedFields, RawEvent, RawEventType, TypeMeta};
 pub use encoding::Encoding;
 pub use error::Error;
 pub use field_path::FieldPath;
@@ -113,6 +113,5 @@ pub use list::ListDecoder;
 pub use object_decoder::{ObjectDecoder, decode_response};
 pub use packed::{DecodeAs, Decoded, DecodedRef, FromWire, Packed, PackedObject, PackedRef};
 pub use protobuf::{ProtobufProblem, is_built_in};
-pub use received::{Undecodable, WireEvent};
 pub use recent::DecodedCache;
 pub use watch::WatchDecoder;

@@ -1,99 +1,70 @@
 //! Decoded list items and watch events.
 
-use kinformer_core::ResourceVersion;
+use std::sync::Arc;
+
+use kinformer_core::internal::try_accessors;
+use kinformer_core::{DecodeError, EventType, KeyError, KeyProblem, KeyRef, Object, WatchEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::answer::null_as_default;
-use crate::{Error, EventType, FromWire, Identity, ObjectDecoder, RawEvent, TypeMeta};
+use crate::{Error, FromWire, Identity, ObjectDecoder, RawEvent, RawEventType, TypeMeta};
 
 /// The annotation of the bookmark that ends the initial events of a watch.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// An object that cannot be decoded.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Undecodable {
-    /// The key and the version, as far as they can be read.
-    pub identity: Identity,
-    /// The error.
-    pub error: Error,
-    /// The kind of the object, if it differs from the decoder's.
-    pub other_kind: Option<String>,
-}
-
-/// One event of a watch, with its object decoded as a `K` or its status as an `S`. Consumers have to handle every
-/// variant, so this enum is exhaustive.
-#[derive(Debug)]
-pub enum WireEvent<K, S> {
-    /// `ADDED`
-    Added(Result<K, Undecodable>),
-    /// `MODIFIED`
-    Modified(Result<K, Undecodable>),
-    /// `DELETED`
-    Deleted(Result<K, Undecodable>),
-    /// `BOOKMARK`
-    Bookmark {
-        /// The version up to which all events were delivered.
-        resource_version: String,
-        /// Whether the bookmark ends the initial events.
-        ends_initial_events: bool,
-    },
-    /// `ERROR`, with its status.
-    Error(S),
-    /// An event of an unknown type, or with an object of another kind.
-    Unexpected {
-        /// A description of the event.
-        what: String,
-        /// The resource version of the object; unset if it could not be read.
-        resource_version: ResourceVersion,
-    },
-}
-
 impl ObjectDecoder {
-    /// Decodes an item of a list; `position` is its position in the list.
+    /// Decodes an item of a list; `position` is its position in the list. An item that cannot be decoded is the inner
+    /// error.
     ///
     /// Items may omit their kind, which follows from the list's. With [`Self::check_kind`] it is added before the item
     /// is decoded.
     ///
     /// # Errors
-    /// The item cannot be decoded, or is of another kind than the decoder.
-    pub fn decode_item<K: FromWire>(&self, item: &[u8], position: usize) -> Result<K, Box<Undecodable>> {
+    /// The kind of the item, if it is of another kind than the decoder.
+    pub fn decode_item<K: Object + FromWire>(
+        &self,
+        item: &[u8],
+        position: usize,
+    ) -> Result<Result<Arc<K>, DecodeError>, String> {
         let mut with_types = None;
         // Without `check_kind` the first item is enough, since all items of a list are of one kind.
         if let Some(types) = self.types()
             && (self.checks_kind() || position == 0)
         {
             match self.encoding().kind(item) {
-                Some(kind) if kind != types.kind => {
-                    let error = Error::malformed("an item", format!("its kind is {kind}"), item);
-                    return Err(Box::new(self.undecodable(item, error)));
-                }
+                Some(kind) if kind != types.kind => return Err(kind),
                 None if self.checks_kind() => with_types = self.encoding().with_types(item, types),
                 _ => {}
             }
         }
-        K::from_wire(with_types.as_deref().unwrap_or(item), self)
-            .map_err(|error| Box::new(self.undecodable(item, error)))
+        let decoded = match K::from_wire(with_types.as_deref().unwrap_or(item), self) {
+            Ok(object) => checked(object),
+            Err(error) => match self.other_kind(item) {
+                Some(kind) => return Err(kind),
+                None => Err(undecodable(self.identify(item), error)),
+            },
+        };
+        Ok(decoded.map_err(|error| error.position(position)))
     }
 
-    /// Decodes an event of a watch.
+    /// Decodes an event of a watch. The inner error is the status of an `ERROR` event.
     ///
     /// # Errors
     /// The event cannot be attributed to an object: the event is broken, its object cannot be decoded and has no
     /// readable key, or the object of an `ERROR` event is not a status.
-    pub fn decode_event<K: FromWire, S: DeserializeOwned>(
+    pub fn decode_event<K: Object + FromWire, S: DeserializeOwned>(
         &self,
         event: &RawEvent<'_>,
-    ) -> Result<WireEvent<K, S>, Error> {
-        let variant = match &event.event_type {
-            EventType::Added => WireEvent::Added,
-            EventType::Modified => WireEvent::Modified,
-            EventType::Deleted => WireEvent::Deleted,
-            EventType::Bookmark => return self.bookmark(event),
-            EventType::Error => return self.status(event).map(WireEvent::Error),
-            EventType::Other(name) if is_readable(name) => {
-                return Ok(self.unexpected(event, format!("event type {name}")));
+    ) -> Result<Result<WatchEvent<K>, S>, Error> {
+        let event_type = match &event.event_type {
+            RawEventType::Added => EventType::Added,
+            RawEventType::Modified => EventType::Modified,
+            RawEventType::Deleted => EventType::Deleted,
+            RawEventType::Bookmark => return self.bookmark(event).map(Ok),
+            RawEventType::Error => return self.status(event).map(Err),
+            RawEventType::Other(name) if is_readable(name) => {
+                return Ok(Ok(self.unexpected(event, format!("event type {name}"))));
             }
             other => return Err(broken(event, format!("its type is {other:?}"))),
         };
@@ -103,7 +74,7 @@ impl ObjectDecoder {
         {
             return match beside.kind {
                 "" => Err(broken(event, "its object has no kind")),
-                other => Ok(self.unexpected(event, in_a_watch(other, types))),
+                other => Ok(Ok(self.unexpected(event, in_a_watch(other, types)))),
             };
         }
         // Objects of a watch have their kind. Types of one kind check it while they are decoded, so it is checked here
@@ -113,18 +84,21 @@ impl ObjectDecoder {
             && (self.checks_kind() || decoded.is_err())
             && let Some(other) = self.other_kind(event.object)
         {
-            return Ok(self.unexpected(event, in_a_watch(&other, types)));
+            return Ok(Ok(self.unexpected(event, in_a_watch(&other, types))));
         }
-        match decoded {
-            Ok(object) => Ok(variant(Ok(object))),
-            Err(error) => {
-                let undecodable = self.undecodable(event.object, error);
-                if undecodable.identity.key.is_none() {
-                    return Err(undecodable.error);
-                }
-                Ok(variant(Err(undecodable)))
-            }
-        }
+        let object = match decoded {
+            Ok(object) => checked(object),
+            Err(error) => match self.identify(event.object) {
+                Identity { key: None, .. } => return Err(error),
+                identity => Err(undecodable(identity, error)),
+            },
+        };
+        Ok(Ok(match (object, event_type) {
+            (Ok(object), EventType::Added) => WatchEvent::Added(object),
+            (Ok(object), EventType::Modified) => WatchEvent::Modified(object),
+            (Ok(object), EventType::Deleted) => WatchEvent::Deleted(object),
+            (Err(error), _) => WatchEvent::Undecodable(error.event_type(event_type)),
+        }))
     }
 
     /// Returns the kind of an object, if it differs from the decoder's.
@@ -133,12 +107,8 @@ impl ObjectDecoder {
         self.encoding().kind(object).filter(|kind| *kind != types.kind)
     }
 
-    fn undecodable(&self, object: &[u8], error: Error) -> Undecodable {
-        Undecodable { identity: self.identify(object), error, other_kind: self.other_kind(object) }
-    }
-
-    fn unexpected<K, S>(&self, event: &RawEvent<'_>, what: String) -> WireEvent<K, S> {
-        WireEvent::Unexpected { what, resource_version: self.identify(event.object).resource_version }
+    fn unexpected<K>(&self, event: &RawEvent<'_>, what: String) -> WatchEvent<K> {
+        WatchEvent::Unexpected { what, resource_version: self.identify(event.object).resource_version }
     }
 
     fn status<S: DeserializeOwned>(&self, event: &RawEvent<'_>) -> Result<S, Error> {
@@ -160,7 +130,7 @@ impl ObjectDecoder {
         Err(broken(event, format!("an ERROR event with {other} instead of a Status")))
     }
 
-    fn bookmark<K, S>(&self, event: &RawEvent<'_>) -> Result<WireEvent<K, S>, Error> {
+    fn bookmark<K>(&self, event: &RawEvent<'_>) -> Result<WatchEvent<K>, Error> {
         #[derive(Deserialize)]
         struct Bookmark {
             #[serde(default, deserialize_with = "null_as_default")]
@@ -175,14 +145,42 @@ impl ObjectDecoder {
             annotations: Option<std::collections::BTreeMap<String, Option<String>>>,
         }
         let Bookmark { metadata } = self.decode(event.object)?;
-        let resource_version = metadata.resource_version;
+        let version = metadata.resource_version;
         let annotations = metadata.annotations.unwrap_or_default();
-        let ends_initial_events =
+        let initial_events_end =
             annotations.get(INITIAL_EVENTS_END).and_then(Option::as_deref).is_some_and(|end| end == "true");
-        if ends_initial_events && resource_version.is_empty() {
+        if initial_events_end && version.is_empty() {
             return Err(broken(event, "the bookmark that ends the initial events has no version"));
         }
-        Ok(WireEvent::Bookmark { resource_version, ends_initial_events })
+        Ok(WatchEvent::Bookmark { version: version.into(), initial_events_end })
+    }
+}
+
+/// Returns the error for an object that cannot be decoded.
+fn undecodable(Identity { key, resource_version }: Identity, error: Error) -> DecodeError {
+    let error = DecodeError::new(error).resource_version(resource_version);
+    match key {
+        Some(key) if check_name(key.as_key()).is_ok() => error.key(key),
+        _ => error,
+    }
+}
+
+/// Treats an object without a valid Kubernetes key as undecodable. An object whose key panics is left to the consumer.
+fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
+    match try_accessors(|| check_name(object.key())) {
+        Ok(Err(error)) => Err(DecodeError::new(error)),
+        _ => Ok(Arc::new(object)),
+    }
+}
+
+/// Refuses keys without a name, and names and namespaces with a `/`. In Kubernetes they are path segments, so such an
+/// object is damaged and its key cannot be trusted. Keys of other sources may contain a `/`.
+fn check_name(key: KeyRef<'_>) -> Result<(), KeyError> {
+    key.check()?;
+    let has_slash = |part: &str| part.as_bytes().contains(&b'/');
+    match has_slash(key.name()) || key.namespace().is_some_and(has_slash) {
+        true => Err(KeyError::new(key.to_string(), KeyProblem::TooManySlashes)),
+        false => Ok(()),
     }
 }
 

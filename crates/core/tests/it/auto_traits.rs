@@ -16,4 +16,6 @@ assert_impl_all!(KeyError: Send, Sync, std::error::Error);
 assert_impl_all!(ObjectError: Send, Sync, std::error::Error);
 assert_impl_all!(PartialErrors: Send, Sync);
 assert_impl_all!(ReadyFuture<'static>: Send);
+assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
+assert_impl_all!(WatchEvent<Keyed<u32>>: Send, Sync, Clone);
 assert_obj_safe!(Sink<Keyed<u32>>, KnownObjects<Keyed<u32>>, Object);

@@ -3,15 +3,14 @@
 use static_assertions::assert_impl_all;
 
 use kinformer_reflector::{
-    ApiStatus, Backoff, DecodeError, Exchange, List, ListOptions, Pager, Reflector, ReflectorHandle,
-    ReflectorMetrics, ReflectorOptions, ReflectorState, RetryWatcher, SourceError, StatusCause, StopReason,
-    WatchEvent, WatchListSupport, WatchOptions, WatchStream,
+    ApiStatus, Backoff, Exchange, List, ListOptions, Pager, Reflector, ReflectorHandle, ReflectorMetrics,
+    ReflectorOptions, ReflectorState, RetryWatcher, SourceError, StatusCause, StopReason, WatchListSupport,
+    WatchOptions, WatchStream,
 };
 use kinformer_testing::{FakeSource, Item, RecordingSink, ScriptedSource};
 
 assert_impl_all!(SourceError: Send, Sync, std::error::Error);
 assert_impl_all!(Backoff: Send, Sync, Clone);
-assert_impl_all!(DecodeError: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(List<Item>: Send, Sync);
 assert_impl_all!(ListOptions<Item>: Send, Sync, Clone);
 assert_impl_all!(Exchange<Item>: Send, Sync, Clone);
@@ -25,7 +24,6 @@ assert_impl_all!(ApiStatus: Send, Sync, Clone, std::error::Error);
 assert_impl_all!(RetryWatcher<Item>: Send, Sync);
 assert_impl_all!(StatusCause: Send, Sync, Clone);
 assert_impl_all!(StopReason: Send, Sync, Copy);
-assert_impl_all!(WatchEvent<Item>: Send, Sync, Clone);
 assert_impl_all!(WatchListSupport: Send, Sync, Clone);
 assert_impl_all!(WatchOptions: Send, Sync, Clone);
 assert_impl_all!(WatchStream<Item>: Send);

@@ -11,7 +11,7 @@ use super::object_end::ObjectEnd;
 use super::scan::{Copied, ObjectCopier};
 use super::types;
 use crate::codec::DecodeWatch;
-use crate::{Encoding, Error, EventType, ManagedFields, RawEvent};
+use crate::{Encoding, Error, ManagedFields, RawEvent, RawEventType};
 
 const EVENT: &str = "a watch event";
 
@@ -162,8 +162,8 @@ fn deliver(
         return Ok(());
     }
     let (event_type, object) = match serde_json::from_slice::<Event<'_>>(bytes) {
-        Ok(event) => (EventType::from(&*event.event_type), event.object.get().as_bytes()),
-        Err(_) if types::kind(bytes).as_deref() == Some("Status") => (EventType::Error, bytes),
+        Ok(event) => (RawEventType::from(&*event.event_type), event.object.get().as_bytes()),
+        Err(_) if types::kind(bytes).as_deref() == Some("Status") => (RawEventType::Error, bytes),
         Err(error) => return Err(Error::malformed(EVENT, error, bytes)),
     };
     copier.reset();

@@ -5,7 +5,7 @@ use super::gather::{Gather, Step};
 use super::managed_fields::Dropper;
 use super::reader::{ProtobufProblem, field, find_bytes};
 use crate::codec::DecodeWatch;
-use crate::{Encoding, Error, EventType, ManagedFields, RawEvent, TypeMeta};
+use crate::{Encoding, Error, ManagedFields, RawEvent, RawEventType, TypeMeta};
 
 const LENGTH: usize = 4;
 const EVENT: &str = "a watch event";
@@ -61,7 +61,7 @@ fn event<'a>(frame: &'a [u8], dropper: &'a mut Dropper) -> Result<RawEvent<'a>, 
         }
     }
     let Envelope { api_version, kind, object } = Envelope::read(object)?;
-    let event_type = EventType::from(&*String::from_utf8_lossy(name));
+    let event_type = RawEventType::from(&*String::from_utf8_lossy(name));
     let types = Some(TypeMeta { api_version, kind });
     Ok(RawEvent { event_type, object: dropper.apply(object), types, encoding: Encoding::Protobuf })
 }

@@ -14,7 +14,5 @@ assert_impl_all!(Encoding: Send, Sync);
 assert_impl_all!(ProtobufProblem: Send, Sync, std::error::Error);
 assert_impl_all!(TypeMeta<'static>: Send, Sync);
 assert_impl_all!(FieldPath: Send, Sync);
-assert_impl_all!(Undecodable: Send, Sync);
-assert_impl_all!(WireEvent<String, String>: Send, Sync);
 assert_impl_all!(Packed<String>: Send, Sync);
 assert_impl_all!(Decoded<String>: Send, Sync);

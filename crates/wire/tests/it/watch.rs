@@ -1,10 +1,10 @@
 //! Watches read in chunks.
 
-use kinformer_wire::{Error, EventType, ManagedFields, WatchDecoder};
+use kinformer_wire::{Error, ManagedFields, RawEventType, WatchDecoder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-type Event = Result<(EventType, Value), String>;
+type Event = Result<(RawEventType, Value), String>;
 
 fn decode(body: &[u8], chunk: usize) -> (Vec<Event>, Result<(), Error>) {
     decode_chunks(body.chunks(chunk.max(1)))
@@ -48,7 +48,7 @@ fn chunks(body: &[u8], mut ends: Vec<usize>) -> Vec<&[u8]> {
     ends.windows(2).map(|ends| &body[ends[0]..ends[1]]).collect()
 }
 
-fn event(event_type: EventType, name: &str) -> Event {
+fn event(event_type: RawEventType, name: &str) -> Event {
     Ok((event_type, json!({"metadata": {"name": name}})))
 }
 
@@ -61,7 +61,7 @@ proptest! {
         }
         let (events, end) = decode(body.as_bytes(), chunk);
         prop_assert!(end.is_ok());
-        prop_assert_eq!(events, [event(EventType::Added, "a"), event(EventType::Modified, "b"), event(EventType::Deleted, "c")]);
+        prop_assert_eq!(events, [event(RawEventType::Added, "a"), event(RawEventType::Modified, "b"), event(RawEventType::Deleted, "c")]);
     }
 
     /// A line that is not an event is reported as an error, and the next line is read.
@@ -82,9 +82,9 @@ proptest! {
         let (events, end) = decode(body.as_bytes(), chunk);
         prop_assert!(end.is_ok());
         prop_assert_eq!(events.len(), 3);
-        prop_assert_eq!(&events[0], &event(EventType::Added, "a"));
+        prop_assert_eq!(&events[0], &event(RawEventType::Added, "a"));
         prop_assert!(events[1].as_ref().unwrap_err().contains("a watch event"));
-        prop_assert_eq!(&events[2], &event(EventType::Bookmark, "b"));
+        prop_assert_eq!(&events[2], &event(RawEventType::Bookmark, "b"));
     }
 
     /// Events over several lines, and without a newline between them, are delivered in any chunks.
@@ -108,7 +108,7 @@ proptest! {
         };
         prop_assert!(end.is_ok());
         let expected: Vec<_> =
-            (0..events.len()).map(|number| event(EventType::Added, &format!("a\"{{[\\{number}"))).collect();
+            (0..events.len()).map(|number| event(RawEventType::Added, &format!("a\"{{[\\{number}"))).collect();
         prop_assert_eq!(decoded, expected);
     }
 
@@ -144,7 +144,7 @@ proptest! {
         prop_assert_eq!(&all, &outcome(body.chunks(1).collect()));
         let intact = ends.iter().filter(|end| **end < place).count();
         for (number, found) in all.0.iter().take(intact).enumerate() {
-            prop_assert_eq!(found, &event(EventType::Added, &number.to_string()).map_err(drop));
+            prop_assert_eq!(found, &event(RawEventType::Added, &number.to_string()).map_err(drop));
         }
         prop_assert!(all.0.len() >= intact);
     }
@@ -160,7 +160,7 @@ proptest! {
 fn body_that_ends_in_an_event_is_truncated() {
     let body = format!("{}\n{}", line("ADDED", "a"), &line("ADDED", "b")[..20]);
     let (events, end) = decode(body.as_bytes(), 10);
-    assert_eq!(events, [event(EventType::Added, "a")]);
+    assert_eq!(events, [event(RawEventType::Added, "a")]);
     assert!(matches!(end, Err(Error::Truncated { bytes: 20, .. })));
 }
 
@@ -193,7 +193,7 @@ fn line_that_cannot_continue_an_event_is_read() {
     let body = format!("{{\"type\":\"ADDED\",\n{}\n", line("ADDED", "a"));
     let (events, end) = decode(body.as_bytes(), 1000);
     assert!(end.is_ok() && events[0].is_err());
-    assert_eq!(events[1..], [event(EventType::Added, "a")]);
+    assert_eq!(events[1..], [event(RawEventType::Added, "a")]);
 }
 
 /// A `Status` in place of an event is an error event, in any form.
@@ -204,7 +204,7 @@ fn status_instead_of_an_event_is_an_error_event() {
     for body in [status.to_string(), serde_json::to_string_pretty(&status).unwrap() + "\n"] {
         let (events, end) = decode(body.as_bytes(), 7);
         assert!(end.is_ok());
-        assert_eq!(events, [Ok((EventType::Error, status.clone()))]);
+        assert_eq!(events, [Ok((RawEventType::Error, status.clone()))]);
     }
 }
 
@@ -215,6 +215,6 @@ fn error_and_unknown_types_keep_their_names() {
 {"type":"SOMETHING","object":{}}
 "#;
     let (events, _) = decode(body.as_bytes(), 1000);
-    assert_eq!(events[0], Ok((EventType::Error, json!({"kind": "Status", "code": 410}))));
-    assert_eq!(events[1], Ok((EventType::Other("SOMETHING".into()), json!({}))));
+    assert_eq!(events[0], Ok((RawEventType::Error, json!({"kind": "Status", "code": 410}))));
+    assert_eq!(events[1], Ok((RawEventType::Other("SOMETHING".into()), json!({}))));
 }

@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Status};
 use kinformer_wire::{
-    Encoding, Error, EventType, ListDecoder, ListEnvelope, ManagedFields, ObjectDecoder, RawEvent, TypeMeta,
-    WatchDecoder, decode_response,
+    Encoding, Error, ListDecoder, ListEnvelope, ManagedFields, ObjectDecoder, RawEvent, RawEventType,
+    TypeMeta, WatchDecoder, decode_response,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -85,8 +85,8 @@ proptest! {
     #[test]
     fn watches_agree_in_both_encodings(chunk in prop_oneof![1_usize..50, 50_usize..20_000]) {
         let [ours, json] = BOTH.map(|encoding| watch(body("watch", encoding), encoding, chunk));
-        let types: Vec<EventType> = ours.iter().map(|(event_type, _)| event_type.clone()).collect();
-        use EventType::{Added, Bookmark, Deleted, Error, Modified};
+        let types: Vec<RawEventType> = ours.iter().map(|(event_type, _)| event_type.clone()).collect();
+        use RawEventType::{Added, Bookmark, Deleted, Error, Modified};
         prop_assert_eq!(types, [Added, Modified, Deleted, Bookmark, Error]);
         prop_assert_eq!(ours, json);
     }
@@ -125,20 +125,20 @@ fn frames(body: &[u8]) -> Vec<usize> {
 }
 
 /// The objects of a watch, as the JSON of their types.
-fn watch(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<(EventType, Value)> {
+fn watch(body: &[u8], encoding: Encoding, chunk: usize) -> Vec<(RawEventType, Value)> {
     let mut decoder = WatchDecoder::of(encoding, ManagedFields::Drop);
     let pods = pods(encoding);
     let mut events = Vec::new();
     for chunk in body.chunks(chunk) {
         let on_event = |event: Result<RawEvent<'_>, Error>| {
             let event = event.unwrap();
-            let object = if event.event_type == EventType::Error {
+            let object = if event.event_type == RawEventType::Error {
                 serde_json::to_value(event.decode::<Status>().unwrap())
             } else {
                 serde_json::to_value(pods.decode::<Pod>(event.object).unwrap())
             };
             if encoding == Encoding::Protobuf {
-                let kind = if event.event_type == EventType::Error { "Status" } else { "Pod" };
+                let kind = if event.event_type == RawEventType::Error { "Status" } else { "Pod" };
                 assert_eq!(event.types, Some(TypeMeta { api_version: "v1", kind }));
             }
             events.push((event.event_type, object.unwrap()));

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
+use crate::{BoxError, ObjectKey, ResourceVersion};
 
-/// One event of a watch.
+/// One event of a watch. Consumers have to handle every variant, so this enum is exhaustive.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum WatchEvent<T> {
     /// The object was added, or is part of the initial events.
     Added(Arc<T>),
@@ -24,8 +23,7 @@ pub enum WatchEvent<T> {
         initial_events_end: bool,
     },
     /// An event with an object that could not be decoded. If its key and the type of the event are known, it is
-    /// reported and skipped (a deletion is applied). Without one of them it may concern any object, and ends the watch
-    /// with [`SourceError::UnidentifiedEvent`](crate::SourceError::UnidentifiedEvent).
+    /// reported and skipped (a deletion is applied). Without one of them it may concern any object, and ends the watch.
     Undecodable(DecodeError),
     /// An event that does not belong in this watch: of an unknown type, or with an object of another kind. It is
     /// reported and skipped.
@@ -73,7 +71,6 @@ impl<T> Clone for WatchEvent<T> {
 
 /// The type of an event about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum EventType {
     /// See [`WatchEvent::Added`].
     Added,
