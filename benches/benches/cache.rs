@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use k8s_openapi::api::core::v1::Pod;
 use kinformer_apiserver::ApiServer;
-use kinformer_cache::{Cache, Kind, ListOptions};
+use kinformer_cache::{Cache, Kind, Query};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -89,7 +89,7 @@ fn reads(c: &mut Criterion) {
                 black_box(expect(runtime.block_on(pods.get(key))))
             });
         });
-        let all = ListOptions::new;
+        let all = Query::new;
         for (case, options) in [
             ("list by namespace", all().namespace("namespace-7")),
             ("list by field", all().field("spec.nodeName", "node-7")),

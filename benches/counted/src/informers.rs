@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Registration, SharedInformerFactory, SharedInformerFactoryBuilder, WatchListMode};
-use kinformer_cache::{Cache, Kind, ListOptions};
+use kinformer_cache::{Cache, Kind, Query};
 use kinformer_wire::Encoding;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -95,7 +95,7 @@ fn cache(runtime: &Runtime) -> (Cache, Kind<Pod>) {
         let cache = cache.await.unwrap();
         let kind = cache.kind::<Pod>();
         cache.start().unwrap();
-        assert_eq!(kind.list(&ListOptions::new()).await.unwrap().len(), PODS);
+        assert_eq!(kind.list(&Query::new()).await.unwrap().len(), PODS);
         (cache, kind)
     })
 }
@@ -119,7 +119,7 @@ pub(crate) fn cache_get(gets: usize) -> Run {
 pub(crate) fn cache_list(lists: usize) -> Run {
     let runtime = runtime();
     let (cache, kind) = cache(&runtime);
-    let options = ListOptions::new().namespace(pods::key(0).0);
+    let options = Query::new().namespace(pods::key(0).0);
     Box::new(move || {
         let _running = &cache;
         runtime.block_on(async {

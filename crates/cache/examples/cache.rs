@@ -17,7 +17,7 @@ use kinformer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kinformer::kube_client::{Api, Config};
 use kinformer::{FieldPath, Packed};
 use kinformer_apiserver::{ApiServer, Verb};
-use kinformer_cache::{Cache, ListOptions};
+use kinformer_cache::{Cache, Query};
 use serde_json::json;
 
 const MAPS: [(&str, &str, &str); 3] =
@@ -50,11 +50,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}: app={:?}, team={:?}", map.key(), map.label("app"), field(&map, "team")?);
 
     println!("# by labels, ordered by key");
-    let web = ListOptions::new().namespace("default").labels("app=web,example=cache".parse()?);
+    let web = Query::new().namespace("default").labels("app=web,example=cache".parse()?);
     print(&maps.list(&web).await?);
 
     println!("# by a field: only an index can answer");
-    let blue = ListOptions::new().labels("example=cache".parse()?).field("data.team", "blue");
+    let blue = Query::new().labels("example=cache".parse()?).field("data.team", "blue");
     println!("error: {}", maps.list(&blue).await.err().ok_or("listed without an index")?);
     maps.index_field("data.team", &["data", "team"])?;
     print(&maps.list(&blue).await?);

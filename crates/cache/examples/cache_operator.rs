@@ -20,7 +20,7 @@ use kinformer::kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kinformer::kube_client::{Api, Client, Config};
 use kinformer::{LabelSelector, ObjectKey};
 use kinformer_apiserver::{ApiServer, Verb};
-use kinformer_cache::{Cache, Error as CacheError, ListOptions};
+use kinformer_cache::{Cache, Error as CacheError, Query};
 use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, set_controller_reference,
 };
@@ -73,7 +73,7 @@ async fn reconcile(cache: &Cache, request: Request<ObjectKey>) -> Result<Action,
     let namespace = request.namespace().unwrap_or_default();
     let deployments: Api<Deployment> = Api::namespaced(cache.client(), namespace);
     let own: LabelSelector = format!("website={}", request.name()).parse()?;
-    let own = ListOptions::new().namespace(namespace).labels(own);
+    let own = Query::new().namespace(namespace).labels(own);
     let mut missing = website.spec.zones.clone();
     for deployment in cache.list::<Deployment>(&own).await? {
         let zone = deployment.label("zone").unwrap_or_default();

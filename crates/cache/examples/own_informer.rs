@@ -13,11 +13,11 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::generic::{
-    FromWire as _, List, ListOptions as Listed, ListerWatcher, WatchEvent, WatchOptions, WatchStream,
+    FromWire as _, List, ListOptions, ListerWatcher, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer::kube_client::Config;
 use kinformer::{ObjectDecoder, ObjectKey, Packed, PackedObject, SourceError, Sources};
-use kinformer_cache::{Cache, Error as CacheError, ListOptions};
+use kinformer_cache::{Cache, Error as CacheError, Query};
 use kinformer_controller::{Action, CancellationToken, Controller, Manager, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -92,7 +92,7 @@ impl Registry {
 
 #[async_trait::async_trait]
 impl ListerWatcher<PackedObject> for Registry {
-    async fn list(&self, _: Listed<PackedObject>) -> Result<List<PackedObject>, SourceError> {
+    async fn list(&self, _: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
         let devices = self.0.borrow();
         Ok(List::new(devices.present.values().cloned(), devices.changes.len() as u64))
     }
@@ -158,7 +158,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     registry.remove("camera");
     println!("reconciled: {}", reports.recv().await.unwrap_or_default());
 
-    let found = devices.list(&ListOptions::new().field("rack", "rack-2")).await?;
+    let found = devices.list(&Query::new().field("rack", "rack-2")).await?;
     let found: Vec<_> = found.iter().map(|device| device.name()).collect();
     println!("in rack-2: {}", found.join(", "));
     shutdown.cancel();

@@ -14,7 +14,7 @@ use kube_core::{ClusterResourceScope, DynamicObject, Resource};
 
 use crate::error::Error;
 use crate::kind::Kind;
-use crate::list::ListOptions;
+use crate::list::Query;
 use crate::mapper::RestMapper;
 use crate::shared::{Settings, Shared, resource_name};
 use crate::writes::Kept;
@@ -360,9 +360,9 @@ impl Cache {
     /// As [`Kind::list`].
     pub async fn list<K: Resource<DynamicType = (), Scope: 'static>>(
         &self,
-        options: &ListOptions,
+        query: &Query,
     ) -> Result<Vec<Packed<K>>, Error> {
-        self.kind::<K>().list(options).await
+        self.kind::<K>().list(query).await
     }
 }
 

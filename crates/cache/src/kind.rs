@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::list::{self, ListOptions};
+use crate::list::{self, Query};
 use crate::live::Live;
 use crate::shared::{Shared, resource_name};
 use crate::writes::reads::{Read, caught_up};
@@ -167,16 +167,16 @@ impl<K> Kind<K> {
     /// # Errors
     /// [`Error::NoFieldIndex`] if a field has no index, [`Error::UnknownNamespace`] if the cache does not have the namespace,
     /// [`Error::WriteNotSeen`] if a write was not seen within the timeout, and the errors of [`Self::synced_informer`].
-    pub async fn list(&self, options: &ListOptions) -> Result<Vec<Packed<K>>, Error> {
+    pub async fn list(&self, query: &Query) -> Result<Vec<Packed<K>>, Error> {
         if let Some(live) = self.as_live() {
-            return Ok(live.list(options).await?.into_iter().map(Packed::cast).collect());
+            return Ok(live.list(query).await?.into_iter().map(Packed::cast).collect());
         }
         let informer = self.synced_informer().await?.cast();
         let snapshot = match self.may_wait() {
-            true => caught_up(&self.shared, &self.resource, &informer, Read::List(options)).await?,
+            true => caught_up(&self.shared, &self.resource, &informer, Read::List(query)).await?,
             false => informer.snapshot()?,
         };
-        let objects = list::list(&informer, &snapshot, options)?;
+        let objects = list::list(&informer, &snapshot, query)?;
         Ok(objects.into_iter().map(Packed::cast).collect())
     }
 
@@ -190,8 +190,8 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// As [`Self::list`].
-    pub async fn pages(&self, options: &ListOptions, size: NonZeroUsize) -> Result<Pages<K>, Error> {
-        Ok(Pages { objects: self.list(options).await?.into_iter(), size })
+    pub async fn pages(&self, query: &Query, size: NonZeroUsize) -> Result<Pages<K>, Error> {
+        Ok(Pages { objects: self.list(query).await?.into_iter(), size })
     }
 
     /// Returns the informer without waiting for its sync. If the cache is started, the informer is started.
@@ -240,7 +240,7 @@ impl<K> Kind<K> {
         Ok(informer)
     }
 
-    /// Adds an index of a field, by which [`ListOptions::field`] and [`Self::by_field`] select objects. Requests the informer;
+    /// Adds an index of a field, by which [`Query::field`] and [`Self::by_field`] select objects. Requests the informer;
     /// does not wait for it. The same as [`Informer::index_by_field`] with the field as the name of the index.
     ///
     /// ```

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::{Pod, Secret};
-//! use kinformer_cache::{Cache, FieldPath, ListOptions};
+//! use kinformer_cache::{Cache, FieldPath, Query};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,8 +22,8 @@
 //! let pod = pods.get("default/web-0").await?; // starts the informer, and waits until it has synced
 //! assert_eq!(pod.label("app"), Some("web"));
 //!
-//! let options = ListOptions::new().labels("app in (web, api)".parse()?).field("spec.nodeName", "node-1");
-//! assert_eq!(pods.list(&options).await?.len(), 1);
+//! let query = Query::new().labels("app in (web, api)".parse()?).field("spec.nodeName", "node-1");
+//! assert_eq!(pods.list(&query).await?.len(), 1);
 //! cache.shutdown().await?;
 //! # server.shutdown().await;
 //! # Ok(())
@@ -59,7 +59,7 @@ pub use kind::{Kind, Pages};
 pub use kinformer;
 #[doc(no_inline)]
 pub use kinformer::{FieldPath, LabelSelector};
-pub use list::ListOptions;
+pub use list::Query;
 pub use mapper::RestMapper;
 pub use tracker::{NotReady, WriteTracker};
 pub use writes::IncompleteUpdate;

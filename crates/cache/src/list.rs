@@ -1,4 +1,4 @@
-//! The options of a list, and how it is answered.
+//! The query of a list, and how it is answered.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::error::Error;
 /// Which objects a list returns; by default all that are cached.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is listed yet"]
-pub struct ListOptions {
+pub struct Query {
     namespace: Option<Arc<str>>,
     labels: LabelSelector,
     fields: Vec<(Arc<str>, Arc<str>)>,
     limit: Option<usize>,
 }
 
-impl ListOptions {
+impl Query {
     /// Selects all objects.
     pub fn new() -> Self {
         Self::default()
@@ -114,9 +114,9 @@ impl ListOptions {
 pub(crate) fn list(
     informer: &Informer<()>,
     snapshot: &Snapshot<()>,
-    options: &ListOptions,
+    query: &Query,
 ) -> Result<Vec<Packed<()>>, Error> {
-    let ListOptions { namespace, labels, fields, limit } = options;
+    let Query { namespace, labels, fields, limit } = query;
     let namespace = namespace.as_deref().filter(|_| informer.is_namespaced());
     if let Some(namespace) = namespace
         && !informer.has_namespace(namespace)

@@ -13,7 +13,7 @@ use kube_core::{DynamicObject, Request, Resource as _};
 use tokio::time::timeout;
 
 use crate::error::Error;
-use crate::list::ListOptions;
+use crate::list::Query;
 use crate::mapper::RestMapper;
 use crate::shared::resource_name;
 
@@ -88,13 +88,13 @@ impl Live<'_> {
     }
 
     /// Lists the objects of one version, ordered by key.
-    pub(crate) async fn list(&self, options: &ListOptions) -> Result<Vec<Packed<()>>, Error> {
+    pub(crate) async fn list(&self, query: &Query) -> Result<Vec<Packed<()>>, Error> {
         let is_namespaced = self.is_namespaced();
-        let list = match self.list_in(is_namespaced, options).await {
+        let list = match self.list_in(is_namespaced, query).await {
             Err(SourceError::OtherScope { .. }) => {
                 // So that the next read knows the scope.
                 self.is_namespaced_now().await;
-                self.list_in(!is_namespaced, options).await
+                self.list_in(!is_namespaced, query).await
             }
             list => list,
         };
@@ -104,7 +104,7 @@ impl Live<'_> {
         }
         let mut objects: Vec<Packed<()>> = list.objects.into_iter().map(Packed::new).collect();
         objects.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
-        objects.truncate(options.limited_to());
+        objects.truncate(query.limited_to());
         Ok(objects)
     }
 
@@ -112,25 +112,21 @@ impl Live<'_> {
     ///
     /// # Errors
     /// [`SourceError::OtherScope`] if the objects have the other scope, and the namespace makes a difference.
-    async fn list_in(
-        &self,
-        is_namespaced: bool,
-        options: &ListOptions,
-    ) -> Result<List<PackedObject>, SourceError> {
+    async fn list_in(&self, is_namespaced: bool, query: &Query) -> Result<List<PackedObject>, SourceError> {
         let (client, resource) = (self.client.clone(), self.resource.clone());
         let mut source = match self.metadata_only {
             true => KubeListerWatcher::packed_metadata(client, resource),
             false => KubeListerWatcher::packed_dynamic(client, resource),
         };
-        source = match options.selected_namespace() {
+        source = match query.selected_namespace() {
             Some(namespace) if is_namespaced => source.namespace(namespace),
             Some(_) => source.cluster_scoped(),
             None => source,
         };
-        if let Some(labels) = options.label_selector() {
+        if let Some(labels) = query.label_selector() {
             source = source.labels(labels);
         }
-        if let Some(fields) = options.requested_fields() {
+        if let Some(fields) = query.requested_fields() {
             source = source.fields(fields);
         }
         Pager::new(source).list().await

@@ -14,7 +14,7 @@ use crate::known::Known;
 use crate::queue::BoxFuture;
 use crate::shared::Shared;
 use crate::writes::{Settings, Write};
-use crate::{Bound, Error, Popped, Queue, QueueMetrics};
+use crate::{Bound, DeltaQueueMetrics, Error, Popped, Queue};
 
 /// A queue of deltas with one or more consumers: a [`DeltaFifo`](crate::DeltaFifo) or a [`RealFifo`](crate::RealFifo),
 /// depending on its backlog `B`.
@@ -465,7 +465,7 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
     }
 
     /// Returns the metrics of the queue.
-    pub fn metrics(&self) -> QueueMetrics {
+    pub fn metrics(&self) -> DeltaQueueMetrics {
         self.shared.metrics()
     }
 }
@@ -513,7 +513,7 @@ impl<T: Object, B: Backlog<T>> Queue<T> for DeltaQueue<T, B> {
         self.shared.lock().backlog.depth()
     }
 
-    fn metrics(&self) -> QueueMetrics {
+    fn metrics(&self) -> DeltaQueueMetrics {
         self.shared.metrics()
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use kinformer_core::{Object, Sink};
 
-use crate::{Error, Popped, QueueMetrics};
+use crate::{DeltaQueueMetrics, Error, Popped};
 
 /// A boxed future, the return type of async methods of a trait object.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
@@ -57,5 +57,5 @@ pub trait Queue<T: Object>: Sink<T> {
     fn depth(&self) -> usize;
 
     /// Returns the metrics of the queue.
-    fn metrics(&self) -> QueueMetrics;
+    fn metrics(&self) -> DeltaQueueMetrics;
 }

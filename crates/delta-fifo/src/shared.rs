@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiting::Condition;
 use crate::writes::{Settings, Write};
-use crate::{Error, QueueMetrics};
+use crate::{DeltaQueueMetrics, Error};
 
 pub(crate) struct Shared<T, B> {
     state: Mutex<State<T, B>>,
@@ -165,9 +165,9 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
         self.synced.wait_blocking(deadline, || self.check_synced())
     }
 
-    pub(crate) fn metrics(&self) -> QueueMetrics {
+    pub(crate) fn metrics(&self) -> DeltaQueueMetrics {
         let state = self.lock();
-        QueueMetrics {
+        DeltaQueueMetrics {
             depth: state.backlog.depth(),
             peak_depth: state.peak_depth,
             entries: state.backlog.entries(),

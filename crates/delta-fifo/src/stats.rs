@@ -5,7 +5,7 @@
 /// The total number of deltas ever queued is `popped + depth`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct QueueMetrics {
+pub struct DeltaQueueMetrics {
     /// Number of queued deltas. Limited by the [bound](crate::Bound).
     pub depth: usize,
     /// Highest number of deltas queued at the same time.

@@ -88,7 +88,7 @@ pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};
 // The queue between the reflectors and the store.
-pub use kinformer_delta_fifo::{Bound, BoxFuture, Error as QueueError, Popped, Queue, QueueMetrics};
+pub use kinformer_delta_fifo::{Bound, BoxFuture, Error as QueueError, Popped, Queue, DeltaQueueMetrics};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;
 pub use parts::{Part, Sources};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::Versions;
-use kinformer_delta_fifo::QueueMetrics;
+use kinformer_delta_fifo::DeltaQueueMetrics;
 use kinformer_processor::HandlerMetrics;
 use kinformer_reflector::ReflectorMetrics;
 
@@ -28,7 +28,7 @@ pub struct InformerMetrics {
     /// The version of each part in the store.
     pub resource_versions: Versions,
     /// The metrics of the queue between the reflector and the store.
-    pub queue: QueueMetrics,
+    pub queue: DeltaQueueMetrics,
     /// The processing times of batches, from the queue to the handlers' log.
     pub processing: LatencySummary,
     /// The sum of the reflectors' metrics of all parts: lists, watches, relists, restarts of watches, decode errors.

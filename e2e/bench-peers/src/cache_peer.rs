@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{FieldPath, ObjectKey, Packed};
-use kinformer_cache::{Cache, Kind, ListOptions};
+use kinformer_cache::{Cache, Kind, Query};
 use kube_client::{Api, Client};
 use kube_core::params::{Patch, PatchParams};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let pods = cache.kind::<Pod>();
     pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
     cache.start()?;
-    let all = pods.list(&ListOptions::new()).await?;
+    let all = pods.list(&Query::new()).await?;
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key().try_into()).collect::<Result<_, _>>()?;
     drop(all);
     let pods = Pods { client: cache.client(), pods, keys };
@@ -54,7 +54,7 @@ fn is_read(pod: &Packed<Pod>) -> bool {
 impl Pods {
     async fn measure(&self, name: &str, number: u32) -> Result<Measured, Failure> {
         let until = Duration::from_secs(number.into());
-        let all = ListOptions::new;
+        let all = Query::new;
         let options = match name {
             "get" => return self.gets(until).await,
             "readers" => return self.read_at_once(until).await,
@@ -76,7 +76,7 @@ impl Pods {
         })
     }
 
-    async fn list(&self, options: &ListOptions) -> Result<usize, Failure> {
+    async fn list(&self, options: &Query) -> Result<usize, Failure> {
         Ok(self.pods.list(options).await?.iter().filter(|pod| is_read(pod)).count())
     }
 
@@ -138,7 +138,7 @@ impl Pods {
             self.patch(key, &format!("{value}-again")).await?;
             let other = if key.namespace() == Some("team-7") { "team-8" } else { "team-7" };
             let start = Instant::now();
-            measured.objects = self.list(&ListOptions::new().namespace(other)).await?;
+            measured.objects = self.list(&Query::new().namespace(other)).await?;
             lists.push(start.elapsed().as_secs_f64());
         }
         (measured.seconds, measured.list) = (median(gets), median(lists));

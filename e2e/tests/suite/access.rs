@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{Backoff, Phase, ReflectorOptions, SharedInformerFactory};
-use kinformer_cache::{Cache, Error as CacheError, ListOptions};
+use kinformer_cache::{Cache, Error as CacheError, Query};
 use kube_client::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube_client::config::AuthInfo;
 use kube_client::{Client, Config};
@@ -340,7 +340,7 @@ async fn cache_reads_own_writes_with_rights_in_one_namespace() {
         for (left, name) in [(3, "one"), (2, "two"), (1, "three")] {
             own.delete(name, &DeleteParams::default()).await.unwrap();
             elsewhere().await;
-            let all = ListOptions::new();
+            let all = Query::new();
             assert_eq!(soon(maps.list(&all).map_ok(|list| list.len()).boxed()).await, left, "{round} {name}");
             let gone = maps.get(&*key(name)).await;
             assert!(matches!(gone, Err(CacheError::NotFound { .. })), "{gone:?}");

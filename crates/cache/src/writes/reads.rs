@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::ledger::{Pending, Write};
 use super::question::{list_one, of_name};
 use crate::error::Error;
-use crate::list::ListOptions;
+use crate::list::Query;
 use crate::shared::{Shared, lowest, noted, storage_name};
 
 /// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
@@ -32,7 +32,7 @@ const LAST_RETRY: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy)]
 pub(crate) enum Read<'a> {
     Get(&'a ObjectKey),
-    List(&'a ListOptions),
+    List(&'a Query),
 }
 
 impl Read<'_> {
@@ -40,7 +40,7 @@ impl Read<'_> {
     fn namespace(&self) -> Option<&str> {
         match self {
             Self::Get(key) => key.namespace(),
-            Self::List(options) => options.selected_namespace(),
+            Self::List(query) => query.selected_namespace(),
         }
     }
 }
@@ -115,8 +115,8 @@ enum Seen {
 impl Wait<'_> {
     fn state(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
         let seen = self.state_for_a_get(snapshot, pending);
-        if let (Seen::No, Read::List(options), Some(key)) = (&seen, self.read, &pending.key)
-            && !self.concerns(options, key, &pending.write, snapshot.get(key).as_ref())
+        if let (Seen::No, Read::List(query), Some(key)) = (&seen, self.read, &pending.key)
+            && !self.concerns(query, key, &pending.write, snapshot.get(key).as_ref())
         {
             return Seen::InThisState;
         }
@@ -171,21 +171,21 @@ impl Wait<'_> {
     /// Whether a write can change a list.
     fn concerns(
         &self,
-        options: &ListOptions,
+        query: &Query,
         key: &ObjectKey,
         write: &Write,
         stored: Option<&PackedRef<'_, ()>>,
     ) -> bool {
-        if self.informer.is_namespaced() && !options.has_namespace(namespace(key)) {
+        if self.informer.is_namespaced() && !query.has_namespace(namespace(key)) {
             return false;
         }
         let path_of = |field: &str| self.informer.field_path(field);
         let written = match write {
-            Write::State(object) => self.informer.has_transform() || options.matches(object, path_of),
+            Write::State(object) => self.informer.has_transform() || query.matches(object, path_of),
             Write::Deleted { .. } | Write::Absent(_) => false,
             _ => true,
         };
-        written || stored.is_some_and(|stored| options.matches(stored, path_of))
+        written || stored.is_some_and(|stored| query.matches(stored, path_of))
     }
 
     /// Whether an object cannot enter or leave the selectors of the informer.

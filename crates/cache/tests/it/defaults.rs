@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kinformer::kube_core::gvk::GroupVersionKind;
 use kinformer::{BoxError, FieldPath, NamespaceOptions, Packed, SharedInformerFactoryBuilder};
-use kinformer_cache::{Cache, CacheBuilder, ListOptions};
+use kinformer_cache::{Cache, CacheBuilder, Query};
 use kinformer_testing::scripted_http::{Answer, Request, Requests, in_process_client};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn lists(options: fn(SharedInformerFactoryBuilder) -> SharedInformerFactor
     let (builder, requests) = cache_of(None);
     let cache = builder.options(options).build().await.unwrap();
     cache.start().unwrap();
-    cache.list::<Pod>(&ListOptions::new()).await.unwrap();
+    cache.list::<Pod>(&Query::new()).await.unwrap();
     let text = |request: &Request| {
         let namespace =
             request.target.strip_prefix("/api/v1/namespaces/").and_then(|rest| rest.split('/').next());
@@ -184,14 +184,14 @@ async fn all_other_namespaces_have_options() {
         .await
         .unwrap();
     cache.start().unwrap();
-    let pods = cache.list::<Pod>(&ListOptions::new()).await.unwrap();
+    let pods = cache.list::<Pod>(&Query::new()).await.unwrap();
     let pods: Vec<_> = pods.iter().map(|pod| pod.key().to_string()).collect();
     assert_eq!(pods, ["default/web", "team-a/web", "team-b/api", "team-b/web"]);
-    let maps = cache.list::<ConfigMap>(&ListOptions::new()).await.unwrap();
+    let maps = cache.list::<ConfigMap>(&Query::new()).await.unwrap();
     let maps: Vec<_> = maps.iter().map(|map| map.key().to_string()).collect();
     let expected = ["default/api", "team-a/api", "team-a/web", "team-b/api"];
     assert_eq!(maps.iter().filter(|key| !key.ends_with(".crt")).collect::<Vec<_>>(), expected);
-    let one = cache.list::<Pod>(&ListOptions::new().namespace("default")).await.unwrap();
+    let one = cache.list::<Pod>(&Query::new().namespace("default")).await.unwrap();
     assert_eq!(one.len(), 1, "a namespace of the others can be read");
     cache.get::<Pod>("default/web").await.unwrap();
     assert!(cache.get::<Pod>("default/api").await.is_err());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kinformer::{Backoff, InformerError, ReflectorState, SourceError};
 use kinformer_apiserver::ApiServer;
-use kinformer_cache::{Cache, CacheBuilder, Error, Kind, ListOptions};
+use kinformer_cache::{Cache, CacheBuilder, Error, Kind, Query};
 use kinformer_testing::widget::Widget;
 use kube_core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ async fn kind_returns_when_discovery_lists_it() {
     // Its objects were deleted with it; reads are answered by the store.
     let error = widgets.get("team-a/first").await.unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
-    assert!(widgets.list(&ListOptions::new()).await.unwrap().is_empty());
+    assert!(widgets.list(&Query::new()).await.unwrap().is_empty());
 
     define(&server, "string");
     create(&server, "second", json!("large"));
@@ -174,8 +174,7 @@ async fn kind_returns_with_another_scope() {
             }
         };
         tokio::time::timeout(Duration::from_secs(60), is_stored).await.unwrap();
-        let listed =
-            async |namespace| widgets.list(&ListOptions::new().namespace(namespace)).await.unwrap().len();
+        let listed = async |namespace| widgets.list(&Query::new().namespace(namespace)).await.unwrap().len();
         let is_cluster = second == "Cluster";
         assert_eq!(widgets.get("second").await.is_ok(), is_cluster);
         assert_eq!(widgets.get("team-b/second").await.is_ok(), is_cluster);
@@ -188,7 +187,7 @@ async fn kind_returns_with_another_scope() {
 }
 
 async fn live_names<K>(widgets: &Kind<K>, namespace: &str) -> Vec<String> {
-    let listed = widgets.list(&ListOptions::new().namespace(namespace)).await.unwrap();
+    let listed = widgets.list(&Query::new().namespace(namespace)).await.unwrap();
     listed.iter().map(|widget| widget.key().to_string()).collect()
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use kinformer::Packed;
 use kinformer_apiserver::{ApiServer, Fault, Verb};
-use kinformer_cache::{Cache, Error, Kind, ListOptions};
+use kinformer_cache::{Cache, Error, Kind, Query};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube_core::DynamicObject;
@@ -188,7 +188,7 @@ impl Task {
     }
 
     async fn list<K: 'static>(&self, kind: Kind<K>, namespace: Option<&'static str>, of: Option<&str>) {
-        let mut options = ListOptions::new().labels(format!("task={}", self.number).parse().unwrap());
+        let mut options = Query::new().labels(format!("task={}", self.number).parse().unwrap());
         if let Some(namespace) = namespace {
             options = options.namespace(namespace);
         }
@@ -229,7 +229,7 @@ impl Task {
             6 => self.list(self.dynamic.clone(), namespace, Some(&of)).await,
             _ => {
                 let micros = self.rng.u64(..1_000);
-                _ = timeout(Duration::from_micros(micros), typed.list(&ListOptions::new())).await;
+                _ = timeout(Duration::from_micros(micros), typed.list(&Query::new())).await;
             }
         }
         if self.has_removals && self.rng.u8(..20) == 0 {

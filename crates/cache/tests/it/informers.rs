@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kinformer_cache::{Error, ListOptions};
+use kinformer_cache::{Error, Query};
 use kube_client::Api;
 use kube_client::api::PostParams;
 use tokio::time::timeout;
@@ -84,12 +84,12 @@ async fn removal_ends_waits() {
 async fn removal_ends_waits_for_writes_and_syncs() {
     let gated = Gated::new(|cache| cache).await;
     let maps = gated.cache.kind::<ConfigMap>();
-    maps.list(&ListOptions::new()).await.unwrap();
+    maps.list(&Query::new()).await.unwrap();
     gated.close();
     let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
     let metadata = ObjectMeta { name: Some("new".into()), ..ObjectMeta::default() };
     api.create(&PostParams::default(), &ConfigMap { metadata, ..ConfigMap::default() }).await.unwrap();
-    let all = ListOptions::new();
+    let all = Query::new();
     let (mut get, mut list) = (pin!(maps.get("team-a/new")), pin!(maps.list(&all)));
     assert!(futures::poll!(get.as_mut()).is_pending() && futures::poll!(list.as_mut()).is_pending());
     assert!(gated.cache.kind::<ConfigMap>().remove_informer().await);
@@ -136,7 +136,7 @@ async fn options_are_set_by_kind_and_namespace() {
         .await
         .unwrap();
     cache.start().unwrap();
-    let all = ListOptions::new();
+    let all = Query::new();
     let pods = cache.list::<Pod>(&all).await.unwrap();
     let pods: Vec<_> = pods.iter().map(|pod| pod.key().to_string()).collect();
     assert_eq!(pods, ["team-a/web", "team-b/web"]);

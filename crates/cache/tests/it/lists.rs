@@ -1,11 +1,11 @@
 //! Lists: namespaces, labels, fields, limits.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kinformer_cache::{Error, Kind, ListOptions};
+use kinformer_cache::{Error, Kind, Query};
 
 use crate::common::{builder, node, pod, server, started};
 
-async fn keys(pods: &Kind<Pod>, options: ListOptions) -> Vec<String> {
+async fn keys(pods: &Kind<Pod>, options: Query) -> Vec<String> {
     let list = pods.list(&options).await.unwrap();
     list.iter().map(|pod| pod.key().to_string()).collect()
 }
@@ -26,7 +26,7 @@ async fn lists_combine_namespace_labels_fields_and_limit() {
     let pods = cache.kind::<Pod>();
     pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap(); // before the start
     cache.start().unwrap();
-    let all = ListOptions::new;
+    let all = Query::new;
     assert_eq!(keys(&pods, all()).await, ["team-a/a", "team-a/b", "team-a/c", "team-b/b"]);
     assert_eq!(keys(&pods, all().namespace("")).await.len(), 4);
     pods.index_field("metadata.name", &["metadata", "name"]).unwrap(); // after it
@@ -62,7 +62,7 @@ async fn every_field_needs_one_index() {
     let error = pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap_err();
     assert!(error.to_string().contains("spec.nodeName"), "{error}");
     // Also if another field selects nothing.
-    let options = ListOptions::new().field("spec.nodeName", "none").field("status.phase", "Running");
+    let options = Query::new().field("spec.nodeName", "none").field("status.phase", "Running");
     let error = pods.list(&options).await.unwrap_err();
     assert!(matches!(error, Error::NoFieldIndex { .. }), "{error}");
     assert_eq!(
@@ -87,7 +87,7 @@ async fn field_indexes_are_those_of_the_informer() {
     informer.index_by_field("app", &["metadata", "labels", "app"]).unwrap();
     pods.index_field("app", &["metadata", "labels", "app"]).unwrap_err();
     assert_eq!(informer.lister().by_index("spec.nodeName", "node-1").unwrap().len(), 1);
-    assert_eq!(keys(&pods, ListOptions::new().field("app", "web")).await, ["team-a/a", "team-b/b"]);
+    assert_eq!(keys(&pods, Query::new().field("app", "web")).await, ["team-a/a", "team-b/b"]);
     let found = pods.by_field("spec.nodeName", "node-2").unwrap();
     assert_eq!(found.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["b"]);
     let error = pods.by_field("status.phase", "Running").unwrap_err();
@@ -106,7 +106,7 @@ async fn pages_are_of_one_state() {
     let cache = started(&server).await;
     let pods = cache.kind::<Pod>();
     let size = std::num::NonZeroUsize::new(2).unwrap();
-    let mut pages = pods.pages(&ListOptions::new(), size).await.unwrap();
+    let mut pages = pods.pages(&Query::new(), size).await.unwrap();
     assert_eq!((pages.len(), pages.objects_left()), (3, 5));
     let names =
         |page: Vec<kinformer::Packed<Pod>>| page.iter().map(|pod| pod.name().to_owned()).collect::<Vec<_>>();
@@ -118,7 +118,7 @@ async fn pages_are_of_one_state() {
     assert_eq!(names(pages.next().unwrap()), ["c", "d"]);
     assert_eq!(names(pages.next().unwrap()), ["e"]);
     assert!(pages.next().is_none());
-    assert_eq!(keys(&pods, ListOptions::new().limit(3)).await, ["team-a/a", "team-a/b", "team-a/bb"]);
+    assert_eq!(keys(&pods, Query::new().limit(3)).await, ["team-a/a", "team-a/b", "team-a/bb"]);
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -126,7 +126,7 @@ async fn pages_are_of_one_state() {
 // contract: C-03d
 #[test]
 fn field_selectors_are_exact() {
-    let options = ListOptions::new();
+    let options = Query::new();
     let error = |selector: &str| options.clone().field_selector(selector).unwrap_err();
     assert_eq!(
         error("spec.nodeName=node-1,status.phase!=Running").to_string(),
@@ -152,7 +152,7 @@ async fn indexes_are_by_path_or_function() {
         Ok(())
     };
     pods.index_field_with("images", images).unwrap();
-    let found = |selector: &str| ListOptions::new().field_selector(selector).unwrap();
+    let found = |selector: &str| Query::new().field_selector(selector).unwrap();
     assert_eq!(keys(&pods, found("images=all,spec.nodeName==node-1")).await, ["team-a/a", "team-a/b"]);
     assert_eq!(keys(&pods, found("images=api,spec.nodeName==node-1")).await, ["team-a/b"]);
     pods.index_field_with("images", images).unwrap_err();
@@ -170,7 +170,7 @@ async fn namespace_has_no_effect_on_a_list_of_cluster_scoped_objects() {
     server.create(node("node-1")).unwrap();
     let cache = started(&server).await;
     let nodes = cache.kind::<Node>();
-    for options in [ListOptions::new(), ListOptions::new().namespace("team-a")] {
+    for options in [Query::new(), Query::new().namespace("team-a")] {
         assert_eq!(nodes.list(&options).await.unwrap().len(), 1, "{options:?}");
         assert_eq!(nodes.clone().live().list(&options).await.unwrap().len(), 1, "{options:?}");
     }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kinformer_apiserver::Verb;
-use kinformer_cache::{Cache, Error, ListOptions};
+use kinformer_cache::{Cache, Error, Query};
 use kube_core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn secret(namespace: &str, name: &str) -> Value {
         "type": "Opaque"})
 }
 
-async fn names(cache: &Cache, options: ListOptions) -> Vec<String> {
+async fn names(cache: &Cache, options: Query) -> Vec<String> {
     let list = cache.list::<Secret>(&options).await.unwrap();
     list.iter().map(|secret| secret.key().to_string()).collect()
 }
@@ -35,7 +35,7 @@ async fn reads_of_an_uncached_kind_start_no_informer() {
     assert_eq!(read.decode().unwrap().type_.as_deref(), Some("Opaque"));
     let error = cache.get::<Secret>("team-a/z").await.unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
-    let all = ListOptions::new;
+    let all = Query::new;
     assert_eq!(names(&cache, all()).await, ["team-a/x", "team-a/y", "team-b/x"]);
     assert_eq!(names(&cache, all().limit(2)).await, ["team-a/x", "team-a/y"]);
     assert_eq!(names(&cache, all().namespace("team-b")).await, ["team-b/x"]);
@@ -68,12 +68,12 @@ async fn live_reads_have_the_newest_state() {
         let key = format!("team-a/{name}");
         assert_eq!(pods.get(&*key).await.unwrap().name(), name);
         assert_eq!(dynamic.get(&*key).await.unwrap().decode().unwrap().types.as_ref().unwrap().kind, "Pod");
-        assert_eq!(dynamic.list(&ListOptions::new()).await.unwrap().len(), number + 1);
+        assert_eq!(dynamic.list(&Query::new()).await.unwrap().len(), number + 1);
     }
     server.create(node("node-1")).unwrap();
     let nodes = cache.kind::<Node>().live();
     assert_eq!(nodes.get("team-a/node-1").await.unwrap().name(), "node-1", "nodes are in no namespace");
-    assert_eq!(nodes.list(&ListOptions::new().namespace("team-a")).await.unwrap().len(), 1);
+    assert_eq!(nodes.list(&Query::new().namespace("team-a")).await.unwrap().len(), 1);
     assert_eq!(requests(&server, "nodes"), 1);
     cache.shutdown().await.unwrap();
     server.shutdown().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kinformer_apiserver::ApiServer;
-use kinformer_cache::{CacheBuilder, Error, ListOptions};
+use kinformer_cache::{CacheBuilder, Error, Query};
 use kube_core::gvk::{GroupVersionKind, GroupVersionResource};
 use serde_json::json;
 
@@ -84,7 +84,7 @@ async fn namespaces_of_a_cluster_scoped_type_are_refused() {
         .await
         .unwrap();
     cache.start().unwrap();
-    assert_eq!(cache.list::<Node>(&ListOptions::new()).await.unwrap().len(), 1, "no effect on nodes");
+    assert_eq!(cache.list::<Node>(&Query::new()).await.unwrap().len(), 1, "no effect on nodes");
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

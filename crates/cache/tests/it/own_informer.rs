@@ -6,14 +6,13 @@ use std::sync::{Arc, OnceLock};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::generic::{
-    FromWire as _, List, ListOptions as Listed, ListerWatcher, Partition, WatchEvent, WatchOptions,
-    WatchStream,
+    FromWire as _, List, ListOptions, ListerWatcher, Partition, WatchEvent, WatchOptions, WatchStream,
 };
 use kinformer::{
     IndexFunction, KubeListerWatcher, ObjectDecoder, ObjectKey, Packed, PackedObject, PartId,
     ResourceVersion, SourceError, Sources,
 };
-use kinformer_cache::{Error, ListOptions};
+use kinformer_cache::{Error, Query};
 use kinformer_controller::{Action, CancellationToken, Controller, Manager, Request, Trigger};
 use kube_client::Api;
 use kube_client::api::PostParams;
@@ -43,7 +42,7 @@ impl Memory {
 
 #[async_trait::async_trait]
 impl ListerWatcher<PackedObject> for Memory {
-    async fn list(&self, _: Listed<PackedObject>) -> Result<List<PackedObject>, SourceError> {
+    async fn list(&self, _: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
         let maps = self.0.borrow();
         Ok(List::new(maps.iter().cloned(), maps.len() as u64))
     }
@@ -117,7 +116,7 @@ async fn own_informer_serves_reads_handlers_and_controllers() {
     };
     expect(&["handler team-a/x", "handler team-b/y", "reconciled team-a/x", "reconciled team-b/y"]).await;
 
-    let all = ListOptions::new;
+    let all = Query::new;
     assert_eq!(names(&cache.list::<ConfigMap>(&all()).await.unwrap()), ["team-a/x", "team-b/y"]);
     assert_eq!(names(&maps.list(&all().namespace("team-b")).await.unwrap()), ["team-b/y"]);
     maps.index_field("data.key", &["data", "key"]).unwrap();
@@ -148,7 +147,7 @@ struct Counting {
 
 #[async_trait::async_trait]
 impl ListerWatcher<PackedObject> for Counting {
-    async fn list(&self, options: Listed<PackedObject>) -> Result<List<PackedObject>, SourceError> {
+    async fn list(&self, options: ListOptions<PackedObject>) -> Result<List<PackedObject>, SourceError> {
         self.lists.fetch_add(1, Ordering::Relaxed);
         self.source.list(options).await
     }
@@ -185,7 +184,7 @@ async fn sources_of_the_factory_can_be_wrapped() {
         .unwrap();
     cache.start().unwrap();
     let maps = cache.kind::<ConfigMap>();
-    assert_eq!(names(&maps.list(&ListOptions::new()).await.unwrap()), ["team-a/x", "team-b/y"]);
+    assert_eq!(names(&maps.list(&Query::new()).await.unwrap()), ["team-a/x", "team-b/y"]);
     assert_eq!(lists.load(Ordering::Relaxed), 2);
     assert!(matches!(maps.get("default/z").await, Err(Error::UnknownNamespace { .. })));
     // Own writes are waited for.
@@ -265,7 +264,7 @@ async fn reads_wait_for_all_parts_that_may_have_a_key() {
     .await;
     client.get_or_init(|| gated.cache.factory().client().clone());
     let maps = gated.cache.kind::<ConfigMap>();
-    assert!(maps.list(&ListOptions::new()).await.unwrap().is_empty());
+    assert!(maps.list(&Query::new()).await.unwrap().is_empty());
     let api: Api<ConfigMap> = Api::namespaced(gated.cache.client(), "team-a");
     for app in ["web", "api"] {
         gated.close();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer::Packed;
 use kinformer_apiserver::{ApiServer, Fault, Verb};
-use kinformer_cache::{Cache, Error, ListOptions};
+use kinformer_cache::{Cache, Error, Query};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -90,7 +90,7 @@ impl Task {
     /// Reads one object or all of them, through any view. No other task writes them, so the last write decides.
     async fn read(&mut self) {
         let options =
-            ListOptions::new().namespace("team-a").labels(format!("task={}", self.number).parse().unwrap());
+            Query::new().namespace("team-a").labels(format!("task={}", self.number).parse().unwrap());
         let of_task = |list: Vec<(String, String)>| list.into_iter().collect::<BTreeMap<_, _>>();
         let wanted: BTreeMap<String, String> = (self.written.iter())
             .filter_map(|(name, written)| Some((name.clone(), written.as_ref()?.0.clone())))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kinformer_apiserver::{Fault, Verb};
-use kinformer_cache::{Error, ListOptions};
+use kinformer_cache::{Error, Query};
 use kube_core::gvk::GroupVersionKind;
 
 use crate::common::{builder, node, pod, requests, server, started};
@@ -55,13 +55,13 @@ async fn reads_have_typed_errors() {
         r#"pods of the namespace "team-b" are not cached; add it to the namespaces of the cache"#
     );
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
-    let error = cache.list::<Pod>(&ListOptions::new().namespace("team-b")).await.unwrap_err();
+    let error = cache.list::<Pod>(&Query::new().namespace("team-b")).await.unwrap_err();
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
     let error = cache.get::<Pod>("a/b/c").await.unwrap_err();
     assert!(matches!(error, Error::Informer(kinformer::Error::Key(_))), "{error}");
     // Nodes are not in namespaces: that of a key has no effect.
     assert_eq!(cache.get::<Node>("team-b/node-1").await.unwrap().name(), "node-1");
-    let nodes = cache.list::<Node>(&ListOptions::new().namespace("team-b")).await.unwrap();
+    let nodes = cache.list::<Node>(&Query::new().namespace("team-b")).await.unwrap();
     assert_eq!(nodes.len(), 1);
     cache.shutdown().await.unwrap();
     assert!(cache.get::<Node>("node-1").await.is_ok(), "objects can still be read");
@@ -78,7 +78,7 @@ async fn reads_of_what_nothing_has_requested_fail() {
     let pods = cache.kind::<Pod>();
     let error = pods.get("team-a/web").await.unwrap_err();
     assert!(matches!(error, Error::NotCached { .. }), "{error}");
-    assert!(matches!(pods.list(&ListOptions::new()).await, Err(Error::NotCached { .. })));
+    assert!(matches!(pods.list(&Query::new()).await, Err(Error::NotCached { .. })));
     assert_eq!(requests(&server, "pods"), 0);
     // An informer that another part of the program has requested counts.
     let _requested = cache.factory().informer::<Pod>();

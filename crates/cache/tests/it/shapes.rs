@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::NamespaceOptions;
 use kinformer_apiserver::ApiServer;
-use kinformer_cache::{Cache, CacheBuilder, Error, Kind, ListOptions};
+use kinformer_cache::{Cache, CacheBuilder, Error, Kind, Query};
 use kube_core::gvk::GroupVersionKind;
 
 use crate::common::{builder, node, pod, server};
@@ -40,7 +40,7 @@ async fn read_pods<K: 'static>(pods: Kind<K>) {
     for key in ["team-a/none", "team-d/a"] {
         assert!(matches!(pods.get(key).await, Err(Error::NotFound { .. })), "{key}");
     }
-    let all = ListOptions::new;
+    let all = Query::new;
     let web = || all().labels("app=web".parse().unwrap());
     for (options, expected) in [
         (all(), &["team-a/a", "team-a/b", "team-a/c", "team-b/b"][..]),
@@ -63,7 +63,7 @@ async fn read_pods<K: 'static>(pods: Kind<K>) {
 async fn read_nodes(cache: &Cache) {
     let nodes = cache.kind::<Node>();
     nodes.synced_informer().await.unwrap();
-    assert_eq!(nodes.list(&ListOptions::new()).await.unwrap().len(), 1);
+    assert_eq!(nodes.list(&Query::new()).await.unwrap().len(), 1);
     assert_eq!(nodes.get("team-a/node-1").await.unwrap().name(), "node-1");
 }
 
@@ -178,7 +178,7 @@ async fn selectors_restrict_lists_and_gets() {
 }
 
 async fn check<K>(pods: Kind<K>, case: &str, expected: &[&str]) {
-    let list = pods.list(&ListOptions::new()).await.unwrap();
+    let list = pods.list(&Query::new()).await.unwrap();
     assert_eq!(list.iter().map(|pod| pod.key().to_string()).collect::<Vec<_>>(), expected, "{case}");
     for key in ["team-a/a", "team-a/b", "team-a/c", "team-b/b"] {
         assert_eq!(pods.get(key).await.is_ok(), expected.contains(&key), "{case}: {key}");

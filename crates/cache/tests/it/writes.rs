@@ -10,7 +10,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{Packed, ResourceOptions};
 use kinformer_apiserver::{ApiServer, Builder, Fault, Verb};
-use kinformer_cache::{CacheBuilder, Error, Kind, ListOptions};
+use kinformer_cache::{CacheBuilder, Error, Kind, Query};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube_core::gvk::GroupVersionKind;
@@ -72,7 +72,7 @@ impl World {
         self.gated.waits(self.maps.get(key)).await
     }
 
-    async fn keys(&self, options: ListOptions) -> Vec<String> {
+    async fn keys(&self, options: Query) -> Vec<String> {
         let list = self.gated.waits(self.maps.list(&options)).await.unwrap();
         list.iter().map(|map| map.name().to_owned()).collect()
     }
@@ -194,7 +194,7 @@ async fn deletion_with_finalizers_is_seen_when_it_has_begun() {
     assert!(is_deleted(world.waits("team-a/other").await), "of a collection");
     world.gated.open();
     assert!(is_not_found(world.maps.get("team-a/third").await));
-    let left = world.gated.cache.list::<ConfigMap>(&ListOptions::new().namespace("team-a")).await.unwrap();
+    let left = world.gated.cache.list::<ConfigMap>(&Query::new().namespace("team-a")).await.unwrap();
     assert_eq!(left.iter().map(|map| map.name()).collect::<Vec<_>>(), ["old", "other"]);
     world.gated.shutdown().await;
 }
@@ -203,7 +203,7 @@ async fn deletion_with_finalizers_is_seen_when_it_has_begun() {
 #[tokio::test]
 async fn list_waits_for_writes_that_can_match_it() {
     let world = World::new(|cache| cache).await;
-    let all = ListOptions::new;
+    let all = Query::new;
     let of = |value: &str| all().labels(format!("value={value}").parse().unwrap());
     world.api.create(&PostParams::default(), &map("new", "2")).await.unwrap();
     for options in [of("1"), all().namespace("team-b")] {
@@ -244,7 +244,7 @@ async fn writes_outside_the_scope_are_not_waited_for() {
     other.create(&PostParams::default(), &map("other", "1")).await.unwrap();
     assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
     assert_eq!(world.gated.cache.pending_writes(), 1, "that of another namespace is not kept");
-    assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
+    assert_eq!(world.gated.at_once(world.maps.list(&Query::new())).unwrap().len(), 1);
     // An object that leaves the scope is waited for, and so is one that enters it.
     let value = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"value": value}}}));
     world.api.patch("old", &PatchParams::default(), &value("9")).await.unwrap();
@@ -263,7 +263,7 @@ async fn field_selector_with_another_name_is_that_of_the_server() {
     })
     .await;
     let jobs = gated.cache.kind::<Job>();
-    assert!(jobs.list(&ListOptions::new()).await.unwrap().is_empty());
+    assert!(jobs.list(&Query::new()).await.unwrap().is_empty());
     gated.close();
     let api: Api<Job> = Api::namespaced(gated.cache.client(), "team-a");
     let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}});
@@ -299,7 +299,7 @@ async fn writes_of_other_names_than_the_selected_one_are_not_waited_for() {
     world.gated.requests();
     assert_eq!(world.gated.cache.pending_writes(), 0, "nor kept");
     assert!(is_not_found(world.gated.at_once(world.maps.get("team-a/other"))));
-    assert_eq!(world.gated.at_once(world.maps.list(&ListOptions::new())).unwrap().len(), 1);
+    assert_eq!(world.gated.at_once(world.maps.list(&Query::new())).unwrap().len(), 1);
     assert!(is_not_found(world.gated.at_once(pods.get("team-a/other"))));
     assert_eq!(world.gated.requests(), [""; 0]);
     world.gated.shutdown().await;
@@ -332,11 +332,11 @@ async fn read_fails_at_the_deadline() {
     let start =
         format!("a write of configmaps \"team-a/new\" at version {version} was not seen within 100ms: ");
     assert!(error.to_string().starts_with(&start), "{error}");
-    assert!(matches!(world.maps.list(&ListOptions::new()).await, Err(Error::WriteNotSeen { .. })));
+    assert!(matches!(world.maps.list(&Query::new()).await, Err(Error::WriteNotSeen { .. })));
     // On request, a read does not wait.
     let stale = world.maps.clone().allow_stale();
     assert!(is_not_found(world.gated.at_once(stale.get("team-a/new"))));
-    assert_eq!(world.gated.at_once(stale.list(&ListOptions::new())).unwrap().len(), 1);
+    assert_eq!(world.gated.at_once(stale.list(&Query::new())).unwrap().len(), 1);
     world.gated.open();
     let read = async {
         loop {
@@ -453,7 +453,7 @@ async fn write_in_another_version_is_waited_for() {
     assert_eq!(world.gated.waits(core.get("team-a/a")).await.unwrap().name(), "a");
     let created: Event = serde_json::from_value(event("b")).unwrap();
     api.create(&PostParams::default(), &created).await.unwrap();
-    let options = ListOptions::new().field("type", "Normal");
+    let options = Query::new().field("type", "Normal");
     assert_eq!(world.gated.waits(core.list(&options)).await.unwrap().len(), 2);
     world.gated.open();
     assert_eq!(grouped.get("team-a/b").await.unwrap().name(), "b");
@@ -483,7 +483,7 @@ async fn list_by_a_field_waits_for_a_patch_of_metadata() {
     world.api.create(&PostParams::default(), &map("new", "2")).await.unwrap();
     let patch = Patch::Merge(json!({"metadata": {"labels": {"other": "x"}}}));
     world.api.patch_metadata("new", &PatchParams::default(), &patch).await.unwrap();
-    assert_eq!(world.keys(ListOptions::new().field("data.key", "2")).await, ["new"]);
+    assert_eq!(world.keys(Query::new().field("data.key", "2")).await, ["new"]);
     world.gated.shutdown().await;
 }
 
@@ -504,7 +504,7 @@ async fn lists_forget_what_is_cached() {
     };
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
     assert_eq!(world.gated.cache.pending_writes(), 20);
-    assert!(world.maps.list(&ListOptions::new().namespace("team-b")).await.unwrap().is_empty());
+    assert!(world.maps.list(&Query::new().namespace("team-b")).await.unwrap().is_empty());
     assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
 }
@@ -540,7 +540,7 @@ async fn lists_forget_deletions_that_are_cached() {
     .await
     .unwrap();
     assert!(world.gated.cache.pending_writes() >= 20);
-    assert!(world.maps.list(&ListOptions::new().namespace("team-b")).await.unwrap().is_empty());
+    assert!(world.maps.list(&Query::new().namespace("team-b")).await.unwrap().is_empty());
     assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
 }
@@ -555,7 +555,7 @@ async fn unread_writes_are_looked_at_once() {
         world.api.create(&PostParams::default(), &map(&format!("new-{number}"), "1")).await.unwrap();
     }
     assert!(world.gated.cache.pending_writes() <= 51);
-    assert_eq!(world.maps.list(&ListOptions::new()).await.unwrap().len(), 101);
+    assert_eq!(world.maps.list(&Query::new()).await.unwrap().len(), 101);
     assert_eq!(world.gated.cache.pending_writes(), 0);
     world.gated.shutdown().await;
 }
@@ -760,13 +760,13 @@ async fn reads_wait_for_the_namespaces_that_they_read() {
     .await;
     world.gated.close_for("/team-b/");
     world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
-    let of_namespace = ListOptions::new().namespace("team-a");
+    let of_namespace = Query::new().namespace("team-a");
     let reads = async {
         world.maps.get("team-a/old").await.unwrap();
         assert_eq!(world.maps.list(&of_namespace).await.unwrap().len(), 2);
     };
     tokio::time::timeout(Duration::from_secs(60), reads).await.unwrap();
-    let all = ListOptions::new();
+    let all = Query::new();
     assert!(pin!(world.maps.list(&all)).now_or_never().is_none(), "it reads both");
     world.gated.shutdown().await;
 }
@@ -837,8 +837,8 @@ async fn list_by_a_field_whose_names_have_dots() {
         let mut created = map(name, "1");
         created.data = Some([("config.yaml".to_owned(), name.to_owned())].into());
         world.api.create(&PostParams::default(), &created).await.unwrap();
-        world.gated.at_once(world.maps.list(&ListOptions::new().field(field, "other"))).unwrap();
-        assert_eq!(world.keys(ListOptions::new().field(field, name)).await, [name]);
+        world.gated.at_once(world.maps.list(&Query::new().field(field, "other"))).unwrap();
+        assert_eq!(world.keys(Query::new().field(field, name)).await, [name]);
     }
     world.gated.shutdown().await;
 }
@@ -857,14 +857,14 @@ async fn list_waits_for_what_a_transform_changes() {
     })
     .await;
     world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
-    assert_eq!(world.keys(ListOptions::new().labels("shard=1".parse().unwrap())).await, ["new", "old"]);
+    assert_eq!(world.keys(Query::new().labels("shard=1".parse().unwrap())).await, ["new", "old"]);
     world.gated.shutdown().await;
 
     let labels = kinformer::FieldPath::new(&["metadata", "labels", "value"]);
     let world =
         World::new(|cache| cache.options(|options| options.drop_fields::<ConfigMap>([labels.clone()]))).await;
     world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
-    assert_eq!(world.keys(ListOptions::new().labels("!value".parse().unwrap())).await, ["new", "old"]);
+    assert_eq!(world.keys(Query::new().labels("!value".parse().unwrap())).await, ["new", "old"]);
     world.gated.shutdown().await;
 }
 
@@ -875,7 +875,7 @@ async fn reads_that_wait_add_no_handlers() {
     let world = World::new(|cache| cache).await;
     world.api.create(&PostParams::default(), &map("new", "1")).await.unwrap();
     world.api.delete("old", &DeleteParams::default()).await.unwrap();
-    let all = ListOptions::new();
+    let all = Query::new();
     let mut reads =
         (pin!(world.maps.get("team-a/new")), pin!(world.maps.get("team-a/old")), pin!(world.maps.list(&all)));
     assert!(futures::poll!(reads.0.as_mut()).is_pending());

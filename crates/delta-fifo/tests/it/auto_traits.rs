@@ -15,7 +15,7 @@ assert_impl_all!(Heap<Pod, u32>: Send, Sync, Clone, Unpin);
 assert_impl_all!(Popped<Pod>: Send, Sync, Unpin);
 assert_impl_all!(Bound: Send, Sync, Copy);
 assert_impl_all!(OnReplace: Send, Sync, Copy);
-assert_impl_all!(QueueMetrics: Send, Sync, Copy);
+assert_impl_all!(DeltaQueueMetrics: Send, Sync, Copy);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
 assert_impl_all!(BoxFuture<'static, ()>: Send);
 assert_obj_safe!(Queue<Pod>, Sink<Pod>, KnownObjects<Pod>);

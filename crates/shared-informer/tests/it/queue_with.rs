@@ -10,7 +10,7 @@ use kinformer_core::{
     Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, PartialErrors, ReadyFuture, ResourceVersion,
     Sink, Tombstone, Transform, VersionUpdate,
 };
-use kinformer_delta_fifo::{Bound, BoxFuture, DeltaFifo, Error, OnReplace, Popped, Queue, QueueMetrics};
+use kinformer_delta_fifo::{Bound, BoxFuture, DeltaFifo, Error, OnReplace, Popped, Queue, DeltaQueueMetrics};
 use kinformer_processor::Event;
 use kinformer_shared_informer::{Controller, QueueParts, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
@@ -173,8 +173,8 @@ impl<T: Object> Queue<T> for Plain<T> {
         self.state.lock().operations.len()
     }
 
-    fn metrics(&self) -> QueueMetrics {
-        let mut metrics = QueueMetrics::default();
+    fn metrics(&self) -> DeltaQueueMetrics {
+        let mut metrics = DeltaQueueMetrics::default();
         (metrics.depth, metrics.popped) = (self.depth(), self.state.lock().popped);
         metrics
     }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::Packed;
 use kinformer::kube_core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta, Resource};
-use kinformer_cache::{Cache, Error, Kind, ListOptions};
+use kinformer_cache::{Cache, Error, Kind, Query};
 use kube_client::Api;
 use kube_client::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -309,7 +309,7 @@ impl Client {
         way: Way,
         page: Option<NonZeroUsize>,
     ) -> Option<Objects> {
-        let mut options = ListOptions::new();
+        let mut options = Query::new();
         if let Some(namespace) = selected.namespace {
             options = options.namespace(namespace);
         }

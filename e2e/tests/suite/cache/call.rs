@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use kinformer::{
     BoxError, FieldPath, NamespaceOptions, Packed, ResourceOptions, SharedInformerFactoryBuilder,
 };
-use kinformer_cache::{CacheBuilder, ListOptions};
+use kinformer_cache::{CacheBuilder, Query};
 use kube_core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::Value;
@@ -74,8 +74,8 @@ impl Call {
         }
     }
 
-    pub(super) fn list_options(&self) -> Result<ListOptions, kinformer_cache::Error> {
-        let mut options = ListOptions::new().namespace(&*self.namespace).labels(self.labels.parse().unwrap());
+    pub(super) fn query(&self) -> Result<Query, kinformer_cache::Error> {
+        let mut options = Query::new().namespace(&*self.namespace).labels(self.labels.parse().unwrap());
         if !self.fields.is_empty() {
             options = options.field_selector(&self.fields)?;
         }

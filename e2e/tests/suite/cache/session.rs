@@ -163,7 +163,7 @@ impl Session {
             }
             "pages" => {
                 let size = NonZeroUsize::new(call.count).unwrap();
-                let pages = kind.pages(&call.list_options()?, size).await?;
+                let pages = kind.pages(&call.query()?, size).await?;
                 let (pages, mut keys) = (pages.len(), pages.flatten().map(key).collect::<Vec<_>>());
                 keys.sort();
                 Ok(json!({"keys": keys, "pages": pages}))
@@ -261,7 +261,7 @@ fn describe<K>(object: &Packed<K>, types: fn(&Packed<K>) -> Option<TypeMeta>) ->
 }
 
 async fn keys<K: 'static>(kind: &Kind<K>, call: &Call) -> Result<Vec<String>, Class> {
-    Ok(kind.list(&call.list_options()?).await?.into_iter().map(key).collect())
+    Ok(kind.list(&call.query()?).await?.into_iter().map(key).collect())
 }
 
 async fn list<K: 'static>(kind: &Kind<K>, call: &Call) -> Answer {
