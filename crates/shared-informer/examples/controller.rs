@@ -1,6 +1,6 @@
-//! A controller from its parts: a source, a queue, options and a process function.
+//! An informer loop from its parts: a source, a queue, options and a process function.
 //!
-//! A `Controller` is the loop of an informer without its store and its handlers: a reflector lists and watches the source
+//! An `InformerLoop`, client-go's `Controller`, is the loop of an informer without its store and its handlers: a reflector lists and watches the source
 //! and fills the queue, and the process function receives the deltas. Here the function applies them to a store of its
 //! own, which the queue knows, so that the objects missing from a list are noticed as deleted. As in client-go's example
 //! of `cache.New(&Config{..})`, it deletes everything that appears at the source. The program waits until it has seen the
@@ -15,7 +15,7 @@ use std::time::Duration;
 use kinformer_core::Object;
 use kinformer_delta_fifo::{DeltaFifo, Popped};
 use kinformer_reflector::ReflectorOptions;
-use kinformer_shared_informer::Controller;
+use kinformer_shared_informer::InformerLoop;
 use kinformer_store::Indexer;
 use kinformer_testing::{FakeSource, Item};
 use tokio::sync::mpsc;
@@ -60,13 +60,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
 
-    let controller = Controller::with_options("items", source, queue, process, options);
+    let informer_loop = InformerLoop::with_options("items", source, queue, process, options);
     let cancel = CancellationToken::new();
-    let running = tokio::spawn(controller.run(cancel.clone()));
+    let running = tokio::spawn(informer_loop.run(cancel.clone()));
 
     let mut deleted = Vec::new();
     while deleted.len() < 3 {
-        deleted.push(deletions.recv().await.ok_or("the controller has stopped")?);
+        deleted.push(deletions.recv().await.ok_or("the loop has stopped")?);
     }
     println!("deleted: {}; {} objects are left", deleted.join(", "), downstream.len());
     cancel.cancel();

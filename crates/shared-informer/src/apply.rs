@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::awaited::Awaited;
-use crate::controller::Process;
+use crate::informer_loop::Process;
 use crate::latency::Latency;
 use crate::same::is_same;
 
@@ -109,7 +109,7 @@ impl<T: Object> Apply<T> {
 
     /// Delivers all objects of the store to the handlers that are due for a resync.
     ///
-    /// Called after every batch, independent of its contents: a queued resync only wakes the controller. A queue of
+    /// Called after every batch, independent of its contents: a queued resync only wakes the loop. A queue of
     /// single deltas leaves out objects that are queued or in flight, so a resync may queue nothing at all; but then
     /// another batch follows, and this is called after that one. So this must be called after the batch was dropped.
     async fn resync(&self) {

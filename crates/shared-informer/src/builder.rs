@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::Error;
 use crate::apply::{Apply, Arrival};
 use crate::awaited::Awaited;
-use crate::controller::Controller;
 use crate::informer::{Inner, SharedIndexInformer};
+use crate::informer_loop::InformerLoop;
 use crate::latency::Latency;
 use crate::objects::Objects;
 use crate::parts::Sources;
@@ -389,7 +389,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
         };
         let due = resyncs::take_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
         let options = options.take_due_resyncs(due);
-        let controller = Controller::of(name.clone(), sources, queue.clone(), apply, options)
+        let informer_loop = InformerLoop::of(name.clone(), sources, queue.clone(), apply, options)
             .exchange(exchange)
             .known_objects(indexer.clone());
         let inner = Inner {
@@ -401,8 +401,8 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             queue,
             processor,
             latency,
-            parts: controller.parts(),
-            startable: Mutex::new(Some(controller)),
+            parts: informer_loop.parts(),
+            startable: Mutex::new(Some(informer_loop)),
             was_run: AtomicBool::new(false),
             grace,
             synced,

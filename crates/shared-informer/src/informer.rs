@@ -21,7 +21,7 @@ use tracing::{Instrument as _, Span};
 use crate::Error;
 use crate::apply::Apply;
 use crate::awaited::{Awaited, AwaitedList};
-use crate::controller::Controller;
+use crate::informer_loop::InformerLoop;
 use crate::error::{NotSynced, SyncProgress, WaitOutcome};
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
@@ -63,8 +63,8 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) latency: Arc<Latency>,
     pub(crate) parts: Vec<Part>,
-    /// The controller, until a run takes it.
-    pub(crate) startable: Mutex<Option<Controller<T, Apply<T>>>>,
+    /// The loop, until a run takes it.
+    pub(crate) startable: Mutex<Option<InformerLoop<T, Apply<T>>>>,
     pub(crate) was_run: AtomicBool,
     pub(crate) grace: Duration,
     pub(crate) synced: CancellationToken,
@@ -319,7 +319,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     async fn run_controller(
         &self,
-        controller: Controller<T, Apply<T>>,
+        controller: InformerLoop<T, Apply<T>>,
         cancel: CancellationToken,
     ) -> Result<(), Error> {
         let inner = &self.inner;

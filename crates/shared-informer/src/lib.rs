@@ -44,11 +44,11 @@
 //! # How it works
 //!
 //! ```text
-//! source ─list/watch─▶ Reflector ─deltas─▶ Queue ─pop─▶ Controller ─apply─▶ Indexer
+//! source ─list/watch─▶ Reflector ─deltas─▶ Queue ─pop─▶ InformerLoop ─apply─▶ Indexer
 //!                                                           └─publish─▶ SharedProcessor ─▶ handlers, streams
 //! ```
 //!
-//! The reflector adds deltas to a queue. The [`Controller`] pops them in batches. The store applies the deltas of a
+//! The reflector adds deltas to a queue. The [`InformerLoop`] pops them in batches. The store applies the deltas of a
 //! batch and returns the changes, and the changes with a new state are published to the handlers.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -56,9 +56,9 @@
 mod apply;
 mod awaited;
 mod builder;
-mod controller;
 mod error;
 mod informer;
+mod informer_loop;
 mod latency;
 mod losses;
 mod metrics;
@@ -84,11 +84,11 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
-pub use controller::{Controller, Process};
 pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};
+pub use informer_loop::{InformerLoop, Process};
 // The queue between the reflectors and the store.
-pub use kinformer_delta_fifo::{Bound, BoxFuture, Error as QueueError, Popped, Queue, DeltaQueueMetrics};
+pub use kinformer_delta_fifo::{Bound, BoxFuture, DeltaQueueMetrics, Error as QueueError, Popped, Queue};
 pub use latency::LatencySummary;
 pub use metrics::InformerMetrics;
 pub use parts::{Part, Sources};

@@ -11,7 +11,7 @@ use kinformer_core::{
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
 
-/// The sources of an informer or a controller: one for each [part](Partition) of its objects.
+/// The sources of an informer or an informer loop: one for each [part](Partition) of its objects.
 ///
 /// ```
 /// use kinformer_shared_informer::{SharedIndexInformer, Sources};

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Returns a function that marks the handlers due for a resync and returns whether the queue needs a resync delta.
 ///
-/// It is needed only if nothing is queued: the controller checks for due handlers after every batch, so any queued
+/// It is needed only if nothing is queued: the loop checks for due handlers after every batch, so any queued
 /// delta has the same effect. Resyncs and their deltas therefore do not accumulate in front of a slow store.
 pub(crate) fn take_due<T: Object>(
     processor: SharedProcessor<T>,

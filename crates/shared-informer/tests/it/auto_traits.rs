@@ -5,7 +5,7 @@ use std::fmt::Debug;
 #[cfg(feature = "prometheus")]
 use kinformer_shared_informer::prometheus::InformerCollector;
 use kinformer_shared_informer::{
-    Controller, Error, InformerMetrics, LatencySummary, NotSynced, Phase, QueueKind, SharedIndexInformer,
+    Error, InformerLoop, InformerMetrics, LatencySummary, NotSynced, Phase, QueueKind, SharedIndexInformer,
     SharedIndexInformerBuilder, SyncProgress, WaitOutcome,
 };
 use kinformer_testing::{FakeSource, Item};
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 assert_impl_all!(SharedIndexInformer<Item>: Send, Sync, Clone, Debug);
 assert_impl_all!(SharedIndexInformerBuilder<Item>: Send, Debug);
-assert_impl_all!(Controller<Item, ()>: Send, Debug);
+assert_impl_all!(InformerLoop<Item, ()>: Send, Debug);
 assert_impl_all!(InformerMetrics: Send, Sync, Clone, Debug);
 #[cfg(feature = "prometheus")]
 assert_impl_all!(InformerCollector: Send, Sync, Clone, Debug, Default);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kinformer_core::Object;
 use kinformer_delta_fifo::{DeltaFifo, Popped};
-use kinformer_shared_informer::{Controller, Process};
+use kinformer_shared_informer::{InformerLoop, Process};
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -48,10 +48,10 @@ async fn list_with_a_lost_batch_does_not_sync() {
         source.apply(Item::of(&format!("item-{n}"), 0, 1));
     }
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let controller =
-        Controller::new("items", source.clone(), Arc::new(DeltaFifo::new()), Panicking(seen.clone()));
+    let informer_loop =
+        InformerLoop::new("items", source.clone(), Arc::new(DeltaFifo::new()), Panicking(seen.clone()));
     let cancel = CancellationToken::new();
-    let running = tokio::spawn(controller.run(cancel.clone()));
+    let running = tokio::spawn(informer_loop.run(cancel.clone()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let at_sync = seen.lock().at_sync;
     assert_eq!(at_sync, Some(300));

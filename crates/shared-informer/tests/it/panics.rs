@@ -11,7 +11,7 @@ use kinformer_reflector::{
     ApiStatus, List, ListOptions, ListerWatcher, ReflectorState, SourceError, StopReason, WatchListSupport,
     WatchOptions, WatchStream,
 };
-use kinformer_shared_informer::{Controller, Error, Phase, Process, SharedIndexInformer};
+use kinformer_shared_informer::{Error, InformerLoop, Phase, Process, SharedIndexInformer};
 use kinformer_store::{IndexFunction, IndexValues, Indexer};
 use kinformer_testing::panics::panic_twice;
 use kinformer_testing::{FakeSource, Item};
@@ -95,10 +95,10 @@ async fn lost_first_list_is_repeated_before_the_sync() {
             let synced = Arc::new(Mutex::new(None));
             let store =
                 Store { indexer: indexer.clone(), lost: lost.clone(), batches: 0, synced: synced.clone() };
-            let controller = Controller::new("loses", source.clone(), queue, store);
-            let reflector = controller.parts()[0].reflector().clone();
+            let informer_loop = InformerLoop::new("loses", source.clone(), queue, store);
+            let reflector = informer_loop.parts()[0].reflector().clone();
             let cancel = CancellationToken::new();
-            let running = tokio::spawn(controller.run(cancel.clone()));
+            let running = tokio::spawn(informer_loop.run(cancel.clone()));
             let last = source.apply(Item::of("later", 0, 1));
             indexer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
             tokio::time::sleep(HOUR).await;

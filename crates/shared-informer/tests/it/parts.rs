@@ -11,7 +11,7 @@ use kinformer_core::{ByNamespace, KeyRef, Object as _, PartId, Partition, Parts,
 use kinformer_delta_fifo::{Bound, DeltaFifo, Popped, Queue, RealFifo};
 use kinformer_reflector::SourceError;
 use kinformer_shared_informer::{
-    Controller, Error, Process, QueueKind, SharedIndexInformer, Sources, SyncProgress,
+    Error, InformerLoop, Process, QueueKind, SharedIndexInformer, Sources, SyncProgress,
 };
 use kinformer_testing::{FakeSource, Item, tasks};
 use parking_lot::Mutex;
@@ -199,10 +199,10 @@ async fn panic_relists_every_part_with_a_list() {
         let sources = Sources::by_namespace([("a", a.clone()), ("b", b.clone()), ("c", c.clone())]);
         let (armed, synced) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(0)));
         let process = Panicking { armed: armed.clone(), synced: synced.clone() };
-        let controller = Controller::of("items", sources, queue, process, Default::default());
-        let handles = controller.parts();
+        let informer_loop = InformerLoop::of("items", sources, queue, process, Default::default());
+        let handles = informer_loop.parts();
         let cancel = CancellationToken::new();
-        let running = tokio::spawn(controller.run(cancel.clone()));
+        let running = tokio::spawn(informer_loop.run(cancel.clone()));
         let lists = || handles.iter().map(|part| part.reflector().metrics().lists).collect::<Vec<_>>();
         sleep(Duration::from_secs(60)).await;
         let before = lists();

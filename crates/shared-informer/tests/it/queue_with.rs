@@ -1,4 +1,4 @@
-//! A custom queue in a controller and in an informer.
+//! A custom queue in an informer loop and in an informer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use kinformer_core::{
     Delta, Deltas, Error as SinkError, KeyRef, Object, PartId, PartialErrors, ReadyFuture, ResourceVersion,
     Sink, Tombstone, Transform, VersionUpdate,
 };
-use kinformer_delta_fifo::{Bound, BoxFuture, DeltaFifo, Error, OnReplace, Popped, Queue, DeltaQueueMetrics};
+use kinformer_delta_fifo::{Bound, BoxFuture, DeltaFifo, DeltaQueueMetrics, Error, OnReplace, Popped, Queue};
 use kinformer_processor::Event;
-use kinformer_shared_informer::{Controller, QueueParts, SharedIndexInformer};
+use kinformer_shared_informer::{InformerLoop, QueueParts, SharedIndexInformer};
 use kinformer_testing::{FakeSource, Item};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -300,8 +300,8 @@ async fn controller_works_with_a_custom_queue() {
         async {}
     };
     let queue = Arc::new(Plain::new(None, 10));
-    let controller = Controller::new("items", source.clone(), queue.clone(), process);
-    let running = tokio::spawn(controller.run(CancellationToken::new()));
+    let informer_loop = InformerLoop::new("items", source.clone(), queue.clone(), process);
+    let running = tokio::spawn(informer_loop.run(CancellationToken::new()));
     queue.synced().await.unwrap();
     source.apply(Item::of("a", 0, 2));
     source.delete(KeyRef::named("a"));

@@ -1,11 +1,11 @@
-//! A controller without an informer.
+//! An informer loop without an informer.
 
 use std::sync::Arc;
 
 use kinformer_core::Delta;
 use kinformer_delta_fifo::{Popped, Queue, RealFifo};
 use kinformer_reflector::StopReason;
-use kinformer_shared_informer::{Controller, Process};
+use kinformer_shared_informer::{InformerLoop, Process};
 use kinformer_testing::{FakeSource, Item, tasks};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -35,11 +35,12 @@ async fn controller_needs_no_store() {
     source.apply(Item::of("kitchen/kettle", 0, 1));
     let ((deltas, mut got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let queue = queue();
-    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
-    let [part] = &controller.parts()[..] else { panic!("one source") };
+    let informer_loop =
+        InformerLoop::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    let [part] = &informer_loop.parts()[..] else { panic!("one source") };
     let reflector = part.reflector().clone();
     let cancel = CancellationToken::new();
-    let running = tokio::spawn(controller.run(cancel.clone()));
+    let running = tokio::spawn(informer_loop.run(cancel.clone()));
 
     let first = got.recv().await.unwrap();
     assert!(matches!(&*first, [Delta::ReplacedAll(list)] if list.objects.len() == 1), "{first:?}");
@@ -59,9 +60,9 @@ async fn controller_needs_no_store() {
 async fn empty_source_syncs() {
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let source = FakeSource::new();
-    let controller = Controller::new("nothing", source, queue(), Forward(deltas, Some(synced)));
+    let informer_loop = InformerLoop::new("nothing", source, queue(), Forward(deltas, Some(synced)));
     let cancel = CancellationToken::new();
-    let running = tokio::spawn(controller.run(cancel.clone()));
+    let running = tokio::spawn(informer_loop.run(cancel.clone()));
     is_synced.await.unwrap();
     cancel.cancel();
     running.await.unwrap();
@@ -90,8 +91,8 @@ async fn panicking(panics: Panics) {
     };
     let cancel = CancellationToken::new();
     let queue = queue();
-    let controller = Controller::new("items", source.clone(), queue.clone(), process);
-    let running = tokio::spawn(controller.run(cancel.clone()));
+    let informer_loop = InformerLoop::new("items", source.clone(), queue.clone(), process);
+    let running = tokio::spawn(informer_loop.run(cancel.clone()));
     queue.synced().await.unwrap();
     source.apply(Item::of("kettle", 0, 2));
     assert_eq!(got.recv().await, Some(1), "the next batch is processed");
@@ -113,11 +114,12 @@ async fn panic_before_process_future_loses_one_batch() {
 async fn closed_queue_ends_idle_controller() {
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
-    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
-    let running = tokio::spawn(controller.run(CancellationToken::new()));
+    let informer_loop =
+        InformerLoop::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    let running = tokio::spawn(informer_loop.run(CancellationToken::new()));
     is_synced.await.unwrap();
     queue.close();
-    let ended = tokio::time::timeout(crate::common::HOUR, running).await.expect("the controller did not end");
+    let ended = tokio::time::timeout(crate::common::HOUR, running).await.expect("the loop did not end");
     assert_eq!(ended.unwrap(), StopReason::SinkClosed);
     assert_eq!(source.open_watches(), 0);
 }
@@ -127,12 +129,13 @@ async fn dropped_controller_closes_queue_and_watch() {
     let before = tasks::alive();
     let ((deltas, _got), (synced, is_synced)) = (mpsc::channel(16), oneshot::channel());
     let (source, queue) = (FakeSource::new(), queue());
-    let controller = Controller::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
+    let informer_loop =
+        InformerLoop::new("items", source.clone(), queue.clone(), Forward(deltas, Some(synced)));
     {
-        let running = controller.run(CancellationToken::new());
+        let running = informer_loop.run(CancellationToken::new());
         let running = std::pin::pin!(running);
         tokio::select! {
-            _ = running => panic!("the controller ended by itself"),
+            _ = running => panic!("the loop ended by itself"),
             done = is_synced => done.unwrap(),
         }
     }
@@ -141,7 +144,7 @@ async fn dropped_controller_closes_queue_and_watch() {
     assert_eq!(source.open_watches(), 0);
 }
 
-/// If the controller is cancelled or dropped in the process function, its future is dropped at the await point. The
+/// If the loop is cancelled or dropped in the process function, its future is dropped at the await point. The
 /// rest of its batch is not processed, and queued deltas are lost.
 // contract: I-27a
 #[tokio::test(start_paused = true)]
@@ -158,18 +161,18 @@ async fn dropped_process_future_ends_its_batch() {
                 }
             }
         };
-        let controller = Controller::new("items", source.clone(), queue.clone(), process);
+        let informer_loop = InformerLoop::new("items", source.clone(), queue.clone(), process);
         let cancel = CancellationToken::new();
-        let mut running = Box::pin(controller.run(cancel.clone()));
+        let mut running = Box::pin(informer_loop.run(cancel.clone()));
         tokio::select! {
-            _ = &mut running => panic!("the controller ended by itself"),
+            _ = &mut running => panic!("the loop ended by itself"),
             first = got.recv() => assert!(matches!(&first.unwrap()[..], [Delta::ReplacedAll(_)])),
         }
         // A batch whose first delta is being processed, and one in the queue.
         source.apply(Item::of("a", 0, 1));
         source.apply(Item::of("b", 0, 1));
         tokio::select! {
-            _ = &mut running => panic!("the controller ended by itself"),
+            _ = &mut running => panic!("the loop ended by itself"),
             first = got.recv() => assert!(matches!(&first.unwrap()[..], [Delta::Added(item)] if &*item.name == "a")),
         }
         source.apply(Item::of("c", 0, 1));

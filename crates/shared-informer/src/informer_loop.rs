@@ -1,4 +1,4 @@
-//! The controller: connects sources, a queue and a process function.
+//! The loop of an informer: connects sources, a queue and a process function.
 
 use std::fmt;
 use std::future::Future;
@@ -19,13 +19,13 @@ use crate::parts::{NamedSource, Part, PartSink, Sources};
 /// The maximum number of distinct keys in a batch.
 const BATCH: usize = 128;
 
-/// The process function of a [`Controller`].
+/// The process function of an [`InformerLoop`].
 pub trait Process<T: Object>: Send {
     /// Processes a batch of deltas, in order. They count as processed when the [`Popped`] is dropped. A batch may
     /// contain only [versions](Popped::versions) and no delta.
     ///
     /// # Cancel safety
-    /// The controller drops the future at its await point when the token of [`Controller::run`] is cancelled, or when
+    /// The loop drops the future at its await point when the token of [`InformerLoop::run`] is cancelled, or when
     /// the future of `run` is dropped. The rest of the batch is then not processed.
     fn process(&mut self, popped: Popped<T>) -> impl Future<Output = ()> + Send;
 
@@ -52,7 +52,7 @@ where
 /// use std::sync::Arc;
 ///
 /// use kinformer_delta_fifo::{Popped, RealFifo};
-/// use kinformer_shared_informer::Controller;
+/// use kinformer_shared_informer::InformerLoop;
 /// use kinformer_testing::{FakeSource, Item};
 /// use tokio_util::sync::CancellationToken;
 ///
@@ -63,18 +63,18 @@ where
 /// let source = FakeSource::new();
 /// source.apply(Item::of("kitchen/kettle", 0, 0));
 /// let queue = Arc::new(RealFifo::<Item>::new());
-/// let controller = Controller::new("items", source, queue, move |popped: Popped<Item>| {
+/// let informer_loop = InformerLoop::new("items", source, queue, move |popped: Popped<Item>| {
 ///     println!("{popped:?}");
 ///     seen.cancel();
 ///     async {}
 /// });
-/// controller.run(cancel).await;
+/// informer_loop.run(cancel).await;
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// Follows client-go 0.37 (`Controller`).
-pub struct Controller<T: Object, P> {
+pub struct InformerLoop<T: Object, P> {
     name: Arc<str>,
     reflectors: Vec<(Part, PartReflector<T>)>,
     queue: Arc<dyn Queue<T>>,
@@ -84,8 +84,8 @@ pub struct Controller<T: Object, P> {
 /// The reflector of one part.
 type PartReflector<T> = Reflector<T, PartSink<T>>;
 
-impl<T: Object, P: Process<T>> Controller<T, P> {
-    /// Creates a controller with default reflector options. The name appears in logs and errors.
+impl<T: Object, P: Process<T>> InformerLoop<T, P> {
+    /// Creates an informer loop with default reflector options. The name appears in logs and errors.
     pub fn new(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -95,7 +95,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self::with_options(name, source, queue, process, ReflectorOptions::default())
     }
 
-    /// Creates a controller with reflector options.
+    /// Creates an informer loop with reflector options.
     pub fn with_options(
         name: impl Into<Arc<str>>,
         source: impl ListerWatcher<T> + 'static,
@@ -106,7 +106,7 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
         Self::of(name, Sources::one(source), queue, process, options)
     }
 
-    /// Creates a controller with several sources, one for each part. The queue must be built with the same parts: see
+    /// Creates an informer loop with several sources, one for each part. The queue must be built with the same parts: see
     /// [`DeltaQueueBuilder::parts`](kinformer_delta_fifo::DeltaQueueBuilder::parts).
     pub fn of(
         name: impl Into<Arc<str>>,
@@ -164,13 +164,13 @@ impl<T: Object, P: Process<T>> Controller<T, P> {
     /// When the token is cancelled, the current future of the process function is dropped at its await point. If the
     /// queue is closed, the queued deltas are processed first. A panic of the process function is contained and logged,
     /// and its batch is lost. The reflectors then relist after a delay. Until that list has been processed, the
-    /// controller does not [sync](Process::synced), and batches carry no [versions](Popped::versions) that depend on
+    /// loop does not [sync](Process::synced), and batches carry no [versions](Popped::versions) that depend on
     /// the lost one.
     ///
     /// Returns [`StopReason::Dropped`] if a reflector has panicked.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the controller and closes the queue: the requests in progress and the future of the
+    /// Dropping the future ends the loop and closes the queue: the requests in progress and the future of the
     /// process function are dropped, and deltas that are queued, or popped but not processed, are lost.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
         let Self { name, reflectors, queue, mut process } = self;
@@ -305,9 +305,9 @@ impl<T: Object> Drop for CloseOnDrop<T> {
     }
 }
 
-impl<T: Object, P> fmt::Debug for Controller<T, P> {
+impl<T: Object, P> fmt::Debug for InformerLoop<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller")
+        f.debug_struct("InformerLoop")
             .field("name", &self.name)
             .field("parts", &self.reflectors.iter().map(|(part, _)| part).collect::<Vec<_>>())
             .finish_non_exhaustive()
