@@ -6,10 +6,10 @@ pub use kinformer_core::{
     ReadyFuture, Replacement, Sink, VersionUpdate, VersionUpdates,
 };
 pub use kinformer_kube::FromWire;
-pub use kinformer_processor::{EventStream, HandlerBuilder, InlineHandlerBuilder};
+pub use kinformer_processor::{InlineListenerBuilder, ListenerBuilder, ListenerStream};
 pub use kinformer_reflector::{
     EventType, Exchange, List, ListOptions, ListerWatcher, Pager, ProbeBudget, RetryWatcher, VersionMatch,
     WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
 pub use kinformer_shared_informer::{BoxFuture, Popped, QueueError};
-pub use kinformer_store::{Cursor, Difference, Lazy, Page, Reader, Snapshot};
+pub use kinformer_store::{Cursor, Lazy, ObjectDifference, Page, Reader, Snapshot};

@@ -23,7 +23,7 @@ use crate::engine::handlers::{self, Callback, Events, Handler, HandlerSpec};
 
 /// Builds a handler and adds it to an [`Informer`](crate::Informer).
 ///
-/// The methods have the contract of the same methods of [`kinformer_processor::HandlerBuilder`].
+/// The methods have the contract of the same methods of [`kinformer_processor::ListenerBuilder`].
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'a, K> {
     engine: &'a dyn Engine,
@@ -308,7 +308,7 @@ impl<K> fmt::Debug for HandlerBuilder<'_, K> {
     }
 }
 
-/// A stream of the events of an [`Informer`](crate::Informer); see [`kinformer_processor::EventStream`].
+/// A stream of the events of an [`Informer`](crate::Informer); see [`kinformer_processor::ListenerStream`].
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<K> {
     events: Box<dyn Events>,

@@ -20,7 +20,7 @@ use crate::own_code::OwnCode;
 use crate::publisher::{NewHandler, Publisher};
 use crate::registration::Registration;
 use crate::run;
-use crate::stream::EventStream;
+use crate::stream::ListenerStream;
 
 /// Builds and adds a handler.
 ///
@@ -43,7 +43,7 @@ use crate::stream::EventStream;
 /// # example(&SharedProcessor::new("ports")).unwrap();
 /// ```
 #[must_use = "nothing is added yet"]
-pub struct HandlerBuilder<'p, T> {
+pub struct ListenerBuilder<'p, T> {
     publisher: &'p Publisher<T>,
     name: Option<Arc<str>>,
     resync: Option<Duration>,
@@ -52,11 +52,11 @@ pub struct HandlerBuilder<'p, T> {
     syncs_with: ListEnd,
 }
 
-/// A [`HandlerBuilder`] for a handler that never blocks.
+/// A [`ListenerBuilder`] for a handler that never blocks.
 #[must_use = "nothing is added yet"]
-pub struct InlineHandlerBuilder<'p, T>(HandlerBuilder<'p, T>);
+pub struct InlineListenerBuilder<'p, T>(ListenerBuilder<'p, T>);
 
-impl<'p, T: Object> HandlerBuilder<'p, T> {
+impl<'p, T: Object> ListenerBuilder<'p, T> {
     pub(crate) fn new(publisher: &'p Publisher<T>) -> Self {
         Self {
             publisher,
@@ -127,8 +127,8 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     /// # }
     /// # example(&SharedProcessor::new("ports")).unwrap();
     /// ```
-    pub fn inline(self) -> InlineHandlerBuilder<'p, T> {
-        InlineHandlerBuilder(self)
+    pub fn inline(self) -> InlineListenerBuilder<'p, T> {
+        InlineListenerBuilder(self)
     }
 
     /// Adds the handler.
@@ -205,7 +205,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped.
-    pub fn stream(self) -> Result<EventStream<T>, Error> {
+    pub fn stream(self) -> Result<ListenerStream<T>, Error> {
         let mut feed = None;
         let registration = self.add_with("stream", |delivery| {
             feed = Some(EventFeed::of_stream(delivery));
@@ -215,7 +215,7 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
         let Some(feed) = feed else {
             return Err(Error::Stopped { processor: registration.listener.name.clone() });
         };
-        Ok(EventStream::new(registration, feed))
+        Ok(ListenerStream::new(registration, feed))
     }
 
     fn add_task(
@@ -242,8 +242,8 @@ impl<'p, T: Object> HandlerBuilder<'p, T> {
     }
 }
 
-impl<T: Object> InlineHandlerBuilder<'_, T> {
-    /// Adds the handler: see [`HandlerBuilder::add`].
+impl<T: Object> InlineListenerBuilder<'_, T> {
+    /// Adds the handler: see [`ListenerBuilder::add`].
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
@@ -252,7 +252,7 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
         self.0.add_task(type_name::<H>(), |delivery| Box::pin(run::inline(handler, delivery)))
     }
 
-    /// Adds a closure as a handler: see [`HandlerBuilder::for_each`].
+    /// Adds a closure as a handler: see [`ListenerBuilder::for_each`].
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped. The closure is dropped.
@@ -264,9 +264,9 @@ impl<T: Object> InlineHandlerBuilder<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for HandlerBuilder<'_, T> {
+impl<T> fmt::Debug for ListenerBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandlerBuilder")
+        f.debug_struct("ListenerBuilder")
             .field("name", &self.name)
             .field("resync", &self.resync)
             .field("buffer", &self.buffer)
@@ -275,8 +275,8 @@ impl<T> fmt::Debug for HandlerBuilder<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for InlineHandlerBuilder<'_, T> {
+impl<T> fmt::Debug for InlineListenerBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InlineHandlerBuilder").field(&self.0).finish()
+        f.debug_tuple("InlineListenerBuilder").field(&self.0).finish()
     }
 }

@@ -11,7 +11,7 @@ use crate::event::{Added, Deleted, Event, Updated};
 ///
 /// A handler receives one event at a time, in order, so it may have mutable state without a lock. Every
 /// `FnMut(&Event<O>)` is a handler. A handler may block: it runs on a dedicated thread, unless it was added with
-/// [`inline`](crate::HandlerBuilder::inline). A panic skips the current event; the handler continues with the next one
+/// [`inline`](crate::ListenerBuilder::inline). A panic skips the current event; the handler continues with the next one
 /// after a second.
 ///
 /// Follows client-go 0.37 (`ResourceEventHandler`), with the same callbacks.
@@ -109,7 +109,7 @@ where
 
 /// An asynchronous closure or function with a mutable state, `async |state: &mut S, event| ...`, whose futures are
 /// `Send`. Implemented for all of these; see
-/// [`HandlerBuilder::for_each_async_with`](crate::HandlerBuilder::for_each_async_with).
+/// [`ListenerBuilder::for_each_async_with`](crate::ListenerBuilder::for_each_async_with).
 pub trait AsyncFnWith<'a, S: 'a, E>: FnMut(&'a mut S, E) -> Self::Future {
     /// The future of one call.
     type Future: Future<Output = ()> + Send + 'a;

@@ -41,7 +41,7 @@
 //! * **A handler that joins late misses nothing and stops no other.** It takes its position in the log first and reads
 //!   the state afterwards. Revisions identify the events that the state already includes.
 //! * **A callback may block.** It runs on a dedicated thread while there are events, which costs some microseconds for
-//!   each wake-up. A callback that never blocks can run [inline](HandlerBuilder::inline) instead. The process has one
+//!   each wake-up. A callback that never blocks can run [inline](ListenerBuilder::inline) instead. The process has one
 //!   pool of such threads. A callback that runs for longer than a second does not count against the size of the pool,
 //!   and appears in [`thread_metrics`].
 //!
@@ -91,7 +91,7 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use self::{
     backlog::Buffer,
-    builder::{HandlerBuilder, InlineHandlerBuilder},
+    builder::{InlineListenerBuilder, ListenerBuilder},
     error::Error,
     event::{Added, Deleted, Event, Updated},
     handler::{AsyncEventHandler, AsyncFnWith, EventHandler, EventHandlerFuncs, WithState},
@@ -100,6 +100,6 @@ pub use self::{
     processor::{SharedProcessor, SharedProcessorBuilder},
     registration::Registration,
     resync::DueHandlers,
-    stream::EventStream,
+    stream::ListenerStream,
     threads::{ThreadMetrics, set_base_threads, thread_metrics},
 };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kinformer_core::{Change, Object};
 use tokio_util::sync::CancellationToken;
 
-use crate::builder::HandlerBuilder;
+use crate::builder::ListenerBuilder;
 use crate::error::Error;
 use crate::handler::EventHandler;
 use crate::listener::HandlerMetrics;
@@ -15,7 +15,7 @@ use crate::log_reader::InitialState;
 use crate::publisher::{Publisher, ReadState};
 use crate::registration::Registration;
 use crate::resync::DueHandlers;
-use crate::stream::EventStream;
+use crate::stream::ListenerStream;
 
 /// Publishes events to any number of handlers, each at its own pace.
 ///
@@ -141,11 +141,11 @@ impl<T: Object> SharedProcessor<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn handler(&self) -> HandlerBuilder<'_, T> {
-        HandlerBuilder::new(&self.publisher)
+    pub fn handler(&self) -> ListenerBuilder<'_, T> {
+        ListenerBuilder::new(&self.publisher)
     }
 
-    /// Adds a handler with the default settings: see [`HandlerBuilder::add`].
+    /// Adds a handler with the default settings: see [`ListenerBuilder::add`].
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped.
@@ -153,7 +153,7 @@ impl<T: Object> SharedProcessor<T> {
         self.handler().add(handler)
     }
 
-    /// Returns the events as a stream: see [`HandlerBuilder::stream`].
+    /// Returns the events as a stream: see [`ListenerBuilder::stream`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -178,7 +178,7 @@ impl<T: Object> SharedProcessor<T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped.
-    pub fn stream(&self) -> Result<EventStream<T>, Error> {
+    pub fn stream(&self) -> Result<ListenerStream<T>, Error> {
         self.handler().stream()
     }
 
@@ -284,7 +284,7 @@ impl<T: Object> SharedProcessor<T> {
     }
 
     /// Publishes the end of the first list, while [another one](Self::expect_initial_list) may be expected, for handlers
-    /// that [sync with it](HandlerBuilder::sync_with_first_list). Idempotent; [`Self::publish_synced`] includes it.
+    /// that [sync with it](ListenerBuilder::sync_with_first_list). Idempotent; [`Self::publish_synced`] includes it.
     pub fn publish_first_synced(&self) {
         self.publisher.publish_first_synced();
     }
@@ -296,7 +296,7 @@ impl<T: Object> SharedProcessor<T> {
 
     /// Announces that the store is about to receive another initial list. Handlers added from now on sync with the next
     /// [`Self::publish_synced`]; handlers added before are not affected.
-    /// A handler can [sync with the first list](HandlerBuilder::sync_with_first_list) instead.
+    /// A handler can [sync with the first list](ListenerBuilder::sync_with_first_list) instead.
     pub fn expect_initial_list(&self) {
         self.publisher.expect_initial_list();
     }

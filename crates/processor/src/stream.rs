@@ -22,13 +22,13 @@ use crate::registration::Registration;
 ///
 /// Polling is cancel safe: `poll_next` holds no event between two calls.
 #[must_use = "streams do nothing unless polled"]
-pub struct EventStream<T> {
+pub struct ListenerStream<T> {
     registration: Registration,
     /// `None` after the end.
     feed: Option<EventFeed<T>>,
 }
 
-impl<T> EventStream<T> {
+impl<T> ListenerStream<T> {
     pub(crate) fn new(registration: Registration, feed: EventFeed<T>) -> Self {
         // A removal does not wait for a stream, which ends only when it is polled again.
         registration.listener.done.cancel();
@@ -41,7 +41,7 @@ impl<T> EventStream<T> {
     }
 }
 
-impl<T: Object> Stream for EventStream<T> {
+impl<T: Object> Stream for ListenerStream<T> {
     type Item = Event<Arc<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<Arc<T>>>> {
@@ -54,20 +54,20 @@ impl<T: Object> Stream for EventStream<T> {
     }
 }
 
-impl<T: Object> FusedStream for EventStream<T> {
+impl<T: Object> FusedStream for ListenerStream<T> {
     fn is_terminated(&self) -> bool {
         self.feed.is_none()
     }
 }
 
-impl<T> Drop for EventStream<T> {
+impl<T> Drop for ListenerStream<T> {
     fn drop(&mut self) {
         drop(self.registration.remove());
     }
 }
 
-impl<T> fmt::Debug for EventStream<T> {
+impl<T> fmt::Debug for ListenerStream<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream").field("registration", &self.registration).finish_non_exhaustive()
+        f.debug_struct("ListenerStream").field("registration", &self.registration).finish_non_exhaustive()
     }
 }

@@ -45,7 +45,7 @@ const MAXIMUM: usize = 4096;
 
 /// The metrics of the threads that run callbacks which may block, read at one moment.
 ///
-/// The process has one pool of such threads: see [`HandlerBuilder::add`](crate::HandlerBuilder::add).
+/// The process has one pool of such threads: see [`ListenerBuilder::add`](crate::ListenerBuilder::add).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadMetrics {

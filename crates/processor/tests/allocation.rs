@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
-    AsyncEventHandler, Buffer, Error, Event, HandlerBuilder, InitialState, SharedProcessor,
+    AsyncEventHandler, Buffer, Error, Event, InitialState, ListenerBuilder, SharedProcessor,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::sync::Notify;
@@ -87,7 +87,7 @@ where
     }
 }
 
-type Add = fn(HandlerBuilder<'_, Pod>, Arc<Seen>);
+type Add = fn(ListenerBuilder<'_, Pod>, Arc<Seen>);
 
 const KINDS: [(&str, Add); 4] = [
     ("inline", |handler, seen| drop(handler.inline().for_each(move |_| seen.event()).unwrap())),

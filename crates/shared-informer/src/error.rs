@@ -10,7 +10,7 @@ use kinformer_store::Error as StoreError;
 
 /// The error of all methods of an informer.
 ///
-/// Errors of [handlers](kinformer_processor::HandlerBuilder), of their
+/// Errors of [handlers](kinformer_processor::ListenerBuilder), of their
 /// [registrations](kinformer_processor::Registration) and of the [store](kinformer_store::Reader) are converted into it
 /// by `?`.
 #[derive(Clone, thiserror::Error)]

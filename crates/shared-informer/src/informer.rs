@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
 use kinformer_delta_fifo::Queue;
-use kinformer_processor::{EventHandler, EventStream, HandlerBuilder, Registration, SharedProcessor};
+use kinformer_processor::{EventHandler, ListenerBuilder, ListenerStream, Registration, SharedProcessor};
 use kinformer_reflector::{SourceError, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
@@ -21,8 +21,8 @@ use tracing::{Instrument as _, Span};
 use crate::Error;
 use crate::apply::Apply;
 use crate::awaited::{Awaited, AwaitedList};
-use crate::informer_loop::InformerLoop;
 use crate::error::{NotSynced, SyncProgress, WaitOutcome};
+use crate::informer_loop::InformerLoop;
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
 use crate::parts::Part;
@@ -122,11 +122,11 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn handler(&self) -> HandlerBuilder<'_, T> {
+    pub fn handler(&self) -> ListenerBuilder<'_, T> {
         self.inner.processor.handler()
     }
 
-    /// Adds a handler with the default settings: see [`HandlerBuilder::add`].
+    /// Adds a handler with the default settings: see [`ListenerBuilder::add`].
     ///
     /// # Errors
     /// [`Error::Stopped`] if the informer has stopped.
@@ -134,7 +134,7 @@ impl<T: Object> SharedIndexInformer<T> {
         Ok(self.handler().add(handler)?)
     }
 
-    /// Returns all events as a stream: see [`HandlerBuilder::stream`].
+    /// Returns all events as a stream: see [`ListenerBuilder::stream`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -157,7 +157,7 @@ impl<T: Object> SharedIndexInformer<T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the informer has stopped.
-    pub fn stream(&self) -> Result<EventStream<T>, Error> {
+    pub fn stream(&self) -> Result<ListenerStream<T>, Error> {
         Ok(self.handler().stream()?)
     }
 
@@ -484,7 +484,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// Registers a wait for a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source
     /// that is about to list other objects under the same keys. Handlers added from now on sync with that list. With
     /// several awaited lists, handlers sync with the last of them. Handlers that [sync with the first
-    /// list](HandlerBuilder::sync_with_first_list) are not affected.
+    /// list](ListenerBuilder::sync_with_first_list) are not affected.
     ///
     /// If the store already has such a list, the result is stored at once, and handlers are not affected.
     pub fn await_list(&self, epoch: u32) -> AwaitedList {

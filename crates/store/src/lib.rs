@@ -95,7 +95,7 @@ pub use indexer::{Indexer, IndexerBuilder};
 pub use lazy::Lazy;
 pub use ports::{Adds, ExpiringStore, MutationCache, MutationCacheOptions, UndeltaStore};
 pub use reader::Reader;
-pub use snapshot::{Cursor, Difference, Page, Snapshot};
+pub use snapshot::{Cursor, ObjectDifference, Page, Snapshot};
 pub use store::Store;
 pub use write::Applied;
 

@@ -338,7 +338,7 @@ impl<T: Object> Snapshot<T> {
     /// assert!(changes[0].old.is_none() && changes[0].new == Some(&pod("default/web-1", 1).into()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, T>> {
+    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = ObjectDifference<'a, T>> {
         let (old, new) = (&*earlier.roots, &*self.roots);
         differing_leaves(old, new).flat_map(move |leaf| {
             let of = |roots: &'a Roots<T>| {
@@ -355,10 +355,10 @@ impl<T: Object> Snapshot<T> {
                 // If the slot was reused by another key, both objects may be in other slots of the other state.
                 let deleted = before
                     .filter(|before| !same_key && new.get(before.key()).is_none())
-                    .map(|before| Difference { old: Some(before), new: None });
+                    .map(|before| ObjectDifference { old: Some(before), new: None });
                 let put = after.and_then(|after| {
                     let old = if same_key { before } else { old.get(after.key()) };
-                    (!same(old, Some(after))).then_some(Difference { old, new: Some(after) })
+                    (!same(old, Some(after))).then_some(ObjectDifference { old, new: Some(after) })
                 });
                 [deleted, put].into_iter().flatten()
             })
@@ -441,24 +441,24 @@ fn differing_leaves<T>(old: &Roots<T>, new: &Roots<T>) -> impl Iterator<Item = u
 
 /// The difference of one key between two states. At least one of the fields is `Some`.
 #[non_exhaustive]
-pub struct Difference<'a, T> {
+pub struct ObjectDifference<'a, T> {
     /// The earlier state; `None` if the object was added.
     pub old: Option<&'a Arc<T>>,
     /// The later state; `None` if the object was deleted.
     pub new: Option<&'a Arc<T>>,
 }
 
-impl<T> Clone for Difference<'_, T> {
+impl<T> Clone for ObjectDifference<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Difference<'_, T> {}
+impl<T> Copy for ObjectDifference<'_, T> {}
 
-impl<T: fmt::Debug> fmt::Debug for Difference<'_, T> {
+impl<T: fmt::Debug> fmt::Debug for ObjectDifference<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Difference").field("old", &self.old).field("new", &self.new).finish()
+        f.debug_struct("ObjectDifference").field("old", &self.old).field("new", &self.new).finish()
     }
 }
 

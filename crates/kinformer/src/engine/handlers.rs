@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use kinformer_core::BoxError;
 use kinformer_kube::PackedObject;
-use kinformer_processor::{AsyncEventHandler, Buffer, Event, EventStream, Registration};
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, ListenerStream, Registration};
 use kinformer_store::IndexValues;
 
 pub(crate) type Object = Arc<PackedObject>;
@@ -52,7 +52,7 @@ pub(crate) trait Events: Stream<Item = Event<Object>> + Send + Unpin {
 /// The future of an informer's method.
 pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
-impl Events for EventStream<PackedObject> {
+impl Events for ListenerStream<PackedObject> {
     fn registration(&self) -> &Registration {
         self.registration()
     }

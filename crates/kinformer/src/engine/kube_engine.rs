@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kinformer_core::{PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, FieldPath, PackedObject};
-use kinformer_processor::{HandlerBuilder, Registration};
+use kinformer_processor::{ListenerBuilder, Registration};
 use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction};
 use parking_lot::Mutex;
@@ -83,7 +83,7 @@ impl KubeEngine {
         Err(Error::VersionNotReached { informer: self.informer.name().into(), source: Arc::new(source) })
     }
 
-    fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
+    fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> ListenerBuilder<'_, PackedObject> {
         let HandlerSpec { name, resync, buffer, filter, first_list } = spec;
         let builder = self.informer.handler().name(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
         let builder = match resync {

@@ -2,8 +2,8 @@
 
 use kinformer_core::{Change, KeyRef, Object};
 use kinformer_processor::{
-    Added, Buffer, Deleted, Error, Event, EventHandler, EventHandlerFuncs, EventStream, HandlerBuilder,
-    HandlerMetrics, InitialState, InlineHandlerBuilder, Registration, SharedProcessor,
+    Added, Buffer, Deleted, Error, Event, EventHandler, EventHandlerFuncs, HandlerMetrics, InitialState,
+    InlineListenerBuilder, ListenerBuilder, ListenerStream, Registration, SharedProcessor,
     SharedProcessorBuilder, ThreadMetrics, Updated,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
@@ -20,10 +20,10 @@ impl Object for Anything {
 assert_impl_all!(SharedProcessor<Anything>: Send, Sync, Clone, std::fmt::Debug);
 assert_impl_all!(SharedProcessorBuilder<Anything>: Send, Sync, std::fmt::Debug);
 assert_impl_all!(InitialState<Anything>: Send, std::fmt::Debug);
-assert_impl_all!(HandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
-assert_impl_all!(InlineHandlerBuilder<'static, Anything>: Send, std::fmt::Debug);
+assert_impl_all!(ListenerBuilder<'static, Anything>: Send, std::fmt::Debug);
+assert_impl_all!(InlineListenerBuilder<'static, Anything>: Send, std::fmt::Debug);
 assert_impl_all!(Registration: Send, Sync, Clone, std::fmt::Debug);
-assert_impl_all!(EventStream<Anything>: Send, Unpin, std::fmt::Debug, futures::Stream);
+assert_impl_all!(ListenerStream<Anything>: Send, Unpin, std::fmt::Debug, futures::Stream);
 assert_impl_all!(Added<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Updated<Arc<Anything>>: Send, Sync, Clone);
 assert_impl_all!(Deleted<Arc<Anything>>: Send, Sync, Clone);

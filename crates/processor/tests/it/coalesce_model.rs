@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{Pod, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{Change, Tombstone};
-use kinformer_processor::{Added, Buffer, Deleted, Event, EventStream, SharedProcessor, Updated};
+use kinformer_processor::{Added, Buffer, Deleted, Event, ListenerStream, SharedProcessor, Updated};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ impl Model {
 }
 
 /// The handler's next event, after all published events have been coalesced.
-async fn next(stream: &mut EventStream<Pod>) -> Option<Event<Arc<Pod>>> {
+async fn next(stream: &mut ListenerStream<Pod>) -> Option<Event<Arc<Pod>>> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }

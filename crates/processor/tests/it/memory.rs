@@ -7,7 +7,7 @@ use crate::common::{Gate, Pod, gate, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::Change;
 use kinformer_processor::{
-    Buffer, Error, Event, EventStream, HandlerBuilder, InitialState, Registration, SharedProcessor,
+    Buffer, Error, Event, InitialState, ListenerBuilder, ListenerStream, Registration, SharedProcessor,
 };
 use kinformer_testing::reentrant::within;
 use kinformer_testing::tasks;
@@ -58,7 +58,7 @@ impl Release {
     }
 }
 
-type AddStuck = fn(HandlerBuilder<'_, Pod>) -> Stuck;
+type AddStuck = fn(ListenerBuilder<'_, Pod>) -> Stuck;
 
 fn blocked(add: impl FnOnce(Box<dyn FnMut(&Event<Arc<Pod>>) + Send>) -> Registration) -> Stuck {
     let reached = Arc::new(Semaphore::new(0));
@@ -199,7 +199,7 @@ fn unpolled_stream(
     processor: &SharedProcessor<Pod>,
     buffer: Buffer,
     published: &mut Published,
-) -> EventStream<Pod> {
+) -> ListenerStream<Pod> {
     let mut stream = processor.handler().buffer(buffer).stream().unwrap();
     assert!(stream.next().now_or_never().is_none());
     published.publish(processor, 500);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::{Gate, Pod, Recorder, Running, added, gate, start};
 use futures::FutureExt as _;
 use kinformer_processor::{
-    Buffer, Error, Event, EventHandler, HandlerBuilder, Registration, SharedProcessor,
+    Buffer, Error, Event, EventHandler, ListenerBuilder, Registration, SharedProcessor,
 };
 use kinformer_testing::reentrant::within;
 use kinformer_testing::tasks;
@@ -242,7 +242,7 @@ fn with_tokio(registration: &Registration) {
     Handle::current().block_on(registration.remove());
 }
 
-type AddSelfRemoving = fn(HandlerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registration;
+type AddSelfRemoving = fn(ListenerBuilder<'_, Pod>, Own, Remove, Recorder) -> Registration;
 
 /// Each kind of handler, and a filter.
 const SELF_REMOVING: [(&str, AddSelfRemoving); 4] = [

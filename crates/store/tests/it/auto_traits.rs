@@ -2,8 +2,8 @@
 
 use kinformer_core::{Change, Delta, Deltas, KeyRef, Object, PartId};
 use kinformer_store::{
-    Applied, Cursor, Difference, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Lazy,
-    Page, Reader, Snapshot, Store,
+    Applied, Cursor, Error, IndexFunction, IndexValues, Indexer, IndexerBuilder, Indexers, Lazy,
+    ObjectDifference, Page, Reader, Snapshot, Store,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -27,7 +27,7 @@ assert_impl_all!(Delta<Anything>: Send, Sync, Clone);
 assert_impl_all!(Deltas<Anything>: Send, Sync, Clone);
 assert_impl_all!(Applied<Anything>: Send, Sync);
 assert_impl_all!(Change<Anything>: Send, Sync, Clone);
-assert_impl_all!(Difference<'static, Anything>: Send, Sync, Copy);
+assert_impl_all!(ObjectDifference<'static, Anything>: Send, Sync, Copy);
 assert_impl_all!(Page<'static, Anything>: Send, Sync);
 assert_impl_all!(Cursor: Send, Sync, Copy, Eq, std::hash::Hash);
 assert_impl_all!(Error: Send, Sync, std::error::Error);
