@@ -2,9 +2,11 @@
 
 use fastrand::Rng;
 use kinformer::kube_core::Resource;
+use tokio::runtime::Handle;
 use tokio::time::{Duration, Instant};
 
 use crate::api_server::ApiServer;
+use crate::trace::Recorder;
 use crate::view::View;
 
 /// The time within which everything is in sync.
@@ -50,4 +52,15 @@ where
         in_sync().await.map_err(|problem| format!("after a conversion: {problem}"))?;
     }
     Ok(())
+}
+
+/// Records a violation if there are more tasks than these, or open responses.
+pub(crate) fn check_left(tasks: usize, server: &ApiServer, recorder: &Recorder) {
+    let left = Handle::current().metrics().num_alive_tasks() - tasks;
+    if left > 0 {
+        recorder.violation(format_args!("{left} tasks are left"));
+    }
+    if server.open_bodies() > 0 {
+        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
+    }
 }

@@ -14,7 +14,6 @@ use kinformer::{
 use kinformer_processor::stepping::Stepping;
 use kinformer_testing::fake_source::Versions;
 use kinformer_testing::{FakeSource, Item};
-use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -22,6 +21,7 @@ use crate::behind::{Side, judge};
 use crate::limits::Limits;
 use crate::random::pick;
 use crate::reference::Reference;
+use crate::runtime;
 use crate::trace::{Recorder, Trace};
 
 /// The simulated time of all writes and faults, and the time in which everything is equal after them.
@@ -43,9 +43,7 @@ type Objects = BTreeMap<String, u64>;
 /// # Panics
 /// Panics if the runtime cannot be created.
 pub(crate) fn run(seed: u64, limits: &Limits) -> Trace {
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-    #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
-    let runtime = runtime.expect("a runtime");
+    let runtime = runtime::paused();
     let _stepping = Stepping::from_seed(seed);
     runtime.block_on(async {
         let recorder = Recorder::new();

@@ -60,6 +60,7 @@ mod record;
 pub mod reference;
 mod request_rate;
 mod restores;
+mod runtime;
 pub mod server;
 mod shrink;
 mod snapshots;

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::kube_core::Resource;
 use kinformer_processor::stepping::Stepping;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,6 +24,7 @@ use crate::limits::Limits;
 use crate::metadata::MetadataView;
 use crate::random::{pause, pick};
 use crate::restores::restores;
+use crate::runtime;
 use crate::trace::{Recorder, Trace};
 use crate::view::View;
 
@@ -89,9 +90,7 @@ pub(crate) fn run_with(seed: u64, limits: &Limits) -> Trace {
         World::Foreign => return foreign::run(seed, limits),
         World::Pipeline | World::Cache | World::Controllers => {}
     }
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-    #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
-    let runtime = runtime.expect("a runtime");
+    let runtime = runtime::paused();
     let _stepping = Stepping::from_seed(seed);
     let (server, recorder) = runtime.block_on(async {
         let (mut rng, recorder) = (Rng::with_seed(seed), Recorder::new());
@@ -233,13 +232,7 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
             break;
         }
     }
-    let left = left();
-    if left > 0 {
-        recorder.violation(format_args!("{left} tasks are left"));
-    }
-    if server.open_bodies() > 0 {
-        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
-    }
+    ending::check_left(tasks, &server, recorder);
 }
 
 /// Writes objects.

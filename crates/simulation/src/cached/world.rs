@@ -18,6 +18,7 @@ use super::clients::{Client, NAMESPACES, content, remove_informers};
 use super::judge::{Judge, LABEL, Scope};
 use super::refusals::{Refusals, Refused, is_question};
 use crate::api_server::ApiServer;
+use crate::ending;
 use crate::factory::configured;
 use crate::limits::Limits;
 use crate::random::{pause, pick};
@@ -133,13 +134,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     recorder.note("world", "shut down");
     drop((last, judge, cache, busy));
     sleep(LONGEST_REQUEST).await;
-    let left = Handle::current().metrics().num_alive_tasks() - tasks;
-    if left > 0 {
-        recorder.violation(format_args!("{left} tasks are left"));
-    }
-    if server.open_bodies() > 0 {
-        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
-    }
+    ending::check_left(tasks, &server, recorder);
 }
 
 /// The actors of a world.

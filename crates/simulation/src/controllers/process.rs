@@ -47,6 +47,25 @@ pub(crate) struct Shared {
     pub(crate) broken: Option<&'static str>,
 }
 
+impl Shared {
+    fn elector(&self, name: &str) -> Option<LeaderElector> {
+        let elector = LeaderElector::builder(self.server.client(), "default", "controllers");
+        let elector = elector.identity(name).clock(ProcessClock::new()).build();
+        elector.map_err(|error| self.recorder.violation(error)).ok()
+    }
+}
+
+async fn run(
+    manager: Manager,
+    elector: Option<LeaderElector>,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    match elector {
+        Some(elector) => manager.run_as_leader(&elector, shutdown).await,
+        None => manager.run(shutdown).await,
+    }
+}
+
 /// A process.
 pub(crate) struct Process {
     pub(crate) number: usize,
@@ -110,17 +129,7 @@ impl Process {
         let sync_timeout = Duration::from_secs(pick(rng, [120, 120, 120, 10]));
         let grace = Duration::from_millis(pick(rng, [0, 500, 30_000]));
         let client = shared.server.client();
-        let elector = shared.is_elected.then(|| {
-            let elector = LeaderElector::builder(shared.server.client(), "default", "controllers");
-            elector.identity(name.as_str()).clock(ProcessClock::new()).build()
-        });
-        let elector = elector.and_then(|elector| match elector {
-            Ok(elector) => Some(elector),
-            Err(error) => {
-                recorder.violation(error);
-                None
-            }
-        });
+        let elector = if shared.is_elected { shared.elector(&name) } else { None };
         let client = elector.as_ref().map_or(client.clone(), |elector| elector.client(&client));
         let (keys, stream) = mpsc::channel(100);
         let mut building = Building {
@@ -145,15 +154,7 @@ impl Process {
         note_initial(&factory, &controllers);
         let shutdown = CancellationToken::new();
         recorder.note(&name, format_args!("starts, sync timeout {sync_timeout:?}, grace {grace:?}"));
-        let run = tokio::spawn({
-            let shutdown = shutdown.clone();
-            async move {
-                match elector {
-                    Some(elector) => manager.run_as_leader(&elector, shutdown).await,
-                    None => manager.run(shutdown).await,
-                }
-            }
-        });
+        let run = tokio::spawn(run(manager, elector, shutdown.clone()));
         let began = Instant::now();
         let shared = shared.clone();
         let is_deaf = false;

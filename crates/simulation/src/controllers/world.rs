@@ -16,6 +16,7 @@ use super::process::{Process, Shared};
 use super::reconciler::ANNOTATION;
 use super::triggers::LABEL;
 use crate::api_server::ApiServer;
+use crate::ending;
 use crate::limits::Limits;
 use crate::random::{pause, pick};
 use crate::state::text_of;
@@ -80,13 +81,7 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     recorder.note("world", "shut down");
     drop(shared);
     sleep(LONGEST_WRITE).await;
-    let left = Handle::current().metrics().num_alive_tasks() - tasks;
-    if left > 0 {
-        recorder.violation(format_args!("{left} tasks are left"));
-    }
-    if server.open_bodies() > 0 {
-        recorder.violation(format_args!("{} responses are open after the end", server.open_bodies()));
-    }
+    ending::check_left(tasks, &server, recorder);
 }
 
 /// Waits until the controllers of all processes, or of the leader, have reconciled all keys. Processes that have ended are

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::ProcessClock;
+use crate::runtime;
 
 /// Enough turns for all tasks that are ready to end what they do at one moment.
 const TURNS: usize = 50;
@@ -35,9 +36,7 @@ impl Host {
     /// # Panics
     /// If the runtime cannot be created.
     pub(crate) fn new(now: Duration) -> Self {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-        #[expect(clippy::expect_used, reason = "a simulation without a runtime cannot go on")]
-        let runtime = runtime.expect("a runtime");
+        let runtime = runtime::paused();
         let (began, clock) = runtime.block_on(async { (Instant::now(), ProcessClock::new()) });
         Self { runtime, began, behind: now, clock, stop: None }
     }

@@ -27,9 +27,8 @@ pub(crate) struct Sender {
     pub(crate) watch: Option<Watch>,
     /// The number of bytes after which the body stops early.
     pub(crate) stop: Option<(usize, Stop)>,
-    /// Counts this body.
-    #[expect(dead_code, reason = "only its clones are counted")]
-    pub(crate) body: Arc<()>,
+    /// Counts this body by its clones.
+    pub(crate) _body: Arc<()>,
 }
 
 impl Sender {

@@ -246,7 +246,7 @@ impl Server {
 
     pub(super) fn sender(&self, connection: Connection, rng: Rng) -> Sender {
         let (shared, body) = (self.shared.clone(), self.shared.body.clone());
-        Sender { shared, connection, rng, ready: BytesMut::new(), watch: None, stop: None, body }
+        Sender { shared, connection, rng, ready: BytesMut::new(), watch: None, stop: None, _body: body }
     }
 
     async fn list(
