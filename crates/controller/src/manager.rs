@@ -100,7 +100,6 @@ impl Manager {
     ///
     /// # Errors
     /// The manager has a controller with this name.
-    #[expect(clippy::should_implement_trait, reason = "adds a controller, not two values")]
     pub fn add<K: Key>(mut self, controller: Controller<K>) -> Result<Self, Error> {
         let name = controller.name().clone();
         if !self.names.insert(name.clone()) {

@@ -90,7 +90,6 @@ impl<K: 'static> Predicate<K> {
 
     /// Passes the events that this predicate does not pass. Beware that the given ones pass all additions.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "beside `and` and `or`")]
     pub fn not(self) -> Self {
         Self::new(move |event| !(self.passes)(event))
     }

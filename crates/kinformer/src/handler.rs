@@ -178,7 +178,6 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     ///
     /// # Errors
     /// [`InformerError::Stopped`](crate::InformerError::Stopped) if the informer has stopped.
-    #[expect(clippy::should_implement_trait, reason = "adds a handler, not two values")]
     pub fn add<H: EventHandler<Packed<K>>>(self, mut handler: H) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };

@@ -144,7 +144,6 @@ impl<'p, T: Object> ListenerBuilder<'p, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
-    #[expect(clippy::should_implement_trait, reason = "adds a handler, not numbers")]
     pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.add_task(type_name::<H>(), |delivery| Box::pin(run::blocking(handler, delivery)))
     }
@@ -247,7 +246,6 @@ impl<T: Object> InlineListenerBuilder<'_, T> {
     ///
     /// # Errors
     /// [`Error::Stopped`] if the processor has stopped. The handler is dropped.
-    #[expect(clippy::should_implement_trait, reason = "adds a handler, not numbers")]
     pub fn add<H: EventHandler<Arc<T>>>(self, handler: H) -> Result<Registration, Error> {
         self.0.add_task(type_name::<H>(), |delivery| Box::pin(run::inline(handler, delivery)))
     }

@@ -254,7 +254,6 @@ impl std::fmt::Debug for App {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use super::*;
 

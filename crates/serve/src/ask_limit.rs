@@ -45,7 +45,6 @@ impl AskLimit {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use std::time::Duration;
 

@@ -150,7 +150,6 @@ impl<T: Unpin> http_body::Body for Holding<T> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use futures::FutureExt as _;
 

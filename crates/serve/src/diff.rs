@@ -141,7 +141,6 @@ pub(crate) fn remove(value: &mut Value, path: &[&str]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;

@@ -88,7 +88,6 @@ impl Kept {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use futures::FutureExt as _;
 

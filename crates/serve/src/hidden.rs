@@ -106,7 +106,6 @@ fn remove(value: &mut Value, path: &str) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use serde_json::json;
 

@@ -224,7 +224,6 @@ impl Inner {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 pub(crate) mod tests {
     use super::*;
 

@@ -76,7 +76,6 @@ async fn publish_until(app: &Arc<App>, last: u64, second: &mut Second) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use std::collections::HashMap;
     use std::future::poll_fn;

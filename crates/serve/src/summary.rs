@@ -140,7 +140,6 @@ fn container_reason(status: &Status) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use kinformer::ObjectDecoder;
     use serde_json::{Value, json};

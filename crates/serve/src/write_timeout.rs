@@ -75,7 +75,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<T> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use futures::FutureExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -249,7 +249,6 @@ impl<T: Object> Sink<T> for PartSink<T> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use kinformer_core::{Replacement, Tombstone, Transform};
     use kinformer_delta_fifo::RealFifo;

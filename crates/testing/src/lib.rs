@@ -2,6 +2,7 @@
 //! servers, an in-memory source, a recording sink, bounded waits, logs, and user code that detects locks held around it.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "a test fails by a panic")]
 
 pub mod fake_source;
 pub mod logs;

@@ -1,10 +1,4 @@
 //! Pods in lists and watch events, as bytes in both encodings, with damage on demand.
-#![allow(
-    clippy::indexing_slicing,
-    clippy::missing_panics_doc,
-    clippy::unwrap_used,
-    reason = "a test fails by a panic"
-)]
 
 use kinformer_wire::Encoding;
 use serde_json::{Value, json};

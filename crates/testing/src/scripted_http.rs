@@ -20,7 +20,6 @@
 //! # Ok(())
 //! # }
 //! ```
-#![allow(clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

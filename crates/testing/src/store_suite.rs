@@ -6,7 +6,6 @@
 //!
 //! store_suite::run(Indexer::<store_suite::Pod>::new);
 //! ```
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test suite reports by panicking")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -33,7 +33,6 @@ mod modelled {
 }
 
 /// Returns the current time: tokio's, so that tests can pause it.
-#[cfg_attr(loom, allow(clippy::disallowed_methods, reason = "the model has no clock"))]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

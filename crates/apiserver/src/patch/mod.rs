@@ -148,7 +148,6 @@ fn moved_by(document: &Value, operation: &PatchOperation) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 mod tests {
     use serde_json::json;
 

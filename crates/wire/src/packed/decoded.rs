@@ -62,8 +62,7 @@ impl<K: fmt::Debug> fmt::Debug for DecodedRef<'_, K> {
 impl<K: Send + Sync + 'static> Decoded<K> {
     #[inline]
     pub(super) fn of(value: Arc<dyn Any + Send + Sync>) -> Self {
-        #[expect(clippy::expect_used, reason = "callers look up the value by its type")]
-        Self(value.downcast().expect("a value of its own type"))
+        Self(value.downcast().unwrap_or_else(|_| unreachable!("callers look up the value by its type")))
     }
 }
 
