@@ -38,69 +38,82 @@ pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status>
 }
 
 fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
-    let wrong = |field: &str, expected: &str| {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    let checked = match metadata {
+        Value::Object(metadata) => check_fields(metadata),
+        _ => Err(("metadata".to_owned(), "v1.ObjectMeta")),
+    };
+    checked.map_err(|(field, expected)| {
         Status::bad_request(format!(
             "{0} in version {1:?} cannot be handled as a {0}: json: cannot unmarshal into Go struct field \
              {0}.{field} of type {expected}",
             kind.kind, kind.version
         ))
-    };
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    if metadata.is_null() {
-        *metadata = json!({});
-    }
-    let Value::Object(metadata) = metadata else { return Err(wrong("metadata", "v1.ObjectMeta")) };
+    })
+}
+
+/// Checks the types of the fields of the metadata, and drops those that are null or empty.
+///
+/// # Errors
+/// A field and its type in Go.
+fn check_fields(metadata: &mut Map<String, Value>) -> Result<(), (String, &'static str)> {
+    let wrong = |field: &str, expected| (format!("metadata.{field}"), expected);
     metadata.retain(|_, value| !value.is_null());
     for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {
-            return Err(wrong(&format!("metadata.{field}"), "string"));
+            return Err(wrong(field, "string"));
         }
     }
     for field in ["labels", "annotations"] {
         if let Some(value) = metadata.get_mut(field) {
-            let Value::Object(map) = value else {
-                return Err(wrong(&format!("metadata.{field}"), "map[string]string"));
-            };
+            let Value::Object(map) = value else { return Err(wrong(field, "map[string]string")) };
             map.iter_mut().filter(|(_, v)| v.is_null()).for_each(|(_, v)| *v = "".into());
             if map.values().any(|value| !value.is_string()) {
-                return Err(wrong(&format!("metadata.{field}"), "string"));
+                return Err(wrong(field, "string"));
             }
         }
     }
-    // Empty collections are treated as missing: Kubernetes omits empty fields when it serializes an object.
-    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let is_empty = |value: &Value| match value {
-            Value::Object(map) => map.is_empty(),
-            Value::Array(list) => list.is_empty(),
-            _ => false,
-        };
-        if metadata.get(field).is_some_and(is_empty) {
-            metadata.remove(field);
-        }
-    }
+    drop_empty(metadata);
     if let Some(value) = metadata.get("finalizers")
         && !value.as_array().is_some_and(|list| list.iter().all(Value::is_string))
     {
-        return Err(wrong("metadata.finalizers", "[]string"));
+        return Err(wrong("finalizers", "[]string"));
     }
     if let Some(value) = metadata.get("ownerReferences")
         && !value.as_array().is_some_and(|list| list.iter().all(is_reference))
     {
-        return Err(wrong("metadata.ownerReferences", "[]v1.OwnerReference"));
+        return Err(wrong("ownerReferences", "[]v1.OwnerReference"));
     }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(value) = metadata.get(field)
             && value.as_str().is_none_or(|time| time.parse::<jiff::Timestamp>().is_err())
         {
-            return Err(wrong(&format!("metadata.{field}"), "v1.Time"));
+            return Err(wrong(field, "v1.Time"));
         }
     }
     for field in ["generation", "deletionGracePeriodSeconds"] {
         if metadata.get(field).is_some_and(|value| !value.is_i64()) {
-            return Err(wrong(&format!("metadata.{field}"), "int64"));
+            return Err(wrong(field, "int64"));
         }
     }
     Ok(())
+}
+
+/// Drops empty collections, which are treated as missing: Kubernetes omits empty fields when it serializes an object.
+fn drop_empty(metadata: &mut Map<String, Value>) {
+    let is_empty = |value: &Value| match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    };
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        if metadata.get(field).is_some_and(is_empty) {
+            metadata.remove(field);
+        }
+    }
 }
 
 /// Whether the fields of a value have the types of those of an owner reference.
@@ -125,10 +138,9 @@ pub(super) fn member<'a>(object: &'a mut Object, name: &str) -> &'a mut Map<Stri
     if !member.is_object() {
         *member = json!({});
     }
-    #[expect(clippy::unreachable, reason = "the value was set to an object above")]
     match member {
         Value::Object(map) => map,
-        _ => unreachable!(),
+        _ => unreachable!("it was set to an object above"),
     }
 }
 

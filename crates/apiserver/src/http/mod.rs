@@ -67,37 +67,11 @@ pub(crate) async fn handle(
         }
     };
     let mut faults = RequestFaults::new(context.faults.clone(), requested, verb, plural);
-    while let Some(fault) = faults.before_response() {
-        match fault {
-            FaultKind::Refuse => return Err(Refused),
-            FaultKind::Delay(by) => {
-                tokio::select! {
-                    () = tokio::time::sleep(by) => {}
-                    () = context.shutdown.cancelled() => return Err(Refused),
-                }
-            }
-            FaultKind::Expired => {
-                return Ok(answer::failure(&Status::expired(
-                    "The resourceVersion for the provided list is too old.",
-                )));
-            }
-            FaultKind::Forbidden => {
-                let group = resource.as_ref().map_or("", |resource| resource.kind.group.as_str());
-                let subject = Subject { group, resource: plural };
-                return Ok(answer::failure(&Status::no_rights(subject, verb.as_str())));
-            }
-            FaultKind::TooManyRequests(seconds) => {
-                return Ok(answer::failure(&Status::too_many_requests(seconds)));
-            }
-            FaultKind::InternalError => {
-                return Ok(answer::failure(&Status::internal("injected fault")));
-            }
-            // A stalled request gets no response until the server ends.
-            _ => {
-                context.shutdown.cancelled().await;
-                return Err(Refused);
-            }
-        }
+    let group = resource.as_ref().map_or("", |resource| resource.kind.group.as_str());
+    if let Some(status) =
+        before_response(&context, &mut faults, Subject { group, resource: plural }, verb).await?
+    {
+        return Ok(answer::failure(&status));
     }
     let truncated = verb != Verb::Watch && faults.truncates();
     let answer = match route(&context, request, &query, target, resource, verb, faults).await {
@@ -105,6 +79,40 @@ pub(crate) async fn handle(
         Err(status) => answer::failure(&status),
     };
     Ok(if truncated { answer::truncate(answer).await } else { answer })
+}
+
+/// Injects the faults of a request before its response. Returns the error that replaces the response.
+///
+/// # Errors
+/// [`Refused`] if a fault demands it.
+async fn before_response(
+    context: &Context,
+    faults: &mut RequestFaults,
+    subject: Subject<'_>,
+    verb: Verb,
+) -> Result<Option<Status>, Refused> {
+    while let Some(fault) = faults.before_response() {
+        let status = match fault {
+            FaultKind::Refuse => return Err(Refused),
+            FaultKind::Delay(by) => {
+                tokio::select! {
+                    () = tokio::time::sleep(by) => continue,
+                    () = context.shutdown.cancelled() => return Err(Refused),
+                }
+            }
+            FaultKind::Expired => Status::expired("The resourceVersion for the provided list is too old."),
+            FaultKind::Forbidden => Status::no_rights(subject, verb.as_str()),
+            FaultKind::TooManyRequests(seconds) => Status::too_many_requests(seconds),
+            FaultKind::InternalError => Status::internal("injected fault"),
+            // A stalled request gets no response until the server ends.
+            _ => {
+                context.shutdown.cancelled().await;
+                return Err(Refused);
+            }
+        };
+        return Ok(Some(status));
+    }
+    Ok(None)
 }
 
 fn verb_of(method: &Method, target: Option<&Target>, query: &Query) -> Verb {

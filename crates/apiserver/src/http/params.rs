@@ -60,21 +60,9 @@ impl ListParams {
         }
         let version = match version_text {
             "" => None,
-            text => Some(text.parse().map_err(|_| {
-                Status::bad_request(format!(
-                    "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
-                     parsing {text:?}: invalid syntax"
-                ))
-            })?),
+            text => Some(version(text)?),
         };
-        let mut fields = FieldSelector::parse(query.text("fieldSelector"), resource)?;
-        if let Some(name) = &target.name {
-            if fields.is_empty() {
-                fields = FieldSelector::by_name(name);
-            } else if fields.exact("metadata.name") != Some(name) {
-                return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
-            }
-        }
+        let fields = fields(query, target, resource)?;
         Ok(Self {
             selection: Selection {
                 namespace: target.namespace().to_owned(),
@@ -93,6 +81,26 @@ impl ListParams {
             bookmarks: query.flag("allowWatchBookmarks"),
             initial_events,
         })
+    }
+}
+
+fn version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|_| {
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
+             parsing {text:?}: invalid syntax"
+        ))
+    })
+}
+
+fn fields(query: &Query, target: &Target, resource: &Resource) -> Result<FieldSelector, Status> {
+    let fields = FieldSelector::parse(query.text("fieldSelector"), resource)?;
+    match &target.name {
+        Some(name) if fields.is_empty() => Ok(FieldSelector::by_name(name)),
+        Some(name) if fields.exact("metadata.name") != Some(name) => {
+            Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"))
+        }
+        _ => Ok(fields),
     }
 }
 

@@ -54,34 +54,18 @@ impl Target {
             target.watch = true;
             parts.remove(0);
         }
-        let own = |text: &str| Some(text.to_owned());
-        match parts.as_slice() {
+        let (plural, rest) = match parts.as_slice() {
             // A resource in a namespace, unless it is a subresource of the namespace.
-            ["namespaces", namespace, plural, rest @ ..]
-                if !(rest.is_empty() && matches!(*plural, "status" | "finalize")) =>
-            {
-                target.namespace = own(namespace);
-                target.plural = (*plural).to_owned();
-                match rest {
-                    [] => {}
-                    [name] => target.name = own(name),
-                    [name, rest @ ..] => {
-                        target.name = own(name);
-                        target.subresource = Some(rest.join("/"));
-                    }
-                }
+            ["namespaces", namespace, parts @ ..] if !matches!(parts, [] | ["status" | "finalize"]) => {
+                target.namespace = Some((*namespace).to_owned());
+                parts.split_first()?
             }
-            [plural] => target.plural = (*plural).to_owned(),
-            [plural, name] => {
-                target.plural = (*plural).to_owned();
-                target.name = own(name);
-            }
-            [plural, name, rest @ ..] => {
-                target.plural = (*plural).to_owned();
-                target.name = own(name);
-                target.subresource = Some(rest.join("/"));
-            }
-            [] => return None,
+            parts => parts.split_first()?,
+        };
+        target.plural = (*plural).to_owned();
+        if let Some((name, rest)) = rest.split_first() {
+            target.name = Some((*name).to_owned());
+            target.subresource = (!rest.is_empty()).then(|| rest.join("/"));
         }
         Some(target)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,33 +49,7 @@ pub(super) fn answer(
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
-    let current = context.api.versions.current();
-    let requested = params.version.unwrap_or(0);
-    let mut initial = VecDeque::new();
-    let mut failure = None;
-    let mut hidden_up_to = 0;
-    let from = if params.initial_events == Some(true) {
-        if requested > current {
-            return Err(Status::too_large_version(requested, current));
-        }
-        let snapshot = resource.store.snapshot();
-        initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
-        initial.retain(|stored| params.selection.matches(stored));
-        snapshot.version
-    } else if requested == 0 {
-        current
-    } else {
-        let oldest = resource.store.oldest();
-        if requested < oldest {
-            failure = Some(too_old(requested, oldest));
-        } else if requested > current {
-            hidden_up_to = requested;
-            if !faults.accepts_future_version() {
-                failure = Some(never_issued(requested, current));
-            }
-        }
-        requested
-    };
+    let Start { from, initial, failure, hidden_up_to } = start(context, &params, &resource, &mut faults)?;
     let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let watch_list = params.initial_events == Some(true) && params.bookmarks;
     let watch = Watch {
@@ -116,6 +91,47 @@ pub(super) fn answer(
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
     };
     Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static(content_type), body))
+}
+
+/// Where a watch starts, and what it sends first.
+struct Start {
+    from: u64,
+    initial: VecDeque<Arc<Stored>>,
+    failure: Option<Status>,
+    hidden_up_to: u64,
+}
+
+fn start(
+    context: &Context,
+    params: &ListParams,
+    resource: &Resource,
+    faults: &mut RequestFaults,
+) -> Result<Start, Status> {
+    let current = context.api.versions.current();
+    let requested = params.version.unwrap_or(0);
+    let mut start = Start { from: requested, initial: VecDeque::new(), failure: None, hidden_up_to: 0 };
+    if params.initial_events == Some(true) {
+        if requested > current {
+            return Err(Status::too_large_version(requested, current));
+        }
+        let snapshot = resource.store.snapshot();
+        start.initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
+        start.initial.retain(|stored| params.selection.matches(stored));
+        start.from = snapshot.version;
+    } else if requested == 0 {
+        start.from = current;
+    } else {
+        let oldest = resource.store.oldest();
+        if requested < oldest {
+            start.failure = Some(too_old(requested, oldest));
+        } else if requested > current {
+            start.hidden_up_to = requested;
+            if !faults.accepts_future_version() {
+                start.failure = Some(never_issued(requested, current));
+            }
+        }
+    }
+    Ok(start)
 }
 
 fn too_old(requested: u64, oldest: u64) -> Status {
@@ -203,39 +219,47 @@ impl Watch {
             if let Some(piece) = self.write_events() {
                 return Some(Ok(piece));
             }
-            tokio::select! {
-                // Timers are polled first: under a steady flow of events, later branches are never polled.
-                biased;
-                () = &mut self.ended => return None,
-                () = &mut self.deadline => return None,
-                () = &mut self.next_bookmark => {
-                    let interval = self.bookmarks.unwrap_or(self.context.bookmark_interval);
-                    self.next_bookmark.as_mut().set(tokio::time::sleep(interval));
-                    // Everything up to here has been sent; events that are read now come after the bookmark.
-                    let mut version = self.watcher.cursor();
-                    if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
-                        version = self.watcher.cursor();
-                    }
-                    self.events.reverse();
-                    let hidden = version <= self.hidden_up_to;
-                    if self.bookmarks.is_some() && !hidden && !self.faults.drops_bookmark(self.sent) {
-                        return Some(Ok(self.encoder.bookmark(version, false)));
-                    }
-                }
-                next = self.watcher.next(&mut self.events) => match next {
-                    Next::Events => self.events.reverse(),
-                    Next::Nothing => {}
-                    Next::Closed => return None,
-                    Next::Overtaken => {
-                        // kube-apiserver ends the stream without an error; the next request of the client fails
-                        // because its version is too old.
-                        self.context.counters.watches_overtaken.fetch_add(1, Ordering::AcqRel);
-                        return None;
-                    }
-                },
-                _ = self.fault_changes.changed() => {}
+            if let ControlFlow::Break(last) = self.wait().await {
+                return last.map(Ok);
             }
         }
+    }
+
+    /// Waits until there may be something to send. Returns a bookmark, or `None` at a clean end.
+    async fn wait(&mut self) -> ControlFlow<Option<Bytes>> {
+        tokio::select! {
+            // Timers are polled first: under a steady flow of events, later branches are never polled.
+            biased;
+            () = &mut self.ended => return ControlFlow::Break(None),
+            () = &mut self.deadline => return ControlFlow::Break(None),
+            () = &mut self.next_bookmark => {
+                let interval = self.bookmarks.unwrap_or(self.context.bookmark_interval);
+                self.next_bookmark.as_mut().set(tokio::time::sleep(interval));
+                // Everything up to here has been sent; events that are read now come after the bookmark.
+                let mut version = self.watcher.cursor();
+                if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
+                    version = self.watcher.cursor();
+                }
+                self.events.reverse();
+                let hidden = version <= self.hidden_up_to;
+                if self.bookmarks.is_some() && !hidden && !self.faults.drops_bookmark(self.sent) {
+                    return ControlFlow::Break(Some(self.encoder.bookmark(version, false)));
+                }
+            }
+            next = self.watcher.next(&mut self.events) => match next {
+                Next::Events => self.events.reverse(),
+                Next::Nothing => {}
+                Next::Closed => return ControlFlow::Break(None),
+                Next::Overtaken => {
+                    // kube-apiserver ends the stream without an error; the next request of the client fails because
+                    // its version is too old.
+                    self.context.counters.watches_overtaken.fetch_add(1, Ordering::AcqRel);
+                    return ControlFlow::Break(None);
+                }
+            },
+            _ = self.fault_changes.changed() => {}
+        }
+        ControlFlow::Continue(())
     }
 
     fn write_initial(&mut self, out: &mut Vec<u8>) {

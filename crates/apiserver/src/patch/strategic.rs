@@ -82,32 +82,34 @@ pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>)
             orders.push((list, order, original));
         }
     }
-    for (name, value) in patch {
-        if name.starts_with('$') {
-            continue;
-        }
-        match value {
-            Value::Null => {
-                object.remove(name);
-            }
-            Value::Object(inner) => {
-                let target = object.entry(name.clone()).or_insert(Value::Null);
-                if !target.is_object() {
-                    *target = Value::Object(Map::new());
-                }
-                if let Value::Object(target) = target {
-                    merge(target, inner)?;
-                }
-            }
-            Value::Array(elements) => merge_list(object, name, elements)?,
-            plain => {
-                object.insert(name.clone(), plain.clone());
-            }
-        }
+    for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+        merge_field(object, name, value)?;
     }
     for (list, order, original) in orders {
         if let Some(Value::Array(elements)) = object.get_mut(list) {
             *elements = in_order(std::mem::take(elements), order, &original, merge_keys(list));
+        }
+    }
+    Ok(())
+}
+
+fn merge_field(object: &mut Map<String, Value>, name: &str, value: &Value) -> Result<(), Status> {
+    match value {
+        Value::Null => {
+            object.remove(name);
+        }
+        Value::Object(inner) => {
+            let target = object.entry(name).or_insert(Value::Null);
+            if !target.is_object() {
+                *target = Value::Object(Map::new());
+            }
+            if let Value::Object(target) = target {
+                merge(target, inner)?;
+            }
+        }
+        Value::Array(elements) => merge_list(object, name, elements)?,
+        plain => {
+            object.insert(name.to_owned(), plain.clone());
         }
     }
     Ok(())

@@ -29,38 +29,38 @@ pub(crate) struct Definition {
 pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<Definition, Status> {
     let name =
         object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned();
-    let mut causes = Vec::new();
     let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-    let text = |path: &str| spec.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
-    let words = |path: &str| -> Vec<String> {
-        let values = spec.pointer(path).and_then(Value::as_array);
-        values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    };
-    let (group, plural, kind) = (text("/group"), text("/names/plural"), text("/names/kind"));
-    for (field, value) in [("spec.group", &group), ("spec.names.plural", &plural), ("spec.names.kind", &kind)]
-    {
-        if value.is_empty() {
-            causes.push(Cause::required(field, ""));
-        }
-    }
-    if !group.is_empty() && !group.contains('.') {
-        causes.push(Cause::invalid(
-            "spec.group",
-            format!("Invalid value: {group:?}: should be a domain with at least one dot"),
-        ));
-    }
-    if name != format!("{plural}.{group}") {
-        causes.push(Cause::invalid(
-            "metadata.name",
-            format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
-        ));
-    }
-    let scope = text("/scope");
-    if scope != "Namespaced" && scope != "Cluster" {
-        causes.push(Cause::not_supported("spec.scope", &scope, "\"Cluster\", \"Namespaced\""));
-    }
+    let names = Names::of(&spec);
     let versions = spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let is = |version: &Value, flag: &str| version.get(flag).and_then(Value::as_bool).unwrap_or(false);
+    let mut causes = names.faults(&name);
+    causes.extend(faults_of_versions(&versions));
+    causes.extend(names.faults_of_labels());
+    let stored = versions.iter().find(|version| is(version, "storage"));
+    let (Some(stored), true) = (stored, causes.is_empty()) else {
+        let subject =
+            crate::status::Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
+        return Err(Status::invalid(subject, &name, causes));
+    };
+    let storage = names.kind(stored);
+    let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
+    let others = others.map(|version| names.kind(version)).collect();
+    complete(object, &storage, now);
+    Ok(Definition {
+        group: names.group,
+        plural: names.plural,
+        storage,
+        storage_served: is(stored, "served"),
+        others,
+    })
+}
+
+/// Whether a version has a flag.
+fn is(version: &Value, flag: &str) -> bool {
+    version.get(flag).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn faults_of_versions(versions: &[Value]) -> Vec<Cause> {
+    let mut causes = Vec::new();
     if versions.iter().filter(|version| is(version, "storage")).count() != 1 {
         causes.push(Cause::invalid(
             "spec.versions",
@@ -76,52 +76,106 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
     if names.collect::<BTreeSet<_>>().len() < versions.len() {
         causes.push(Cause::invalid("spec.versions", "Invalid value: must contain unique version names"));
     }
-    let singular = match text("/names/singular") {
-        empty if empty.is_empty() => kind.to_lowercase(),
-        given => given,
-    };
-    let list_kind = match text("/names/listKind") {
-        empty if empty.is_empty() => format!("{kind}List"),
-        given => given,
-    };
-    for (field, value) in [
-        ("plural", &plural),
-        ("singular", &singular),
-        ("kind", &kind.to_lowercase()),
-        ("listKind", &list_kind.to_lowercase()),
-    ] {
-        // What is missing is reported above.
-        if !kind.is_empty() && !value.is_empty() && !is_label(value) {
-            causes.push(not_a_label(&format!("spec.names.{field}"), value));
+    causes
+}
+
+/// The names and the scope of a definition, completed.
+struct Names {
+    group: String,
+    plural: String,
+    kind: String,
+    singular: String,
+    list_kind: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    scope: String,
+}
+
+impl Names {
+    fn of(spec: &Value) -> Self {
+        let text = |path: &str| spec.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
+        let given = |path: &str| Some(text(path)).filter(|text| !text.is_empty());
+        let words = |path: &str| -> Vec<String> {
+            let values = spec.pointer(path).and_then(Value::as_array);
+            values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let kind = text("/names/kind");
+        Self {
+            group: text("/group"),
+            plural: text("/names/plural"),
+            singular: given("/names/singular").unwrap_or_else(|| kind.to_lowercase()),
+            list_kind: given("/names/listKind").unwrap_or_else(|| format!("{kind}List")),
+            kind,
+            short_names: words("/names/shortNames"),
+            categories: words("/names/categories"),
+            scope: text("/scope"),
         }
     }
-    let make = |version: &Value| Kind {
-        group: group.clone(),
-        version: version.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
-        plural: plural.clone(),
-        singular: singular.clone(),
-        kind: kind.clone(),
-        list_kind: list_kind.clone(),
-        short_names: words("/names/shortNames"),
-        categories: words("/names/categories"),
-        namespaced: scope == "Namespaced",
-        has_status: version.pointer("/subresources/status").is_some(),
-        has_generation: true,
-        scale: version.pointer("/subresources/scale").map(scale_paths),
-        fields: FieldPath::common(scope == "Namespaced").chain(selectable_fields(version)).collect(),
-        columns: Some(columns(version)),
-        custom: true,
-    };
-    let stored = versions.iter().find(|version| is(version, "storage"));
-    let (Some(stored), true) = (stored, causes.is_empty()) else {
-        let subject =
-            crate::status::Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
-        return Err(Status::invalid(subject, &name, causes));
-    };
-    let storage = make(stored);
-    let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage")).map(make).collect();
-    complete(object, &storage, now);
-    Ok(Definition { group, plural, storage, storage_served: is(stored, "served"), others })
+
+    /// Returns what is wrong with the names of a definition that is called `name`.
+    fn faults(&self, name: &str) -> Vec<Cause> {
+        let Self { group, plural, kind, scope, .. } = self;
+        let mut causes = Vec::new();
+        for (field, value) in
+            [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", kind)]
+        {
+            if value.is_empty() {
+                causes.push(Cause::required(field, ""));
+            }
+        }
+        if !group.is_empty() && !group.contains('.') {
+            causes.push(Cause::invalid(
+                "spec.group",
+                format!("Invalid value: {group:?}: should be a domain with at least one dot"),
+            ));
+        }
+        if name != format!("{plural}.{group}") {
+            causes.push(Cause::invalid(
+                "metadata.name",
+                format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
+            ));
+        }
+        if scope != "Namespaced" && scope != "Cluster" {
+            causes.push(Cause::not_supported("spec.scope", scope, "\"Cluster\", \"Namespaced\""));
+        }
+        causes
+    }
+
+    /// Returns which names are no labels. What is missing is another fault.
+    fn faults_of_labels(&self) -> Vec<Cause> {
+        let names = [
+            ("plural", &self.plural),
+            ("singular", &self.singular),
+            ("kind", &self.kind.to_lowercase()),
+            ("listKind", &self.list_kind.to_lowercase()),
+        ];
+        let wrong = names
+            .into_iter()
+            .filter(|(_, name)| !self.kind.is_empty() && !name.is_empty() && !is_label(name));
+        wrong.map(|(field, name)| not_a_label(&format!("spec.names.{field}"), name)).collect()
+    }
+
+    /// Returns the kind in one version.
+    fn kind(&self, version: &Value) -> Kind {
+        let namespaced = self.scope == "Namespaced";
+        Kind {
+            group: self.group.clone(),
+            version: version.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
+            plural: self.plural.clone(),
+            singular: self.singular.clone(),
+            kind: self.kind.clone(),
+            list_kind: self.list_kind.clone(),
+            short_names: self.short_names.clone(),
+            categories: self.categories.clone(),
+            namespaced,
+            has_status: version.pointer("/subresources/status").is_some(),
+            has_generation: true,
+            scale: version.pointer("/subresources/scale").map(scale_paths),
+            fields: FieldPath::common(namespaced).chain(selectable_fields(version)).collect(),
+            columns: Some(columns(version)),
+            custom: true,
+        }
+    }
 }
 
 /// Whether a name is a DNS label that starts with a letter. Follows Kubernetes 1.37 (`IsDNS1035Label`).
