@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::failures::{self, Undelivered};
 use crate::format::rfc3339;
+use crate::memory::Deletion;
 use crate::reply::{Failure, json_of};
 use crate::watched::Watched;
 
@@ -103,38 +104,10 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if let Some(failure) = failure
         && deletion.as_ref().is_none_or(|deletion| deletion.time <= failure.time)
     {
-        let Undelivered { message, version, time } = failure;
-        let version = (!version.is_unset()).then(|| version.to_string());
-        let at = version.as_ref().map(|version| format!(" at version {version}")).unwrap_or_default();
-        return Answer {
-            reason: "DecodeFailed",
-            message: format!("the informer received it{at}, and could not store it: {message}"),
-            version,
-            time: Some(rfc3339(time)),
-        };
+        return not_stored(failure);
     }
     if let Some(deletion) = deletion {
-        let what = match selectors(watched, namespace) {
-            None => "deleted".to_owned(),
-            Some(selectors) => format!("deleted, or left the selector {selectors},"),
-        };
-        let time = rfc3339(deletion.time);
-        let at = if deletion.version.is_unset() {
-            String::new()
-        } else {
-            format!(" at version {}", deletion.version)
-        };
-        let unseen = if deletion.final_state_unknown {
-            "; the deletion itself was missed, and a later list did not have the object, so that is its last known version"
-        } else {
-            ""
-        };
-        return Answer {
-            reason: "Deleted",
-            message: format!("{what}{at} ({time}){unseen}"),
-            version: (!deletion.version.is_unset()).then(|| deletion.version.to_string()),
-            time: Some(time),
-        };
+        return deleted(watched, namespace, deletion);
     }
     if informer.phase() == Phase::Stopped {
         return answer("Stopped", "the informer has stopped, and its store did not have the object");
@@ -162,6 +135,33 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
             rfc3339(watched.since)
         ),
     )
+}
+
+fn not_stored(Undelivered { message, version, time }: Undelivered) -> Answer {
+    let version = (!version.is_unset()).then(|| version.to_string());
+    let at = version.as_ref().map(|version| format!(" at version {version}")).unwrap_or_default();
+    Answer {
+        reason: "DecodeFailed",
+        message: format!("the informer received it{at}, and could not store it: {message}"),
+        version,
+        time: Some(rfc3339(time)),
+    }
+}
+
+fn deleted(watched: &Watched, namespace: &str, deletion: Deletion) -> Answer {
+    let what = match selectors(watched, namespace) {
+        None => "deleted".to_owned(),
+        Some(selectors) => format!("deleted, or left the selector {selectors},"),
+    };
+    let time = rfc3339(deletion.time);
+    let version = (!deletion.version.is_unset()).then(|| deletion.version.to_string());
+    let at = version.as_ref().map(|version| format!(" at version {version}")).unwrap_or_default();
+    let unseen = if deletion.final_state_unknown {
+        "; the deletion itself was missed, and a later list did not have the object, so that is its last known version"
+    } else {
+        ""
+    };
+    Answer { reason: "Deleted", message: format!("{what}{at} ({time}){unseen}"), version, time: Some(time) }
 }
 
 fn not_synced(watched: &Watched) -> Answer {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
+use kinformer::{HandlerMetrics, InformerMetrics, Part, Phase, ReflectorState};
 use serde::Serialize;
 
 use crate::format::seconds;
@@ -47,9 +47,28 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         Phase::NotStarted => problems.insert(0, warning("NotStarted", "the informer was not started".into())),
         _ => {}
     }
-    let scoped = |what: &str| format!("{} {} {} {what}", watched.name, watched.cluster, watched.scope);
+    problems.extend(of_reflectors(watched, metrics, trends));
+    if metrics.queue.depth >= QUEUE {
+        problems.push(warning(
+            "QueueGrowing",
+            format!("{} changes wait between the watch and the store", grouped(metrics.queue.depth as u64)),
+        ));
+    }
+    problems.extend(of_handlers(watched, metrics, trends));
+    problems.sort_by_key(|problem| problem.severity != "error");
+    problems
+}
+
+/// The name of a trend of this informer.
+fn scoped(watched: &Watched, what: &str) -> String {
+    format!("{} {} {} {what}", watched.name, watched.cluster, watched.scope)
+}
+
+/// The problems that the counters of the reflectors show.
+fn of_reflectors(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) -> Vec<Problem> {
+    let mut problems = Vec::new();
     let reflector = &metrics.reflector;
-    if trends.has_increased(scoped("stalled"), reflector.stalled_watches) {
+    if trends.has_increased(scoped(watched, "stalled"), reflector.stalled_watches) {
         problems.push(warning(
             "WatchStalled",
             format!(
@@ -58,7 +77,7 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
             ),
         ));
     }
-    if trends.has_increased(scoped("went back"), reflector.versions_went_back) {
+    if trends.has_increased(scoped(watched, "went back"), reflector.versions_went_back) {
         problems.push(warning(
             "VersionsWentBack",
             "the versions of the server went back, as after the restore of an older state".into(),
@@ -73,7 +92,7 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
             ),
         ));
     }
-    let undecoded = reflector.decode_errors.saturating_add(informer.undecoded());
+    let undecoded = reflector.decode_errors.saturating_add(watched.informer.undecoded());
     if undecoded > 0 {
         problems.push(warning(
             "DecodeErrors",
@@ -83,12 +102,11 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
             ),
         ));
     }
-    if metrics.queue.depth >= QUEUE {
-        problems.push(warning(
-            "QueueGrowing",
-            format!("{} changes wait between the watch and the store", grouped(metrics.queue.depth as u64)),
-        ));
-    }
+    problems
+}
+
+fn of_handlers(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) -> Vec<Problem> {
+    let mut problems = Vec::new();
     let handlers: Vec<&HandlerMetrics> = metrics.handlers.iter().filter(|handler| !handler.removed).collect();
     let behind = handlers.iter().filter(|handler| is_behind(handler)).count();
     let mut namesakes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -96,21 +114,20 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         let number = namesakes.entry(&handler.name).or_default();
         *number += 1;
         // Noted at each reading, so that the pace is known when the handler gets behind.
-        let key = scoped(&format!("pace {} {number}", handler.name));
+        let key = scoped(watched, &format!("pace {} {number}", handler.name));
         let pace = trends.pace(key, handler.delivered, handler.depth);
         if is_behind(handler) {
             problems.push(Late::of(handler).problem(pace, handlers.len(), behind));
         }
     }
     for (name, panics) in panics_by_name(handlers.iter().map(|handler| (&*handler.name, handler.panics))) {
-        if trends.has_increased(scoped(&format!("panics {name}")), panics) {
+        if trends.has_increased(scoped(watched, &format!("panics {name}")), panics) {
             problems.push(warning(
                 "HandlerPanicked",
                 format!("handler {name:?} panicked over {}; each was skipped", count(panics, "event")),
             ));
         }
     }
-    problems.sort_by_key(|problem| problem.severity != "error");
     problems
 }
 
@@ -127,58 +144,53 @@ fn panics_by_name<'a>(handlers: impl Iterator<Item = (&'a str, u64)>) -> BTreeMa
 
 /// The problems of the lists and watches.
 fn of_sources(watched: &Watched) -> Vec<Problem> {
-    let mut problems = Vec::new();
     let informer = &watched.informer;
-    for part in informer.parts() {
-        let reflector = part.reflector();
-        let state = reflector.state();
-        let place = if part.name().is_empty() { String::new() } else { format!("{}: ", part.name()) };
-        let last_error = reflector.last_error().map(|error| watched.text_of(&error));
-        let last_error = last_error.as_deref().unwrap_or("no error so far");
-        if let Some(not_watchable) = reflector.not_watchable() {
-            problems.push(error(
-                "NotWatchable",
-                format!(
-                    "{place}the server refuses to watch {}, so it is as fresh as the last list: {}",
-                    watched.name,
-                    watched.text_of(&not_watchable)
-                ),
-            ));
-        }
-        if let Some(not_served) = reflector.not_served() {
-            problems.push(error(
-                "NotServed",
-                format!(
-                    "{place}the server does not serve {}: {}",
-                    watched.name,
-                    watched.text_of(&not_served)
-                ),
-            ));
-        } else if let ReflectorState::BackingOff { delay, failures, .. } = state {
+    let parts = informer.parts();
+    let mut problems: Vec<Problem> = parts.iter().flat_map(|part| of_part(watched, part)).collect();
+    if informer.phase() == Phase::Running && !informer.has_synced() && problems.is_empty() {
+        let unsynced = parts.iter().filter(|part| !part.reflector().is_synced());
+        let errors = unsynced.filter_map(|part| part.reflector().last_error());
+        let errors: Vec<String> = errors.map(|error| watched.text_of(&error)).collect();
+        let why = if errors.is_empty() { "no error so far".to_owned() } else { errors.join("; ") };
+        problems.push(warning("NotSynced", format!("the first list is not complete: {why}")));
+    }
+    problems
+}
+
+fn of_part(watched: &Watched, part: &Part) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let reflector = part.reflector();
+    let name = &watched.name;
+    let place = if part.name().is_empty() { String::new() } else { format!("{}: ", part.name()) };
+    if let Some(refused) = reflector.not_watchable() {
+        let why = watched.text_of(&refused);
+        let fresh = "so it is as fresh as the last list";
+        let message = format!("{place}the server refuses to watch {name}, {fresh}: {why}");
+        problems.push(error("NotWatchable", message));
+    }
+    if let Some(refused) = reflector.not_served() {
+        let why = watched.text_of(&refused);
+        problems.push(error("NotServed", format!("{place}the server does not serve {name}: {why}")));
+        return problems;
+    }
+    match reflector.state() {
+        ReflectorState::BackingOff { delay, failures, .. } => {
+            let last_error = reflector.last_error().map(|error| watched.text_of(&error));
             problems.push(error(
                 "BackingOff",
                 format!(
-                    "{place}{} in a row failed; the next is sent after {}: {last_error}",
+                    "{place}{} in a row failed; the next is sent after {}: {}",
                     count(failures.into(), "request"),
-                    seconds(delay)
+                    seconds(delay),
+                    last_error.as_deref().unwrap_or("no error so far")
                 ),
             ));
-        } else if matches!(state, ReflectorState::WaitingForSink) {
-            problems.push(warning(
-                "QueueFull",
-                format!("{place}the watch waits, because the queue before the store is full"),
-            ));
         }
-    }
-    if informer.phase() == Phase::Running && !informer.has_synced() && problems.is_empty() {
-        let errors: Vec<String> = informer
-            .parts()
-            .iter()
-            .filter(|part| !part.reflector().is_synced())
-            .filter_map(|part| part.reflector().last_error().map(|error| watched.text_of(&error)))
-            .collect();
-        let why = if errors.is_empty() { "no error so far".to_owned() } else { errors.join("; ") };
-        problems.push(warning("NotSynced", format!("the first list is not complete: {why}")));
+        ReflectorState::WaitingForSink => problems.push(warning(
+            "QueueFull",
+            format!("{place}the watch waits, because the queue before the store is full"),
+        )),
+        _ => {}
     }
     problems
 }

@@ -45,7 +45,7 @@ async fn show(
     embedded: &Embedded,
 ) -> Result<Summary, Error> {
     let began = Instant::now();
-    let mut period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
+    let end: End = match args.period {
         Some(period) => Box::pin(tokio::time::sleep(period)),
         None => Box::pin(std::future::pending()),
     };
@@ -67,16 +67,37 @@ async fn show(
         let _ = screen.line(Line::new(format_args!("{line}"))).await;
     }
     let mut summary = Summary::default();
+    follow(&mut summary, (end, stop, screen), embedded, &informers, began).await?;
+    let read = summary.now(began, &informers, embedded);
+    if let Some(page) = page {
+        page.shutdown().await;
+    }
+    informers.stop().await;
+    read?;
+    Ok(summary)
+}
+
+/// The end of the period that the arguments name.
+type End = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Shows the informers until the end, or until the user ends the program.
+async fn follow(
+    summary: &mut Summary,
+    (mut end, stop, screen): (End, &Stop, &ScreenWriter),
+    embedded: &Embedded,
+    informers: &Informers,
+    began: Instant,
+) -> Result<(), Error> {
     let mut ticks = tokio::time::interval(REFRESH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let expected = informers.expected(server)?;
+    let expected = informers.expected(embedded.server())?;
     loop {
         let syncing = summary.to_sync.is_none();
         tokio::select! {
             biased;
-            () = stop.requested() => break,
-            () = screen.closed() => break,
-            () = &mut period => break,
+            () = stop.requested() => return Ok(()),
+            () = screen.closed() => return Ok(()),
+            () = &mut end => return Ok(()),
             synced = informers.synced(), if syncing => {
                 synced?;
                 summary.to_sync = Some(began.elapsed());
@@ -87,7 +108,7 @@ async fn show(
                 if syncing {
                     screen.syncing(informers.delivered(), expected);
                 } else {
-                    summary.now(began, &informers, embedded)?;
+                    summary.now(began, informers, embedded)?;
                     let mut lines = vec![Line::default()];
                     lines.extend(informers.tables()?);
                     lines.extend([Line::default(), Line::new(format_args!("{}", summary.status()))]);
@@ -96,11 +117,4 @@ async fn show(
             }
         }
     }
-    let read = summary.now(began, &informers, embedded);
-    if let Some(page) = page {
-        page.shutdown().await;
-    }
-    informers.stop().await;
-    read?;
-    Ok(summary)
 }
