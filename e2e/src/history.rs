@@ -143,42 +143,32 @@ fn explain(history: &[Change], events: &[(bool, &Line)]) -> Result<usize, String
         }
         let version = version(event).ok_or(format!("{described}: without a version"))?;
         let written = || {
-            let later = history.iter().enumerate().skip(position);
-            let mut same = later.filter(|(_, change)| **change == Change::Written(version));
-            let place = same.next().map(|(place, _)| place + 1);
-            let marked = || deletion(history, position, Some(version), true).map(|place| place - 1);
-            place.or_else(marked).ok_or(format!("{described}: no later state of the server"))
+            written(history, position, version).ok_or(format!("{described}: no later state of the server"))
         };
         match line {
             Line::Add(_) => {
                 if known.is_some() {
                     return Err(format!("{described}: the object was already known"));
                 }
-                position = written()?;
-                known = Some(version);
+                (position, known) = (written()?, Some(version));
             }
             Line::Update(_) => {
                 let old = event.old_resource_version.as_deref().and_then(|old| old.parse().ok());
                 if known.is_none() || old != known {
                     return Err(format!("{described}: the state before was {known:?}"));
                 }
-                if old == Some(version) {
-                    again += 1;
-                } else {
-                    position = written()?;
-                    known = Some(version);
+                match old == Some(version) {
+                    true => again += 1,
+                    false => (position, known) = (written()?, Some(version)),
                 }
             }
             Line::Delete(_) => {
                 let before = known.take().ok_or(format!("{described}: the object was not known"))?;
-                let gone = if event.final_state_unknown {
-                    if version != before {
-                        return Err(format!("{described}: the last known state was {before}"));
-                    }
-                    deletion(history, position, None, false)
-                } else {
-                    deletion(history, position, Some(version), false)
-                };
+                if event.final_state_unknown && version != before {
+                    return Err(format!("{described}: the last known state was {before}"));
+                }
+                let gone =
+                    deletion(history, position, (!event.final_state_unknown).then_some(version), false);
                 position = gone.ok_or(format!("{described}: the server did not delete it then"))?;
             }
             Line::Synced { .. } | Line::Stopped(_) => {}
@@ -188,11 +178,18 @@ fn explain(history: &[Change], events: &[(bool, &Line)]) -> Result<usize, String
         Some(Change::Written(version)) => Some(*version),
         Some(Change::Deleted { .. }) | None => None,
     };
-    if known == last {
-        Ok(again)
-    } else {
-        Err(format!("the last delivered state is {known:?}, the server's {last:?}"))
+    match known == last {
+        true => Ok(again),
+        false => Err(format!("the last delivered state is {known:?}, the server's {last:?}")),
     }
+}
+
+/// Returns the position after the write at a version, or after the mark of a deletion at this version.
+fn written(history: &[Change], from: usize, version: u64) -> Option<usize> {
+    let later = history.iter().enumerate().skip(from);
+    let mut same = later.filter(|(_, change)| **change == Change::Written(version));
+    let place = same.next().map(|(place, _)| place + 1);
+    place.or_else(|| deletion(history, from, Some(version), true).map(|place| place - 1))
 }
 
 /// Returns the position after the deletion at a version, or after the first deletion.

@@ -289,18 +289,16 @@ impl<T: Object> Settings<T> {
         }
     }
 
-    /// Queues a list as single deltas. In an ordered queue the deletions come first; in a queue that merges by key, the
-    /// objects come first.
-    fn queue_split_list<B: Backlog<T>>(
+    /// Returns the objects that a list of this part deletes, by the keys that it lists: from the backlog, in flight, and those
+    /// that the known objects have and the list does not (`missing`).
+    fn deleted_by_list<B: Backlog<T>>(
         &self,
         state: &mut State<T, B>,
-        list: SplitList<T>,
+        part: PartId,
+        listed: &dyn Fn(&ObjectKey) -> bool,
+        missing: Vec<LastKnown<T>>,
         drops: &mut DeferredDrops<T>,
-    ) -> bool {
-        let SplitList { part, objects, all, is_complete, version, missing } = list;
-        // An object missing from an incomplete list may exist, so it is treated as listed.
-        let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
-        let before = state.backlog.entries();
+    ) -> Vec<LastKnown<T>> {
         // Deltas of other parts do not concern this one. A deletion by key alone concerns all parts.
         let concerns = |delta: &Delta<T>| {
             !self.parts.is_divided()
@@ -325,6 +323,22 @@ impl<T: Object> Settings<T> {
                 false => deleted.push((key, object)),
             }
         }
+        deleted
+    }
+
+    /// Queues a list as single deltas. In an ordered queue the deletions come first; in a queue that merges by key, the
+    /// objects come first.
+    fn queue_split_list<B: Backlog<T>>(
+        &self,
+        state: &mut State<T, B>,
+        list: SplitList<T>,
+        drops: &mut DeferredDrops<T>,
+    ) -> bool {
+        let SplitList { part, objects, all, is_complete, version, missing } = list;
+        // An object missing from an incomplete list may exist, so it is treated as listed.
+        let listed = |key: &ObjectKey| !is_complete || all.contains_key(key);
+        let before = state.backlog.entries();
+        let deleted = self.deleted_by_list(state, part, &listed, missing, drops);
         // The queued entries that the list's deltas are merged into.
         let mut initial = match B::KEYED && before > 0 && state.initial.is_first(part) {
             // In an undivided queue, everything before the first list counts as part of it.

@@ -86,34 +86,38 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
             } else {
                 self.events.next().await?
             };
-            let converted = match event {
-                Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. })
-                    if self.initial =>
-                {
-                    self.held.retain(|deleted| deleted.key() != object.key());
-                    owned(&object).map(watcher::Event::InitApply)
-                }
-                Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
-                    owned(&object).map(watcher::Event::Apply)
-                }
-                deleted @ Event::Deleted(_) if self.initial => {
-                    self.held.push_back(deleted);
-                    None
-                }
-                Event::Deleted(Deleted { tombstone, .. }) => match tombstone.object() {
-                    Some(object) => owned(object).map(watcher::Event::Delete),
-                    None => {
-                        tracing::warn!(key = %tombstone.key(), "skipping a deletion without a last state");
-                        None
-                    }
-                },
-                _ => {
-                    tracing::warn!("skipping an event of an unknown type");
-                    None
-                }
-            };
+            let converted = self.convert(event);
             if converted.is_some() {
                 return converted;
+            }
+        }
+    }
+
+    fn convert(&mut self, event: Event<Packed<K>>) -> Option<watcher::Event<K>> {
+        match event {
+            Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. })
+                if self.initial =>
+            {
+                self.held.retain(|deleted| deleted.key() != object.key());
+                owned(&object).map(watcher::Event::InitApply)
+            }
+            Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
+                owned(&object).map(watcher::Event::Apply)
+            }
+            deleted @ Event::Deleted(_) if self.initial => {
+                self.held.push_back(deleted);
+                None
+            }
+            Event::Deleted(Deleted { tombstone, .. }) => match tombstone.object() {
+                Some(object) => owned(object).map(watcher::Event::Delete),
+                None => {
+                    tracing::warn!(key = %tombstone.key(), "skipping a deletion without a last state");
+                    None
+                }
+            },
+            _ => {
+                tracing::warn!("skipping an event of an unknown type");
+                None
             }
         }
     }

@@ -217,71 +217,62 @@ impl Collector for InformerCollector {
                 }
             }
         }
-
-        let mut latency = encoder.encode_descriptor(
-            "informer_processing_latency_seconds",
-            "Processing time of a batch, from the queue to the handlers' log",
-            None,
-            MetricType::Histogram,
+        encode_latency(&mut encoder, &informers)?;
+        encode_handlers(
+            &mut encoder,
+            &informers,
+            ("informer_handler_queued_events", "Undelivered events of a handler", MetricType::Gauge),
+            |handler| ConstGauge::new(i64::try_from(handler.depth).unwrap_or(i64::MAX)),
         )?;
-        for metrics in &informers {
-            let processing = &metrics.processing;
-            let mut buckets = processing.buckets.clone();
-            let counted: u64 = buckets.iter().map(|(_, count)| count).sum();
-            // The encoder writes this bound as infinity.
-            buckets.push((f64::MAX, processing.count.saturating_sub(counted)));
-            latency.encode_family(&labels(metrics, None))?.encode_histogram::<[(&str, String); 0]>(
-                processing.total.as_secs_f64(),
-                processing.count,
-                &buckets,
-                None,
-            )?;
-        }
-
-        let handler_labels =
-            |metrics: &InformerMetrics, handler: &str| labels(metrics, Some(("handler", handler)));
-        let mut queued = encoder.encode_descriptor(
-            "informer_handler_queued_events",
-            "Undelivered events of a handler",
-            None,
-            MetricType::Gauge,
-        )?;
-        for metrics in &informers {
-            for handler in &metrics.handlers {
-                let depth = i64::try_from(handler.depth).unwrap_or(i64::MAX);
-                let labels = handler_labels(metrics, &handler.name);
-                ConstGauge::new(depth).encode(queued.encode_family(&labels)?)?;
-            }
-        }
-        let mut lag = encoder.encode_descriptor(
-            "informer_handler_lag_seconds",
-            "Time since the publication of a handler's current event",
-            None,
-            MetricType::Gauge,
-        )?;
-        for metrics in &informers {
-            for handler in &metrics.handlers {
-                let labels = handler_labels(metrics, &handler.name);
-                ConstGauge::new(handler.lag.as_secs_f64()).encode(lag.encode_family(&labels)?)?;
-            }
-        }
-        let mut panics = encoder.encode_descriptor(
-            "informer_handler_panics",
-            "Events over which a handler panicked",
-            None,
-            MetricType::Counter,
-        )?;
-        for metrics in &informers {
-            for handler in &metrics.handlers {
-                let labels = handler_labels(metrics, &handler.name);
-                ConstCounter::new(handler.panics).encode(panics.encode_family(&labels)?)?;
-            }
-        }
+        let help = "Time since the publication of a handler's current event";
+        let lag = ("informer_handler_lag_seconds", help, MetricType::Gauge);
+        encode_handlers(&mut encoder, &informers, lag, |handler| ConstGauge::new(handler.lag.as_secs_f64()))?;
+        let panics = ("informer_handler_panics", "Events over which a handler panicked", MetricType::Counter);
+        encode_handlers(&mut encoder, &informers, panics, |handler| ConstCounter::new(handler.panics))?;
         if !informers.is_empty() {
             encode_threads(&mut encoder)?;
         }
         Ok(())
     }
+}
+
+fn encode_latency(
+    encoder: &mut DescriptorEncoder<'_>,
+    informers: &[InformerMetrics],
+) -> Result<(), fmt::Error> {
+    let help = "Processing time of a batch, from the queue to the handlers' log";
+    let kind = MetricType::Histogram;
+    let mut family = encoder.encode_descriptor("informer_processing_latency_seconds", help, None, kind)?;
+    for metrics in informers {
+        let processing = &metrics.processing;
+        let mut buckets = processing.buckets.clone();
+        let counted: u64 = buckets.iter().map(|(_, count)| count).sum();
+        // The encoder writes this bound as infinity.
+        buckets.push((f64::MAX, processing.count.saturating_sub(counted)));
+        family.encode_family(&labels(metrics, None))?.encode_histogram::<[(&str, String); 0]>(
+            processing.total.as_secs_f64(),
+            processing.count,
+            &buckets,
+            None,
+        )?;
+    }
+    Ok(())
+}
+
+fn encode_handlers<M: EncodeMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    informers: &[InformerMetrics],
+    (name, help, kind): (&str, &str, MetricType),
+    value: fn(&HandlerMetrics) -> M,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+    for metrics in informers {
+        for handler in &metrics.handlers {
+            let labels = labels(metrics, Some(("handler", &handler.name)));
+            value(handler).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Encodes the metrics of the threads of blocking handlers, which all informers of the process share.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kinformer_core::internal::try_accessors;
 use kinformer_core::{
-    Change, Delta, Error, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement, Tombstone,
+    BoxError, Change, Delta, Error, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement, Tombstone,
     VersionUpdate, VersionUpdates,
 };
 
@@ -48,8 +48,21 @@ struct Plan<T> {
     /// The key hashes of the new objects, in the order of the list. An object is new if it is not left out and has
     /// `NO_SLOT`.
     new_hashes: Vec<u32>,
-    /// The slots and key hashes of the deleted objects, with their tombstones.
-    deleted: Vec<(u32, u32, Tombstone<Arc<T>>)>,
+    deleted: Vec<Deleted<T>>,
+}
+
+/// The slot and the key hash of a deleted object, with its tombstone.
+type Deleted<T> = (u32, u32, Tombstone<Arc<T>>);
+
+/// The positions of the objects that a list leaves out.
+#[derive(Default)]
+struct LeftOut {
+    /// Those whose key a later object has.
+    repeated: Vec<usize>,
+    /// Those that are older than the stored state.
+    stale: Vec<usize>,
+    /// Those whose accessors panicked.
+    panicked: Vec<(usize, BoxError)>,
 }
 
 impl<T: Object> Indexer<T> {
@@ -263,14 +276,27 @@ impl<T: Object> List<T> {
     /// the last of the objects with the same key, and objects whose accessors panic.
     fn plan(&mut self, before: &Roots<T>, parts: &Parts<T>) -> Plan<T> {
         let mut listed = Bits::default();
+        let (new_hashes, left_out) = self.place(before, parts, &mut listed);
+        self.leave_out(left_out);
+        for key in &self.undelivered {
+            let key = key.as_key();
+            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), || key)) {
+                listed.set(slot);
+            }
+        }
+        let deleted = if self.is_complete { self.deleted(before, parts, &listed) } else { Vec::new() };
+        Plan { new_hashes, deleted }
+    }
+
+    /// Replaces the hash of each object by its slot, and adds the slot to `listed`. Returns the hashes of new objects.
+    fn place(&mut self, before: &Roots<T>, parts: &Parts<T>, listed: &mut Bits) -> (Vec<u32>, LeftOut) {
         let mut new = Points::default();
         let mut new_hashes = Vec::new();
-        let (mut duplicates, mut late) = (Vec::new(), Vec::new());
-        let mut unplaced = Vec::new();
+        let mut left_out = LeftOut::default();
         for position in (0..self.objects.len()).rev() {
             let object = self.objects.get(position).and_then(Option::as_ref);
             let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
-            let place = try_accessors(|| self.destination(object, hash, (before, parts), &listed, &new));
+            let place = try_accessors(|| self.destination(object, hash, (before, parts), listed, &new));
             let number = match place {
                 Ok(Destination::Slot(slot)) => {
                     listed.set(slot);
@@ -282,16 +308,16 @@ impl<T: Object> List<T> {
                     NO_SLOT
                 }
                 Ok(Destination::Repeated) => {
-                    duplicates.push(position);
+                    left_out.repeated.push(position);
                     NO_SLOT
                 }
                 Ok(Destination::Stale(slot)) => {
                     listed.set(slot);
-                    late.push(position);
+                    left_out.stale.push(position);
                     NO_SLOT
                 }
                 Err(source) => {
-                    unplaced.push((position, source));
+                    left_out.panicked.push((position, source));
                     NO_SLOT
                 }
             };
@@ -300,18 +326,22 @@ impl<T: Object> List<T> {
             }
         }
         new_hashes.reverse();
-        for position in duplicates {
-            let object = self.objects.get_mut(position).and_then(Option::take);
+        (new_hashes, left_out)
+    }
+
+    fn leave_out(&mut self, LeftOut { repeated, stale, panicked: unplaced }: LeftOut) {
+        let Self { objects, problems, unindexed, not_stored, left_over, undelivered, is_complete, .. } = self;
+        for position in repeated {
+            let object = objects.get_mut(position).and_then(Option::take);
             let key = try_accessors(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
             if let Ok(Some(key)) = key {
-                self.problems.push((position, Error::Duplicate { key }));
+                problems.push((position, Error::Duplicate { key }));
             }
-            self.left_over.extend(object);
+            left_over.extend(object);
         }
-        for position in late {
-            self.left_over.extend(self.objects.get_mut(position).and_then(Option::take));
+        for position in stale {
+            left_over.extend(objects.get_mut(position).and_then(Option::take));
         }
-        let Self { objects, problems, unindexed, not_stored, left_over, undelivered, is_complete, .. } = self;
         for (position, source) in unplaced {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
             // Keeps the object alive, to be dropped without the lock.
@@ -321,15 +351,12 @@ impl<T: Object> List<T> {
         // An object that is not stored cannot be missing from an index.
         let is_stored = |(position, _): &(usize, _)| objects.get(*position).is_some_and(Option::is_some);
         (*unindexed, *not_stored) = mem::take(unindexed).into_iter().partition(is_stored);
-        for key in undelivered.iter() {
-            let key = key.as_key();
-            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), || key)) {
-                listed.set(slot);
-            }
-        }
+    }
+
+    /// Returns the stored objects of the part that are not listed.
+    fn deleted(&mut self, before: &Roots<T>, parts: &Parts<T>, listed: &Bits) -> Vec<Deleted<T>> {
         let mut deleted = Vec::new();
-        let leaves = if *is_complete { before.slots.leaves() } else { 0 };
-        for leaf in 0..leaves {
+        for leaf in 0..before.slots.leaves() {
             let leaf_objects = before.slots.leaf(leaf).into_iter().flat_map(|leaf| leaf.iter());
             for (offset, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
@@ -342,23 +369,21 @@ impl<T: Object> List<T> {
                 match result {
                     Ok(None) => {}
                     Ok(Some((hash, Ok(key)))) => {
-                        let last_known = Some(object.clone());
-                        deleted.push((
-                            slot,
-                            hash,
-                            Tombstone::final_state_unknown(key, last_known).from_part(self.part),
-                        ));
+                        let tombstone = Tombstone::final_state_unknown(key, Some(object.clone()));
+                        deleted.push((slot, hash, tombstone.from_part(self.part)));
                     }
                     // The object's key has become invalid, so the tombstone carries the object itself.
                     Ok(Some((hash, Err(_)))) => {
                         deleted.push((slot, hash, Tombstone::FinalState(object.clone())))
                     }
                     // Without a key, its entry in the point table cannot be removed, so the object stays.
-                    Err(source) => problems.push((objects.len(), Error::Accessor { key: None, source })),
+                    Err(source) => {
+                        self.problems.push((self.objects.len(), Error::Accessor { key: None, source }))
+                    }
                 }
             }
         }
-        Plan { new_hashes, deleted }
+        deleted
     }
 
     /// Applies the plan. Calls no accessor and drops no object: returns the objects to be dropped without the lock.

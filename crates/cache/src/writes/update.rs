@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer::{FieldPath, KeyRef, PackedRef, ResourceVersion};
+use kinformer::{FieldPath, Informer, KeyRef, Packed, ResourceVersion};
 use serde::Deserialize;
 use serde_json::Value;
 use tower::BoxError;
@@ -67,21 +67,10 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         Some("status") => |first| first == "status",
         Some(_) => return Ok(()), // the server takes single fields of it, or it is no object of the resource
     };
-    // The fields of another version have other names.
-    let informers = shared.factory.informers_of(&target.group, &target.plural);
-    let informer = informers.into_iter().find(|informer| target.is_of(informer.api_resource()));
-    let Some((snapshot, informer)) = informer.and_then(|known| Some((known.snapshot().ok()?, known))) else {
-        return Ok(());
-    };
     // Another body is refused by the server.
     let Ok(Updated { metadata }) = serde_json::from_slice::<Updated>(body) else { return Ok(()) };
     let namespace = metadata.namespace.as_deref().or(target.namespace.as_deref());
-    let stored = match namespace {
-        Some(namespace) => snapshot.get((namespace, &*metadata.name)),
-        None => snapshot.get(KeyRef::named(&metadata.name)),
-    };
-    let Some(stored) = stored.map(PackedRef::into_owned) else { return Ok(()) };
-    drop(snapshot); // its objects may be released meanwhile
+    let Some((informer, stored)) = cached(shared, target, namespace, &metadata.name) else { return Ok(()) };
     // The server refuses an update of another version, if it names one.
     let version = metadata.resource_version.as_deref().filter(|version| !version.is_empty());
     let version = version.map(ResourceVersion::from);
@@ -103,10 +92,10 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     if is_asked {
         let (client, resource) = (&shared.client, informer.api_resource());
         let (live, _) = list_one(client, resource, namespace, Some(&of_name(&metadata.name))).await?;
-        let others = dropped.iter().filter(|field| live.as_ref().is_some_and(|live| has(live, field)));
-        for field in others.filter(|field| !has(&body, field)) {
-            if !missing.contains(field) {
-                missing.push((*field).clone());
+        for field in dropped {
+            let is_live = live.as_ref().is_some_and(|live| has(live, field));
+            if is_live && !has(&body, field) && !missing.contains(field) {
+                missing.push(field.clone());
             }
         }
         // The server refuses an update of an earlier version, if it names one.
@@ -120,13 +109,30 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         }
     }
     missing.retain(is_protected);
-    match missing.is_empty() {
-        true => Ok(()),
-        false => {
-            let resource = resource_name(&target.group, &target.plural);
-            Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: missing }.into())
-        }
+    if missing.is_empty() {
+        return Ok(());
     }
+    let resource = resource_name(&target.group, &target.plural);
+    Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: missing }.into())
+}
+
+/// Returns the informer of the resource in the version of the target, in which alone fields have these names, and the cached
+/// state of the object.
+fn cached(
+    shared: &Shared,
+    target: &Target,
+    namespace: Option<&str>,
+    name: &str,
+) -> Option<(Informer<()>, Packed<()>)> {
+    let informers = shared.factory.informers_of(&target.group, &target.plural);
+    let informer = informers.into_iter().find(|informer| target.is_of(informer.api_resource()))?;
+    let snapshot = informer.snapshot().ok()?;
+    let stored = match namespace {
+        Some(namespace) => snapshot.get((namespace, name)),
+        None => snapshot.get(KeyRef::named(name)),
+    };
+    let stored = stored?.into_owned();
+    Some((informer, stored))
 }
 
 /// Collects the paths of the fields that an object has on the server, and neither in the cache nor in the update.

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
 use kube_client::Config;
+use kube_client::config::AuthInfo;
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -59,6 +60,10 @@ pub(crate) fn normalize(config: &mut Config) -> Result<(), Error> {
         Some(_) => _ = auth.password.get_or_insert_with(SecretString::default),
         None => auth.password = None,
     }
+    check_impersonation(auth)
+}
+
+fn check_impersonation(auth: &AuthInfo) -> Result<(), Error> {
     let more = auth.impersonate_uid.is_some()
         || auth.impersonate_groups.is_some()
         || auth.impersonate_user_extra.is_some();

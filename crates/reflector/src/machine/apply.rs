@@ -55,22 +55,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         }
         let moves_version = object_of(&event).is_some() && !is_known;
-        let mut outcome = match event {
-            WatchEvent::Added(object) => self.deliver("add", Delta::Added(object))?,
-            WatchEvent::Modified(object) => self.deliver("update", Delta::Updated(object))?,
-            WatchEvent::Deleted(object) => {
-                self.deliver("delete", Delta::Deleted(Tombstone::FinalState(object)))?
-            }
-            WatchEvent::Bookmark { .. } => {
-                count(&self.shared.counters.bookmarks);
-                self.deliver_bookmark(version.clone())?
-            }
-            WatchEvent::Undecodable(error) => self.deliver_undecodable(error)?,
-            WatchEvent::Unexpected { what, .. } => {
-                self.unexpected(what);
-                SinkOutcome::LeftOut
-            }
-        };
+        let mut outcome = self.deliver_event(event, &version)?;
         progress.past_initial |= !may_be_initial;
         if matches!(outcome, SinkOutcome::LeftOut) && progress.past_initial && !version.is_unset() {
             // The sink received no object of this version but must reach the version.
@@ -87,6 +72,29 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         }
         Ok(outcome)
+    }
+
+    fn deliver_event(
+        &mut self,
+        event: WatchEvent<T>,
+        version: &ResourceVersion,
+    ) -> Result<SinkOutcome, StopReason> {
+        match event {
+            WatchEvent::Added(object) => self.deliver("add", Delta::Added(object)),
+            WatchEvent::Modified(object) => self.deliver("update", Delta::Updated(object)),
+            WatchEvent::Deleted(object) => {
+                self.deliver("delete", Delta::Deleted(Tombstone::FinalState(object)))
+            }
+            WatchEvent::Bookmark { .. } => {
+                count(&self.shared.counters.bookmarks);
+                self.deliver_bookmark(version.clone())
+            }
+            WatchEvent::Undecodable(error) => self.deliver_undecodable(error),
+            WatchEvent::Unexpected { what, .. } => {
+                self.unexpected(what);
+                Ok(SinkOutcome::LeftOut)
+            }
+        }
     }
 
     /// Returns whether an event is about the state of its object that the consumer of the sink knows, or deletes an object

@@ -67,18 +67,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let is_polled = has_failed && self.lists_without_watch >= MIN_LISTS_WITHOUT_WATCH;
         let step = match end {
             WatchEnd::Closed => match reopen_after {
-                Some(delay) if self.source_versions.repeats() => {
-                    Step::BackOff { delay, next: NextRequest::List }
-                }
-                // The next watch lacks what is deleted before it starts.
-                Some(_) if !self.source_versions.is_continuous() => Step::Watch(None),
-                Some(delay) => Step::BackOff { delay, next: NextRequest::Watch },
-                None => {
-                    count(&self.shared.counters.very_short_watches);
-                    let error = SourceError::VeryShortWatch { lasted, events: progress.events };
-                    let recovery = if alive { Recovery::Rewatch } else { self.recovery(&error) };
-                    self.fail(error, recovery)
-                }
+                Some(delay) => self.reopen(delay),
+                None => self.fail_short(lasted, progress.events, alive),
             },
             WatchEnd::NoRoom(source) => {
                 self.wait_for_room().await?;
@@ -99,6 +89,24 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.shared.set_not_watchable(true);
         }
         Ok(step)
+    }
+
+    /// Returns the step after a watch that the source closed in its time.
+    fn reopen(&self, delay: Duration) -> Step<T> {
+        match delay {
+            delay if self.source_versions.repeats() => Step::BackOff { delay, next: NextRequest::List },
+            // The next watch lacks what is deleted before it starts.
+            _ if !self.source_versions.is_continuous() => Step::Watch(None),
+            delay => Step::BackOff { delay, next: NextRequest::Watch },
+        }
+    }
+
+    /// Returns the step after a series of watches that the source closed at once.
+    fn fail_short(&mut self, lasted: Duration, events: u64, alive: bool) -> Step<T> {
+        count(&self.shared.counters.very_short_watches);
+        let error = SourceError::VeryShortWatch { lasted, events };
+        let recovery = if alive { Recovery::Rewatch } else { self.recovery(&error) };
+        self.fail(error, recovery)
     }
 
     /// Notes a watch that delivered something or lasted.

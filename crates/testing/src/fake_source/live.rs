@@ -425,6 +425,16 @@ impl<T: Versioned> State<T> {
         })
     }
 
+    fn added_events(&self) -> impl Iterator<Item = WatchEvent<T>> {
+        self.objects.iter().map(|(key, object)| match self.undecodable.contains(key) {
+            true => {
+                let error = bad_object(key.clone(), object.resource_version());
+                WatchEvent::Undecodable(error.event_type(EventType::Added))
+            }
+            false => WatchEvent::Added(object.clone()),
+        })
+    }
+
     fn record(&mut self, event_type: EventType, mut object: Arc<T>, undecodable: bool) {
         let version = self.version;
         if let Some(wrong) = self.wrong_version.take() {
@@ -624,14 +634,7 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         let mut initial = VecDeque::new();
         let is_replayed = requested.is_none() || state.versions == Versions::Replayed;
         if from == 0 || options.send_initial_events || is_replayed {
-            for (key, object) in &state.objects {
-                initial.push_back(if state.undecodable.contains(key) {
-                    let error = bad_object(key.clone(), object.resource_version());
-                    WatchEvent::Undecodable(error.event_type(EventType::Added))
-                } else {
-                    WatchEvent::Added(object.clone())
-                });
-            }
+            initial.extend(state.added_events());
         }
         let is_current = from == 0 || options.send_initial_events;
         if !is_current && from < state.compacted {

@@ -230,11 +230,7 @@ pub(super) fn skip(from: &mut &[u8]) -> Result<()> {
         let is_list = levels.is_list();
         let mut ended = true;
         match next {
-            b']' if has_begun && is_list => {
-                *rest = rest.get(1..).unwrap_or_default();
-                levels.close();
-            }
-            b'}' if has_begun && !is_list => {
+            b']' | b'}' if has_begun && is_list == (next == b']') => {
                 *rest = rest.get(1..).unwrap_or_default();
                 levels.close();
             }

@@ -62,6 +62,36 @@ fn bit(number: u32) -> u64 {
     1 << (number % u64::BITS)
 }
 
+/// A field that is on paths.
+struct OnPaths<'a> {
+    known: Option<&'static Field>,
+    /// The rests of the paths that lead into the field.
+    within: Vec<Suffix<'a>>,
+    /// Of those that lead into an entry of a map.
+    within_entry: Vec<Suffix<'a>>,
+}
+
+impl<'a> OnPaths<'a> {
+    fn of(number: u32, raw: Raw<'_>, suffixes: &[Suffix<'a>]) -> Result<Self, Fault> {
+        let mut found = Self { known: None, within: Vec::new(), within_entry: Vec::new() };
+        for suffix in suffixes {
+            let [Step::Field(step), more @ ..] = suffix.steps else { continue };
+            if number != u32::from(step.number) {
+                continue;
+            }
+            found.known = Some(*step);
+            match more {
+                [Step::Key(wanted), more @ ..] => {
+                    let is_it = map_entry(raw, step.shape.kind)?.0 == &**wanted;
+                    found.within_entry.extend(is_it.then_some(Suffix { steps: more, ..*suffix }));
+                }
+                more => found.within.push(Suffix { steps: more, ..*suffix }),
+            }
+        }
+        Ok(found)
+    }
+}
+
 /// Copies a message without the fields of these paths.
 fn copy(
     message: &[u8],
@@ -82,23 +112,7 @@ fn copy(
         out.extend_from_slice(uncopied.get(..uncopied.len() - before.len()).unwrap_or_default());
         uncopied = rest;
         let encoded = before.get(..before.len() - rest.len()).unwrap_or_default();
-        let mut within = Vec::new();
-        let mut within_entry = Vec::new();
-        let mut known = None;
-        for suffix in suffixes {
-            let [Step::Field(step), more @ ..] = suffix.steps else { continue };
-            if number != u32::from(step.number) {
-                continue;
-            }
-            known = Some(*step);
-            match more {
-                [Step::Key(wanted), more @ ..] => {
-                    let is_it = map_entry(raw, step.shape.kind)?.0 == &**wanted;
-                    within_entry.extend(is_it.then_some(Suffix { steps: more, ..*suffix }));
-                }
-                more => within.push(Suffix { steps: more, ..*suffix }),
-            }
-        }
+        let OnPaths { known, within, within_entry } = OnPaths::of(number, raw, suffixes)?;
         if within.is_empty() && within_entry.is_empty() {
             out.extend_from_slice(encoded);
             continue;

@@ -62,10 +62,13 @@ impl DecodeList for ListDecoder {
     }
 }
 
+fn broken(problem: &ProtobufProblem) -> Error {
+    Error::protobuf(LIST, String::new(), *problem)
+}
+
 impl State {
     /// Reads one complete field at the front.
     fn step(&mut self, bytes: &[u8], on_item: &mut impl FnMut(&[u8])) -> Result<Step, Error> {
-        let broken = |problem: &ProtobufProblem| Error::protobuf(LIST, String::new(), *problem);
         match self.place {
             Place::Magic => {
                 let Some(magic) = bytes.get(..MAGIC.len()) else { return Ok(Step::Needs(MAGIC.len())) };
@@ -75,55 +78,60 @@ impl State {
                 self.place = Place::Envelope;
                 Ok(Step::Used(MAGIC.len()))
             }
-            Place::Envelope => {
-                let head = match Head::read(bytes).map_err(broken)? {
-                    Some(head) => head,
-                    None => return Ok(Step::Needs(bytes.len() + 1)),
-                };
-                if let (fields::OBJECT, Some(length)) = (head.number, head.length) {
-                    let kind = &self.envelope.kind;
-                    if !kind.ends_with("List") {
-                        return Err(Error::malformed(LIST, format!("its kind is {kind:?}"), bytes));
-                    }
-                    self.list_seen = true;
-                    self.place = if length == 0 { Place::Envelope } else { Place::List(length) };
-                    return Ok(Step::Used(head.size));
-                }
-                let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
-                    return Ok(head.needs(bytes));
-                };
-                self.of_envelope(head.number, raw).map_err(broken)?;
-                Ok(Step::Used(length))
-            }
-            Place::List(left) => {
-                let within = usize::try_from(left).unwrap_or(usize::MAX);
-                let bytes = bytes.get(..within).unwrap_or(bytes);
-                let is_complete = bytes.len() == within;
-                let head = match Head::read(bytes).map_err(broken)? {
-                    Some(head) => head,
-                    None if is_complete => return Err(broken(&ProtobufProblem::Length)),
-                    None => return Ok(Step::Needs(bytes.len() + 1)),
-                };
-                if head.total().is_some_and(|total| total > left) {
-                    return Err(broken(&ProtobufProblem::Length));
-                }
-                let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
-                    return if is_complete {
-                        Err(broken(&ProtobufProblem::Length))
-                    } else {
-                        Ok(head.needs(bytes))
-                    };
-                };
-                match (head.number, raw) {
-                    (ITEMS, raw) => on_item(self.dropper.apply(raw.bytes().map_err(broken)?)),
-                    (METADATA, raw) => self.metadata(raw).map_err(broken)?,
-                    _ => {}
-                }
-                let left = left.saturating_sub(length as u64);
-                self.place = if left == 0 { Place::Envelope } else { Place::List(left) };
-                Ok(Step::Used(length))
-            }
+            Place::Envelope => self.step_in_envelope(bytes),
+            Place::List(left) => self.step_in_list(left, bytes, on_item),
         }
+    }
+
+    fn step_in_envelope(&mut self, bytes: &[u8]) -> Result<Step, Error> {
+        let head = match Head::read(bytes).map_err(broken)? {
+            Some(head) => head,
+            None => return Ok(Step::Needs(bytes.len() + 1)),
+        };
+        if let (fields::OBJECT, Some(length)) = (head.number, head.length) {
+            let kind = &self.envelope.kind;
+            if !kind.ends_with("List") {
+                return Err(Error::malformed(LIST, format!("its kind is {kind:?}"), bytes));
+            }
+            self.list_seen = true;
+            self.place = if length == 0 { Place::Envelope } else { Place::List(length) };
+            return Ok(Step::Used(head.size));
+        }
+        let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
+            return Ok(head.needs(bytes));
+        };
+        self.of_envelope(head.number, raw).map_err(broken)?;
+        Ok(Step::Used(length))
+    }
+
+    fn step_in_list(
+        &mut self,
+        left: u64,
+        bytes: &[u8],
+        on_item: &mut impl FnMut(&[u8]),
+    ) -> Result<Step, Error> {
+        let within = usize::try_from(left).unwrap_or(usize::MAX);
+        let bytes = bytes.get(..within).unwrap_or(bytes);
+        let is_complete = bytes.len() == within;
+        let head = match Head::read(bytes).map_err(broken)? {
+            Some(head) => head,
+            None if is_complete => return Err(broken(&ProtobufProblem::Length)),
+            None => return Ok(Step::Needs(bytes.len() + 1)),
+        };
+        if head.total().is_some_and(|total| total > left) {
+            return Err(broken(&ProtobufProblem::Length));
+        }
+        let Some((length, raw)) = head.complete(bytes).map_err(broken)? else {
+            return if is_complete { Err(broken(&ProtobufProblem::Length)) } else { Ok(head.needs(bytes)) };
+        };
+        match (head.number, raw) {
+            (ITEMS, raw) => on_item(self.dropper.apply(raw.bytes().map_err(broken)?)),
+            (METADATA, raw) => self.metadata(raw).map_err(broken)?,
+            _ => {}
+        }
+        let left = left.saturating_sub(length as u64);
+        self.place = if left == 0 { Place::Envelope } else { Place::List(left) };
+        Ok(Step::Used(length))
     }
 
     fn of_envelope(&mut self, number: u32, raw: Raw<'_>) -> Result<(), &'static ProtobufProblem> {
