@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kinformer::{
-    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, SharedInformerFactory,
+    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, Projection,
+    SharedInformerFactory,
 };
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
@@ -216,6 +217,12 @@ impl<K> Kind<K> {
         Ok(informer)
     }
 
+    /// Whether there is an informer from which this can be read.
+    fn has_informer(&self) -> bool {
+        let projection = if self.metadata_only { Projection::Metadata } else { Projection::Whole };
+        self.shared.factory.has_informer(&self.resource, projection)
+    }
+
     /// Returns the informer when it has synced.
     ///
     /// # Cancel safety
@@ -228,7 +235,7 @@ impl<K> Kind<K> {
         if !self.shared.is_started() {
             return Err(Error::NotStarted { resource: self.name() });
         }
-        if !self.shared.settings.starts_on_read && !self.shared.factory.has_informer(&self.resource) {
+        if !self.shared.settings.starts_on_read && !self.has_informer() {
             return Err(Error::NotCached { resource: self.name() });
         }
         let informer = self.informer()?;
@@ -323,7 +330,7 @@ impl<K> Kind<K> {
         Ok(found.into_iter().map(PackedRef::into_owned).collect())
     }
 
-    /// Stops the informer of the resource and removes it, for all its users. Waits for it end with an error. The next
+    /// Stops the informer that this reads and removes it, for all its users. Waits for it end with an error. The next
     /// read requests a new one. Returns `false` if there was none.
     ///
     /// # Cancel safety
@@ -332,7 +339,7 @@ impl<K> Kind<K> {
         let known = self.informer.write().take();
         let informer = match known {
             Some(informer) => informer,
-            None if self.shared.factory.has_informer(&self.resource) => (self.request)(&self.shared.factory),
+            None if self.has_informer() => (self.request)(&self.shared.factory),
             None => return false,
         };
         informer.remove().await

@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use crate::engine::projection::Projection;
 use crate::engine::{Engine, Managed};
 
-/// The key of an informer in the registry.
+/// The key of the informers of one resource in the registry: at most one of whole objects and one of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     /// Kubernetes objects: the resource with its version.
@@ -130,6 +131,16 @@ impl Entry {
         }
     }
 
+    /// The projection of the informer now.
+    pub(crate) fn projection(&self) -> Projection {
+        self.engine().map_or(Projection::Whole, |engine| engine.projection())
+    }
+
+    /// Makes the informer fetch whole objects. Returns `false` if it has started with metadata.
+    pub(crate) fn request_whole(&self) -> bool {
+        self.engine().is_none_or(|engine| engine.request_whole())
+    }
+
     /// Returns the resource and its scope; `None` for an informer of a custom type.
     pub(crate) fn resource(&self) -> Option<(&ApiResource, &Scope)> {
         match &self.registered {
@@ -177,6 +188,15 @@ impl Entry {
         }
         holders.released = true;
         false
+    }
+
+    /// Releases an informer that has neither a holder nor a start. Returns whether it did.
+    pub(crate) fn release_unused(&self) -> bool {
+        let mut holders = self.holders.lock();
+        let is_used = holders.kept || holders.leases > 0 || holders.run.is_some();
+        let is_unused = !is_used && !holders.released && self.informer.phase() == Phase::NotStarted;
+        holders.released |= is_unused;
+        is_unused
     }
 
     /// Runs the informer for a caller that does not start it through the factory, until the token is cancelled or the
@@ -249,11 +269,11 @@ impl Entry {
                 if self.informer.phase() == Phase::NotStarted {
                     return Err(Error::NotStarted { informer: self.informer.name().into() });
                 }
-                return self.informer.wait_for_all(deadline).await;
+                return self.informer.wait_for_sync(deadline).await;
             };
             tokio::select! {
                 biased;
-                synced = self.informer.wait_for_all(deadline) => return synced,
+                synced = self.informer.wait_for_sync(deadline) => return synced,
                 () = lost.cancelled() => {}
             }
         }

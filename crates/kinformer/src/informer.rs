@@ -34,7 +34,8 @@ use crate::target::{Bound, Target};
 ///
 /// All informers of one resource that a factory returns are views of the same informer, whatever their types: a
 /// built-in kind, [dynamic objects](Self::dynamic), or a custom type with some of the fields. They share one watch, one
-/// store and its indexes. Cheap to clone.
+/// store and its indexes. There are two informers of a resource only if whole objects are requested after an informer of
+/// their metadata has started; see [`Self::projection`]. Cheap to clone.
 ///
 /// An informer runs from the factory's next [start](SharedInformerFactory::start). The first call of any method but
 /// [`lease`](Self::lease) and [`remove`](Self::remove) binds this view and its clones to the informer, and the factory
@@ -65,7 +66,7 @@ impl View {
     fn of_entry(factory: &SharedInformerFactory, entry: Arc<Entry>) -> Option<Arc<Self>> {
         let (resource, scope) = entry.resource()?;
         let target =
-            Target { resource: resource.clone(), scope: scope.clone(), projection: Projection::Metadata };
+            Target { resource: resource.clone(), scope: scope.clone(), projection: entry.projection() };
         let bound = Bound { engine: entry.engine()?, entry };
         Some(Arc::new(Self { factory: factory.downgrade(), target, bound: OnceLock::from(bound) }))
     }
@@ -77,6 +78,16 @@ impl View {
 
     fn bound(&self) -> &Bound {
         self.bound.get_or_init(|| self.factory.bind(&self.target, Entry::keep))
+    }
+
+    /// The projection of the informer, also of an unbound view.
+    fn projection(&self) -> Projection {
+        if let Some(bound) = self.bound.get() {
+            return bound.engine.projection();
+        }
+        let has_whole =
+            |factory: SharedInformerFactory| factory.has_informer(&self.target.resource, Projection::Whole);
+        if self.factory.upgrade().is_some_and(has_whole) { Projection::Whole } else { self.target.projection }
     }
 
     fn lease(&self) -> Lease {
@@ -186,9 +197,16 @@ impl<K> Informer<K> {
         self.engine().name()
     }
 
-    /// The resource name as in kubectl: `pods`, `deployments.apps`.
+    /// The resource name as in kubectl, with the projection if it is not the whole object: `pods`, `deployments.apps`,
+    /// `pods (metadata)`.
     pub fn resource(&self) -> String {
-        resource_name(&self.view.target.resource)
+        self.projection().named(resource_name(&self.view.target.resource))
+    }
+
+    /// The part of each object that the informer fetches. It is decided when the informer starts: whole objects if any view
+    /// of the resource requested them until then, else metadata.
+    pub fn projection(&self) -> Projection {
+        self.view.projection()
     }
 
     /// The group, version, kind and plural name of the resource.
@@ -864,7 +882,7 @@ struct Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(factory) = self.view.factory.upgrade() {
-            factory.give_back_entry(&self.entry);
+            factory.give_back(&self.entry);
         }
     }
 }

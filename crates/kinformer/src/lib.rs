@@ -112,6 +112,7 @@ mod target;
 mod wait;
 
 pub use self::{
+    engine::projection::Projection,
     error::Error,
     factory::SharedInformerFactory,
     field_selector::{FieldSelector, FieldSelectorError},

@@ -15,7 +15,7 @@ pub(crate) struct Bound {
     pub(crate) engine: Arc<dyn Engine>,
 }
 
-/// The objects that an informer holds.
+/// The objects that a view reads.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) resource: ApiResource,
@@ -26,13 +26,5 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn key(&self) -> Key {
         Key::of_resource(&self.resource)
-    }
-
-    /// Returns the view of the informer that this target reads.
-    pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        match self.projection {
-            Projection::Full => engine.whole_objects(),
-            Projection::Metadata => engine,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kinformer::{HandlerMetrics, InformerMetrics, Phase, ReflectorState};
+use kinformer::{HandlerMetrics, Informer, InformerMetrics, Phase, Projection, ReflectorState};
 use serde::Serialize;
 
 use crate::format::seconds;
@@ -47,7 +47,10 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         Phase::NotStarted => problems.insert(0, warning("NotStarted", "the informer was not started".into())),
         _ => {}
     }
-    let scoped = |what: &str| format!("{} {} {} {what}", watched.name, watched.cluster, watched.scope);
+    if let Some(problem) = of_whole_objects(watched) {
+        problems.push(problem);
+    }
+    let scoped = |what: &str| format!("{} {} {} {what}", watched.name(), watched.cluster, watched.scope);
     let reflector = &metrics.reflector;
     if trends.has_increased(scoped("stalled"), reflector.stalled_watches) {
         problems.push(warning(
@@ -125,6 +128,26 @@ fn panics_by_name<'a>(handlers: impl Iterator<Item = (&'a str, u64)>) -> BTreeMa
     panics
 }
 
+/// The second informer of a resource: it has whole objects, and started after an informer of their metadata.
+fn of_whole_objects(watched: &Watched) -> Option<Problem> {
+    let informer = &watched.informer;
+    let api = informer.api_resource();
+    let others = informer.factory()?.informers_of(&api.group, &api.plural);
+    let is_second = |other: &Informer<()>| {
+        other.api_resource().version == api.version && other.projection() == Projection::Metadata
+    };
+    (informer.projection() == Projection::Whole && others.iter().any(is_second)).then(|| {
+        warning(
+            "SecondInformer",
+            format!(
+                "{} are watched twice: another informer has started with only their metadata; set whole_objects in the \
+                 options of the resource, or request whole objects before the start",
+                watched.name()
+            ),
+        )
+    })
+}
+
 /// The problems of the lists and watches.
 fn of_sources(watched: &Watched) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -140,7 +163,7 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
                 "NotWatchable",
                 format!(
                     "{place}the server refuses to watch {}, so it is as fresh as the last list: {}",
-                    watched.name,
+                    watched.name(),
                     watched.text_of(&not_watchable)
                 ),
             ));
@@ -150,7 +173,7 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
                 "NotServed",
                 format!(
                     "{place}the server does not serve {}: {}",
-                    watched.name,
+                    watched.name(),
                     watched.text_of(&not_served)
                 ),
             ));

@@ -24,8 +24,6 @@ pub(crate) struct HandlerSpec {
     pub(crate) resync: Option<Duration>,
     pub(crate) buffer: Buffer,
     pub(crate) filter: Option<Filter>,
-    /// Whether the handler syncs with the first list, whether or not whole objects are expected.
-    pub(crate) first_list: bool,
 }
 
 /// A handler without the type of its objects.

@@ -6,19 +6,16 @@ use std::sync::Arc;
 use kinformer_core::{PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, FieldPath, PackedObject};
 use kinformer_processor::{HandlerBuilder, Registration};
-use kinformer_shared_informer::{AwaitedList, Error, InformerMetrics, Part, Phase, SharedIndexInformer};
+use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction};
-use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::arrival::Arrival;
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex, Polled};
-use crate::engine::projection::{Projection, Switch, WHOLE_OBJECTS};
+use crate::engine::projection::{Decision, Projection};
 use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
-use crate::engine::whole_objects::{SwitchedEngine, WholeObjects};
-use crate::engine::without_switch::WithoutSwitch;
 use crate::engine::{Engine, FieldPaths, Managed};
 use crate::selection::{self, Selected};
 
@@ -31,22 +28,9 @@ pub(crate) struct KubeEngine {
     parts: Vec<Selected>,
     has_transform: bool,
     dropped_fields: Vec<FieldPath>,
-    /// `Some` if the informer was created to fetch only metadata.
-    switched: Option<Switched>,
+    projection: Decision,
     started: Arc<Started>,
     field_paths: FieldPaths,
-}
-
-struct Switched {
-    switch: Switch,
-    /// The list of whole objects, once these are requested.
-    list: Mutex<Option<AwaitedList>>,
-}
-
-impl Switched {
-    fn list(&self) -> Option<AwaitedList> {
-        self.list.lock().clone()
-    }
 }
 
 impl KubeEngine {
@@ -54,10 +38,9 @@ impl KubeEngine {
         informer: SharedIndexInformer<PackedObject>,
         arrival: Arc<Arrival>,
         (parts, has_transform, dropped_fields): (Vec<Selected>, bool, Vec<FieldPath>),
-        switch: Option<Switch>,
+        resource: Arc<str>,
+        projection: Decision,
     ) -> Arc<dyn Engine> {
-        let switched = switch.map(|switch| Switched { switch, list: Mutex::new(None) });
-        let resource = informer.resource().into();
         Arc::new(Self {
             informer,
             resource,
@@ -65,10 +48,16 @@ impl KubeEngine {
             parts,
             has_transform,
             dropped_fields,
-            switched,
+            projection,
             started: Arc::default(),
             field_paths: FieldPaths::default(),
         })
+    }
+
+    /// The informer runs, or was ended.
+    fn set_ran(&self) {
+        self.projection.start();
+        self.started.set_ran();
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
@@ -84,17 +73,16 @@ impl KubeEngine {
     }
 
     fn builder(&self, spec: HandlerSpec, type_name: &'static str) -> HandlerBuilder<'_, PackedObject> {
-        let HandlerSpec { name, resync, buffer, filter, first_list } = spec;
+        let HandlerSpec { name, resync, buffer, filter } = spec;
         let builder = self.informer.handler().name(name.unwrap_or_else(|| type_name.into())).buffer(buffer);
         let builder = match resync {
             Some(period) => builder.resync(period),
             None => builder,
         };
-        let builder = match filter {
+        match filter {
             Some(filter) => builder.filter(filter),
             None => builder,
-        };
-        if first_list { builder.sync_with_first_list() } else { builder }
+        }
     }
 }
 
@@ -127,30 +115,25 @@ impl Engine for KubeEngine {
         &self.resource
     }
 
-    fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine> {
-        let Some(Switched { switch, list }) = &self.switched else { return self };
-        // Under one lock, so that a caller that sees whole objects requested also sees the awaited list.
-        let list = list.lock().get_or_insert_with(|| self.informer.await_list(WHOLE_OBJECTS)).clone();
-        // Outside the lock, since this wakes tasks. Idempotent.
-        switch.request_whole();
-        Arc::new(WholeObjects::new(self.clone(), list))
+    fn projection(&self) -> Projection {
+        self.projection.get()
     }
 
-    fn add(
-        &self,
-        mut spec: HandlerSpec,
-        name: &'static str,
-        handler: Handler,
-    ) -> Result<Registration, Error> {
-        spec.first_list = true;
-        let handler = if self.switched.is_some() { handler.without_switch() } else { handler };
-        self.add_with_switch(spec, name, handler)
+    fn request_whole(&self) -> bool {
+        self.projection.request_whole()
     }
 
-    fn events(&self, mut spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
-        spec.first_list = true;
-        let events = self.events_with_switch(spec)?;
-        Ok(if self.switched.is_some() { Box::new(WithoutSwitch(events)) } else { events })
+    fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error> {
+        let builder = self.builder(spec, name);
+        Ok(match handler {
+            Handler::Blocking(handler) => builder.add(handler),
+            Handler::Inline(handler) => builder.inline().add(handler),
+            Handler::Async(handler) => builder.add_async(Polled(handler)),
+        }?)
+    }
+
+    fn events(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
+        Ok(Box::new(self.builder(spec, "stream").stream()?))
     }
 
     fn remove_handler<'a>(&'a self, registration: &'a Registration) -> BoxFuture<'a, bool> {
@@ -217,7 +200,9 @@ impl Engine for KubeEngine {
     }
 
     fn decode_on_arrival(&self, to: DecodeAs) {
-        self.decode_projection(to, Projection::Metadata);
+        if self.arrival.decode_as(to) {
+            self.for_each(&mut |object| _ = self.arrival.decode(object));
+        }
     }
 
     fn undecoded(&self) -> u64 {
@@ -233,44 +218,6 @@ impl Engine for KubeEngine {
     }
 }
 
-impl SwitchedEngine for KubeEngine {
-    fn add_with_switch(
-        &self,
-        spec: HandlerSpec,
-        name: &'static str,
-        handler: Handler,
-    ) -> Result<Registration, Error> {
-        let builder = self.builder(spec, name);
-        Ok(match handler {
-            Handler::Blocking(handler) => builder.add(handler),
-            Handler::Inline(handler) => builder.inline().add(handler),
-            Handler::Async(handler) => builder.add_async(Polled(handler)),
-        }?)
-    }
-
-    fn events_with_switch(&self, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
-        Ok(Box::new(self.builder(spec, "stream").stream()?))
-    }
-
-    fn decode_projection(&self, to: DecodeAs, projection: Projection) {
-        if self.arrival.decode_as(to, projection) {
-            self.for_each(&mut |object| _ = self.arrival.decode(object));
-        }
-    }
-
-    fn wait_for_list<'a>(
-        &'a self,
-        list: &'a AwaitedList,
-        place: PartOrKey<'a>,
-        deadline: Option<Instant>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            self.check(place)?;
-            self.informer.wait_for_list_of(list, place, deadline).await
-        })
-    }
-}
-
 impl Managed for KubeEngine {
     fn name(&self) -> &str {
         self.informer.name()
@@ -282,32 +229,25 @@ impl Managed for KubeEngine {
 
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
-            self.started.set_ran();
+            self.set_ran();
             self.informer.run(cancel).await
         })
     }
 
     fn discard(&self) {
-        self.started.set_ran();
+        self.set_ran();
         self.informer.discard();
     }
 
     fn set_started(&self, started: bool) {
+        if started {
+            self.projection.start();
+        }
         self.started.set_begun(started);
     }
 
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
         Managed::wait_for_sync(&self.informer, deadline)
-    }
-
-    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        let Some(list) = self.switched.as_ref().and_then(Switched::list) else {
-            return self.wait_for_sync(deadline);
-        };
-        Box::pin(async move {
-            self.wait_for_sync(deadline).await?;
-            self.informer.wait_for_list(&list, deadline).await
-        })
     }
 }
 

@@ -10,8 +10,6 @@ pub(crate) mod kube_engine;
 pub(crate) mod projection;
 pub(crate) mod started;
 pub(crate) mod state;
-pub(crate) mod whole_objects;
-mod without_switch;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -27,6 +25,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::handlers::{BoxFuture, Events, Handler, HandlerSpec, Object, ObjectIndex};
+use crate::engine::projection::Projection;
 use crate::engine::started::Started;
 use crate::engine::state::{Objects, State};
 
@@ -44,14 +43,9 @@ pub(crate) trait Managed: Any + Send + Sync {
     /// Records that the informer was started, for reads of its store, or that its start was lost.
     fn set_started(&self, _started: bool) {}
     fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
-    /// As [`Self::wait_for_sync`], for whole objects too if the informer fetches them.
-    fn wait_for_all(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        self.wait_for_sync(deadline)
-    }
 }
 
-/// A type-erased informer of Kubernetes objects. A view of whole objects and a view of metadata are two engines of one
-/// informer.
+/// A type-erased informer of Kubernetes objects.
 pub(crate) trait Engine: Managed + fmt::Debug {
     /// The scope as text, for metrics and errors: its namespaces and selectors.
     fn scope(&self) -> &str;
@@ -67,8 +61,10 @@ pub(crate) trait Engine: Managed + fmt::Debug {
     fn selectors(&self, namespace: &str) -> [Option<Arc<str>>; 2];
     /// The resource name, for errors.
     fn resource(&self) -> &Arc<str>;
-    /// Returns the view of whole objects. From now on the informer fetches whole objects.
-    fn whole_objects(self: Arc<Self>) -> Arc<dyn Engine>;
+    /// The projection now.
+    fn projection(&self) -> Projection;
+    /// Makes the informer fetch whole objects. Returns `false` if it has started with metadata.
+    fn request_whole(&self) -> bool;
     /// Adds a handler.
     fn add(&self, spec: HandlerSpec, name: &'static str, handler: Handler) -> Result<Registration, Error>;
     /// Adds a handler that is a stream of events.

@@ -8,7 +8,6 @@ use kinformer_store::{Error as StoreError, Reader, Snapshot};
 
 use crate::engine::handlers::Object;
 use crate::engine::started::Started;
-use crate::engine::without_switch::has_become_whole;
 
 /// One state of the store.
 pub(crate) trait State: Send + Sync {
@@ -29,32 +28,22 @@ pub(crate) trait State: Send + Sync {
     fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, StoreError>;
     fn index_names(&self) -> Vec<Arc<str>>;
     fn index_len(&self, index: &str, value: &str) -> Result<usize, StoreError>;
-    /// The state of the store. This view shows all or some of its objects.
     fn stored(&self) -> &Snapshot<PackedObject>;
-    /// Whether this view shows an object of the store.
-    fn shows(&self, object: &Object) -> bool;
 }
 
 /// The old and the new state of an object.
 type OldAndNew<'a> = (Option<&'a Object>, Option<&'a Object>);
 
-/// Returns each object that `state` and `earlier` show differently. Metadata that became a whole object is no
-/// difference if both are shown, nor is a state that was stored again, as by an event that the server repeats. Takes time
-/// proportional to the number of writes in between.
+/// Returns each object that differs in two states. A state that was stored again, as by an event that the server repeats,
+/// is no difference. Takes time proportional to the number of writes in between.
 pub(crate) fn changes_since<'a>(
     state: &'a dyn State,
     earlier: &'a dyn State,
 ) -> Box<dyn Iterator<Item = OldAndNew<'a>> + 'a> {
     let differences = state.stored().changes_since(earlier.stored());
-    let shown = differences.map(|difference| {
-        let old = difference.old.filter(|object| earlier.shows(object));
-        (old, difference.new.filter(|object| state.shows(object)))
-    });
-    Box::new(shown.filter(|difference| match difference {
-        (None, None) => false,
-        (Some(old), Some(new)) => {
-            !has_become_whole(old, new) && !has_become_whole(new, old) && !is_same(old, new)
-        }
+    let differences = differences.map(|difference| (difference.old, difference.new));
+    Box::new(differences.filter(|difference| match difference {
+        (Some(old), Some(new)) => !is_same(old, new),
         _ => true,
     }))
 }
@@ -123,10 +112,6 @@ impl State for Snapshot<PackedObject> {
     fn stored(&self) -> &Snapshot<PackedObject> {
         self
     }
-
-    fn shows(&self, _: &Object) -> bool {
-        true
-    }
 }
 
 /// A store whose code is not compiled in a program: see the module documentation.
@@ -167,9 +152,5 @@ pub(crate) struct Objects {
 impl Objects {
     pub(crate) fn new(reader: Reader<PackedObject>, resource: Arc<str>, started: Arc<Started>) -> Self {
         Self { store: Arc::new(reader), resource, started }
-    }
-
-    pub(crate) fn map<S: Store + 'static>(self, store: impl FnOnce(Arc<dyn Store>) -> Arc<S>) -> Self {
-        Self { store: store(self.store), resource: self.resource, started: self.started }
     }
 }
