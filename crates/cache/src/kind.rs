@@ -207,14 +207,24 @@ impl<K> Kind<K> {
         {
             return Ok(known);
         }
-        let informer = (self.request)(factory);
+        let mut informer = self.shared_informer().unwrap_or_else(|| (self.request)(factory));
         _ = informer.id(); // the first call binds it: the factory has the informer from now on
+        if self.metadata_only {
+            informer = self.shared.share_metadata(&self.resource, informer.cast()).cast();
+        }
         *self.informer.write() = Some(informer.clone());
         self.shared.note_informers(&self.resource);
         if self.shared.is_started() {
             factory.start()?;
         }
         Ok(informer)
+    }
+
+    /// The informer that other reads of the metadata use. It stays the same when a second informer is made for the whole
+    /// objects, so that no read returns an older state.
+    fn shared_informer(&self) -> Option<Informer<K>> {
+        let informer = self.metadata_only.then(|| self.shared.metadata_informer(&self.resource))?;
+        informer.map(|informer| informer.cast())
     }
 
     /// Whether there is an informer from which this can be read.
@@ -339,9 +349,14 @@ impl<K> Kind<K> {
         let known = self.informer.write().take();
         let informer = match known {
             Some(informer) => informer,
-            None if self.has_informer() => (self.request)(&self.shared.factory),
+            None if self.has_informer() => {
+                self.shared_informer().unwrap_or_else(|| (self.request)(&self.shared.factory))
+            }
             None => return false,
         };
+        if self.metadata_only {
+            self.shared.forget_metadata(&self.resource);
+        }
         informer.remove().await
     }
 }

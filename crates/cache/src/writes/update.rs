@@ -68,26 +68,27 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
         Some(_) => return Ok(()), // the server takes single fields of it, or it is no object of the resource
     };
     // The fields of another version have other names.
-    let informers = shared.factory.informers_of(&target.group, &target.plural);
-    let informer = informers.into_iter().find(|informer| target.is_of(informer.api_resource()));
-    let Some((snapshot, informer)) = informer.and_then(|known| Some((known.snapshot().ok()?, known))) else {
+    let mut informers = shared.factory.informers_of(&target.group, &target.plural);
+    informers.retain(|informer| target.is_of(informer.api_resource()));
+    if informers.is_empty() {
         return Ok(());
-    };
+    }
     // Another body is refused by the server.
     let Ok(Updated { metadata }) = serde_json::from_slice::<Updated>(body) else { return Ok(()) };
     let namespace = metadata.namespace.as_deref().or(target.namespace.as_deref());
-    let stored = match namespace {
-        Some(namespace) => snapshot.get((namespace, &*metadata.name)),
-        None => snapshot.get(KeyRef::named(&metadata.name)),
+    let key = match namespace {
+        Some(namespace) => KeyRef::new(namespace, &metadata.name),
+        None => KeyRef::named(&metadata.name),
     };
-    let Some(stored) = stored.map(PackedRef::into_owned) else { return Ok(()) };
-    drop(snapshot); // its objects may be released meanwhile
     // The server refuses an update of another version, if it names one.
     let version = metadata.resource_version.as_deref().filter(|version| !version.is_empty());
     let version = version.map(ResourceVersion::from);
-    if version.as_ref().is_some_and(|version| *version != stored.resource_version()) {
-        return Ok(());
-    }
+    let stored = informers.into_iter().find_map(|informer| {
+        let stored = informer.snapshot().ok()?.get(key).map(PackedRef::into_owned)?;
+        let is_updated = version.as_ref().is_none_or(|version| *version == stored.resource_version());
+        is_updated.then_some((stored, informer))
+    });
+    let Some((stored, informer)) = stored else { return Ok(()) };
     let mut missing = stored.dropped_fields();
     // Without a version the server may have a later state.
     let dropped = if version.is_none() { informer.dropped_fields() } else { &[] };
