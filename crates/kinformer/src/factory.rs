@@ -20,15 +20,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::arrival::Arrival;
-use crate::engine::kube_engine::KubeEngine;
-use crate::engine::projection::{Decision, ProjectedSource, Projection};
-use crate::engine::{Engine, Managed};
+use crate::any_informer::AnyInformer;
+use crate::arrival::Arrival;
 use crate::entry::{Entry, Key, Registered, Start};
 use crate::error::Error;
 use crate::kind::{resource_name, versioned_name};
+use crate::kube_informer::{Changes, KubeInformer};
 use crate::options::{Options, SharedInformerFactoryBuilder};
 use crate::own_informer::{NewInformer, NotBuilt};
+use crate::projection::{Decision, ProjectedSource, Projection};
 use crate::selection::{self, Selected};
 use crate::sync::CacheSync;
 use crate::target::{Bound, Target};
@@ -80,7 +80,7 @@ impl SharedInformerFactoryBuilder {
 impl Inner {
     /// Ends the informers that were never started, so that waits for them return.
     fn discard(&self) {
-        self.entries().iter().for_each(|entry| entry.managed().discard());
+        self.entries().iter().for_each(|entry| entry.discard());
     }
 
     /// Returns all informers, ordered by key and projection.
@@ -101,7 +101,6 @@ fn having(entries: &[Arc<Entry>], projection: Projection) -> Option<&Arc<Entry>>
     let whole = entries.iter().find(|entry| entry.projection() == Projection::Whole);
     whole.or_else(|| entries.first().filter(|_| projection == Projection::Metadata))
 }
-
 
 impl SharedInformerFactory {
     /// Creates a factory with the defaults: all namespaces, no resync.
@@ -145,7 +144,7 @@ impl SharedInformerFactory {
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
     ) -> Result<SharedIndexInformer<T>, E> {
-        let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn Managed>));
+        let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn AnyInformer>));
         let key = Key::of_type::<T>();
         let key = (&key, Projection::Whole);
         self.hold(key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
@@ -173,8 +172,9 @@ impl SharedInformerFactory {
     /// Returns the informer of a target, after `hold` has registered a holder.
     fn bind(&self, target: &Target, hold: fn(&Entry) -> bool) -> Bound {
         let make = || Ok::<_, Infallible>(self.make(target));
-        let Ok((entry, engine)) = self.hold((&target.key(), target.projection), hold, make, Entry::engine);
-        Bound { entry, engine }
+        let kube_informer = |entry: &Entry| entry.kube_informer().cloned();
+        let Ok((entry, informer)) = self.hold((&target.key(), target.projection), hold, make, kube_informer);
+        Bound { entry, informer }
     }
 
     fn make(&self, target: &Target) -> Registered {
@@ -202,8 +202,8 @@ impl SharedInformerFactory {
     pub fn retry_not_served(&self, is_served: impl Fn(&GroupVersionResource) -> bool) {
         for entry in self.inner.entries() {
             let is_wanted = entry.key().to_resource().is_some_and(|resource| is_served(&resource));
-            if let Some(engine) = entry.engine().filter(|_| is_wanted) {
-                engine.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
+            if let Some(informer) = entry.kube_informer().filter(|_| is_wanted) {
+                informer.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
             }
         }
     }
@@ -320,7 +320,7 @@ impl SharedInformerFactory {
     async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
         let waits = self.inner.entries().into_iter().map(|entry| async move {
             let synced = entry.synced(deadline).await;
-            (!entry.is_released()).then(|| (Arc::<str>::from(entry.managed().name()), synced))
+            (!entry.is_released()).then(|| (Arc::<str>::from(entry.name()), synced))
         });
         CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
     }
@@ -400,15 +400,14 @@ impl SharedInformerFactory {
         };
         unused.iter().for_each(|entry| _ = entry.stop());
         if is_second {
-            let informer = entry.managed();
             tracing::info!(
-                informer = informer.name(),
+                informer = entry.name(),
                 "second informer of this resource, whose first one has started with metadata; to have one, set \
                  `whole_objects` in the options of the resource, or request whole objects before the start"
             );
         }
         if self.is_shut_down() {
-            entry.managed().discard();
+            entry.discard();
         }
         Ok(entry)
     }
@@ -458,12 +457,12 @@ impl SharedInformerFactory {
     }
 }
 
-fn registered(target: &Target, engine: Arc<dyn Engine>) -> Registered {
-    Registered::Kubernetes { engine, resource: target.resource.clone(), scope: target.scope.clone() }
+fn registered(target: &Target, informer: Arc<KubeInformer>) -> Registered {
+    Registered::Kubernetes { informer, resource: target.resource.clone(), scope: target.scope.clone() }
 }
 
 /// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
-fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
+fn make(client: &Client, options: &Options, target: &Target) -> Arc<KubeInformer> {
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);
     let cache = options.decoded_cache(resource);
@@ -521,8 +520,8 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     if projection == Projection::Whole {
         decision.request_whole();
     }
-    let name = resource_name(resource).into();
-    KubeEngine::shared(informer, arrival, (parts, has_transform, dropped_fields), name, decision)
+    let changes = Changes { parts, has_transform, dropped_fields };
+    Arc::new(KubeInformer::new(informer, resource_name(resource).into(), arrival, changes, decision))
 }
 
 /// A weak handle to a factory.
@@ -550,18 +549,17 @@ impl WeakFactory {
         if let Some(factory) = self.upgrade() {
             return factory.bind(target, hold);
         }
-        let engine = make(&self.client, &self.options, target);
-        let entry = Arc::new(Entry::new(target.key(), registered(target, engine.clone())));
+        let informer = make(&self.client, &self.options, target);
+        let entry = Arc::new(Entry::new(target.key(), registered(target, informer.clone())));
         entry.stop();
-        Bound { entry, engine }
+        Bound { entry, informer }
     }
 }
 
 /// Shows the options and the names of the informers.
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let informers: Vec<_> =
-            self.inner.entries().iter().map(|entry| entry.managed().name().to_owned()).collect();
+        let informers: Vec<_> = self.inner.entries().iter().map(|entry| entry.name().to_owned()).collect();
         f.debug_struct("SharedInformerFactory")
             .field("options", &self.inner.options)
             .field("informers", &informers)

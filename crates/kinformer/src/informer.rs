@@ -19,14 +19,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::engine::Engine;
-use crate::engine::projection::Projection;
 use crate::entry::Entry;
 use crate::factory::{SharedInformerFactory, WeakFactory};
 use crate::handler::{EventStream, HandlerBuilder};
 use crate::index_by_field::by_field;
 use crate::kind::{resource_name, versioned_name};
+use crate::kube_informer::KubeInformer;
 use crate::lister::Lister;
+use crate::projection::Projection;
+use crate::selection;
 use crate::snapshot::Snapshot;
 use crate::target::{Bound, Target};
 
@@ -67,13 +68,13 @@ impl View {
         let (resource, scope) = entry.resource()?;
         let target =
             Target { resource: resource.clone(), scope: scope.clone(), projection: entry.projection() };
-        let bound = Bound { engine: entry.engine()?, entry };
+        let bound = Bound { informer: entry.kube_informer()?.clone(), entry };
         Some(Arc::new(Self { factory: factory.downgrade(), target, bound: OnceLock::from(bound) }))
     }
 
-    /// Returns the engine. Binds this view: from now on the factory keeps the informer.
-    fn engine(&self) -> &Arc<dyn Engine> {
-        &self.bound().engine
+    /// Returns the informer. Binds this view: from now on the factory keeps the informer.
+    fn informer(&self) -> &KubeInformer {
+        &self.bound().informer
     }
 
     fn bound(&self) -> &Bound {
@@ -83,7 +84,7 @@ impl View {
     /// The projection of the informer, also of an unbound view.
     fn projection(&self) -> Projection {
         if let Some(bound) = self.bound.get() {
-            return bound.engine.projection();
+            return bound.informer.projection();
         }
         let has_whole =
             |factory: SharedInformerFactory| factory.has_informer(&self.target.resource, Projection::Whole);
@@ -127,8 +128,8 @@ impl<K> Informer<K> {
         Self { view, kind: PhantomData }
     }
 
-    fn engine(&self) -> &Arc<dyn Engine> {
-        self.view.engine()
+    fn shared(&self) -> &KubeInformer {
+        self.view.informer()
     }
 
     /// Returns a view of the same informer that decodes objects as another type, for example a custom type with some of
@@ -194,7 +195,7 @@ impl<K> Informer<K> {
 
     /// The name of the informer in messages and metrics.
     pub fn name(&self) -> &str {
-        self.engine().name()
+        self.shared().name()
     }
 
     /// The resource name as in kubectl, with the projection if it is not the whole object: `pods`, `deployments.apps`,
@@ -223,21 +224,21 @@ impl<K> Informer<K> {
     /// Whether the objects of the resource are in namespaces: as one in the store is or, while there is none, as the informer
     /// was requested. The definition of a custom resource may return with another scope.
     pub fn is_namespaced(&self) -> bool {
-        let snapshot = self.view.bound.get().map(|bound| bound.engine.snapshot());
-        let stored = snapshot.as_ref().and_then(|snapshot| snapshot.stored().iter().next());
+        let snapshot = self.view.bound.get().map(|bound| bound.informer.snapshot());
+        let stored = snapshot.as_ref().and_then(|snapshot| snapshot.iter().next());
         let requested = || self.view.target.scope == Scope::Namespaced;
         stored.map_or_else(requested, |object| object.key().namespace().is_some())
     }
 
     /// The namespaces that the informer is restricted to, separated by commas; empty for all objects.
     pub fn scope(&self) -> &str {
-        self.engine().scope()
+        self.shared().scope()
     }
 
     /// Whether the informer holds the objects of this namespace; `true` for each namespace if its objects are not in
     /// namespaces.
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.engine().has_namespace(namespace)
+        self.shared().changes().parts.iter().any(|part| part.has_namespace(namespace))
     }
 
     /// Whether the informer holds an object in this state, by the namespaces and selectors of its options: for callers
@@ -245,31 +246,31 @@ impl<K> Informer<K> {
     ///
     /// A field selector is compared with the fields of the object. A selector that is invalid matches everything.
     pub fn selects(&self, object: &Packed<K>) -> bool {
-        self.engine().selects(object.object())
+        selection::selects(&self.shared().changes().parts, object.object())
     }
 
     /// Whether objects may have other labels and fields here than on the server: they are changed by a transform or by the
     /// user's [own informer](crate::ResourceOptions::informer), or their labels are dropped.
     pub fn has_transform(&self) -> bool {
-        self.engine().has_transform()
+        self.shared().changes().has_transform
     }
 
     /// The fields that are [dropped](crate::ResourceOptions::drop_fields) from each object.
     pub fn dropped_fields(&self) -> &[FieldPath] {
-        self.engine().dropped_fields()
+        &self.shared().changes().dropped_fields
     }
 
     /// The label selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by labels.
     pub fn label_selector(&self, namespace: &str) -> Option<Arc<str>> {
-        let [labels, _] = self.engine().selectors(namespace);
+        let [labels, _] = selection::selectors(&self.shared().changes().parts, namespace);
         labels
     }
 
     /// The field selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by fields.
     pub fn field_selector(&self, namespace: &str) -> Option<Arc<str>> {
-        let [_, fields] = self.engine().selectors(namespace);
+        let [_, fields] = selection::selectors(&self.shared().changes().parts, namespace);
         fields
     }
 
@@ -299,7 +300,7 @@ impl<K> Informer<K> {
     where
         K: 'static,
     {
-        HandlerBuilder::new(&**self.engine())
+        HandlerBuilder::new(self.shared())
     }
 
     /// Adds a handler with default options: see [`HandlerBuilder::for_each`].
@@ -373,7 +374,7 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future then only ends the wait for its running callback.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
-        self.engine().remove_handler(registration).await
+        self.shared().remove_handler(registration).await
     }
 
     /// Returns a lister of the stored objects.
@@ -388,7 +389,7 @@ impl<K> Informer<K> {
     /// # }
     /// ```
     pub fn lister(&self) -> Lister<K> {
-        Lister::of(self.engine().objects())
+        Lister::of(self.shared().objects())
     }
 
     /// Returns a snapshot of the stored objects. O(1).
@@ -416,15 +417,15 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`Error::NotStarted`] if the informer was never started.
     pub fn snapshot(&self) -> Result<Snapshot<K>, Error> {
-        let engine = self.started()?;
-        Ok(Snapshot::new(engine.snapshot(), engine.resource().clone()))
+        let informer = self.started()?;
+        Ok(Snapshot::new(informer.snapshot(), informer.resource().clone()))
     }
 
-    /// The engine, for a read of its store.
-    fn started(&self) -> Result<&Arc<dyn Engine>, Error> {
-        let engine = self.engine();
-        engine.started().check(engine.resource())?;
-        Ok(engine)
+    /// The informer, for a read of its store.
+    fn started(&self) -> Result<&KubeInformer, Error> {
+        let informer = self.shared();
+        informer.started().check(informer.resource())?;
+        Ok(informer)
     }
 
     /// Adds an index by the values that `function` returns for an object. May be called before and after the start.
@@ -467,7 +468,7 @@ impl<K> Informer<K> {
         let index = Box::new(move |object: &Arc<PackedObject>, values: &mut IndexValues| {
             function(PackedRef::new(object), values)
         });
-        Ok(self.engine().add_index(name.into(), index)?)
+        Ok(self.shared().add_index(name.into(), index)?)
     }
 
     /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. Only that field of an object is
@@ -501,14 +502,12 @@ impl<K> Informer<K> {
     /// Follows controller-runtime 0.25 (`FieldIndexer`).
     pub fn index_by_field(&self, name: impl Into<Arc<str>>, path: &[&str]) -> Result<(), Error> {
         let (name, path) = (name.into(), FieldPath::new(path));
-        self.engine().add_index(name.clone(), by_field(path.clone()))?;
-        self.engine().field_paths().lock().insert(name, path);
-        Ok(())
+        Ok(self.shared().add_field_index(name, path.clone(), by_field(path))?)
     }
 
     /// The path of an index that was added by [`Self::index_by_field`]; `None` for other indexes.
     pub fn field_path(&self, index: &str) -> Option<FieldPath> {
-        self.engine().field_paths().lock().get(index).cloned()
+        self.shared().field_path(index)
     }
 
     /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds whose objects are read all the
@@ -543,13 +542,13 @@ impl<K> Informer<K> {
     where
         K: DeserializeOwned + Send + Sync + 'static,
     {
-        self.engine().decode_on_arrival(DecodeAs::of::<K>());
+        self.shared().decode_on_arrival(DecodeAs::of::<K>());
         self
     }
 
     /// The number of objects that could not be decoded on arrival.
     pub fn undecoded(&self) -> u64 {
-        self.engine().undecoded()
+        self.shared().undecoded()
     }
 
     /// Runs the informer until the token is cancelled or the informer is [removed](Self::remove) or
@@ -584,7 +583,7 @@ impl<K> Informer<K> {
 
     /// The phase of the informer: not started, running or stopped.
     pub fn phase(&self) -> Phase {
-        self.engine().phase()
+        self.shared().phase()
     }
 
     /// Waits until the informer has stopped.
@@ -592,18 +591,18 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once after its end.
     pub async fn stopped(&self) {
-        self.engine().stopped().await;
+        self.shared().stopped().await;
     }
 
     /// Whether all objects of the first list have been stored.
     pub fn has_synced(&self) -> bool {
-        self.engine().has_synced()
+        self.shared().has_synced()
     }
 
     /// Waits, and logs a warning if the informer is still not started after 10 s.
     async fn wait(&self, wait: impl Future<Output = Result<(), InformerError>>) -> Result<(), Error> {
-        let engine = self.engine();
-        Ok(engine.started().check_wait(engine.name(), wait).await?)
+        let informer = self.shared();
+        Ok(informer.started().check_wait(informer.name(), wait).await?)
     }
 
     /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
@@ -631,7 +630,7 @@ impl<K> Informer<K> {
     /// # Errors
     /// [`InformerError::NotSynced`] if the informer stopped before, with its last error.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        self.wait(self.engine().wait_for_sync(None)).await
+        self.wait(self.shared().wait_for_sync(None)).await
     }
 
     /// As [`Self::wait_for_sync`], until a deadline.
@@ -665,7 +664,7 @@ impl<K> Informer<K> {
     /// # Panics
     /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        self.wait(self.engine().wait_for_sync(Some(deadline))).await
+        self.wait(self.shared().wait_for_sync(Some(deadline))).await
     }
 
     /// Waits until the store reflects at least this version, for example the version that a write returned.
@@ -701,7 +700,7 @@ impl<K> Informer<K> {
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Result<(), Error> {
-        self.wait(self.engine().wait_for(place.into(), version, None)).await
+        self.wait(self.shared().wait_for(place.into(), version, None)).await
     }
 
     /// As [`Self::wait_for`], until a deadline.
@@ -720,7 +719,7 @@ impl<K> Informer<K> {
         version: &ResourceVersion,
         deadline: Instant,
     ) -> Result<(), Error> {
-        self.wait(self.engine().wait_for(place.into(), version, Some(deadline))).await
+        self.wait(self.shared().wait_for(place.into(), version, Some(deadline))).await
     }
 
     /// Waits until the store has a state after this [revision](Snapshot::revision). Returns `false` if the informer stops
@@ -742,13 +741,13 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// Dropping the future removes its wait. A later call returns at once if there is a later state.
     pub async fn changed(&self, revision: u64) -> bool {
-        self.engine().changed(revision).await
+        self.shared().changed(revision).await
     }
 
     /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each
     /// part has its own reflector.
     pub fn parts(&self) -> &[Part] {
-        self.engine().parts()
+        self.shared().parts()
     }
 
     /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
@@ -778,7 +777,7 @@ impl<K> Informer<K> {
 
     /// The current metrics of the informer.
     pub fn metrics(&self) -> InformerMetrics {
-        self.engine().metrics()
+        self.shared().metrics()
     }
 
     /// Adds the informer to a collector of metrics.
@@ -790,7 +789,7 @@ impl<K> Informer<K> {
         &self,
         collector: &kinformer_shared_informer::prometheus::InformerCollector,
     ) -> Result<(), Error> {
-        Ok(self.engine().add_to(collector)?)
+        Ok(self.shared().add_to(collector)?)
     }
 
     /// Returns a lease, which keeps the informer running. When the last lease is released or dropped, the informer
@@ -858,7 +857,7 @@ impl<K> Clone for Informer<K> {
 impl<K> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.view.bound.get() {
-            Some(bound) => bound.engine.fmt(f),
+            Some(bound) => bound.informer.fmt(f),
             None => f
                 .debug_struct("Informer")
                 .field("resource", &versioned_name(&self.view.target.resource))

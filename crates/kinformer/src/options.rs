@@ -20,11 +20,11 @@ use kube_core::gvk::{GroupVersion, GroupVersionResource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::engine::arrival::ErrorHook;
-use crate::engine::projection::Projection;
+use crate::arrival::ErrorHook;
 use crate::entry::Key;
 use crate::kind::scope_of;
 use crate::own_informer::MakeInformer;
+use crate::projection::Projection;
 use crate::resource_options::{Decode, ResourceOptions};
 use crate::selection::{NamespaceOptions, Selected, Selections};
 

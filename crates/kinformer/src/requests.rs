@@ -8,11 +8,11 @@ use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, Resource};
 
-use crate::engine::projection::Projection;
 use crate::error::Error;
 use crate::factory::SharedInformerFactory;
 use crate::informer::Informer;
 use crate::kind::scope_of;
+use crate::projection::Projection;
 use crate::target::Target;
 
 impl SharedInformerFactory {

@@ -9,11 +9,11 @@ use kinformer_kube::{Packed, PackedRef};
 use kinformer_store::Error as StoreError;
 
 use crate::Error;
-use crate::engine::state::{State, changes_since};
+use crate::objects::State;
 
 /// An immutable snapshot of the objects of an [`Informer`](crate::Informer). Cheap to clone.
 pub struct Snapshot<K> {
-    state: Arc<dyn State>,
+    state: State,
     resource: Arc<str>,
     kind: PhantomData<fn() -> K>,
 }
@@ -28,7 +28,7 @@ pub struct Difference<'a, K> {
 }
 
 impl<K> Snapshot<K> {
-    pub(crate) fn new(state: Arc<dyn State>, resource: Arc<str>) -> Self {
+    pub(crate) fn new(state: State, resource: Arc<str>) -> Self {
         Self { state, resource, kind: PhantomData }
     }
 
@@ -142,7 +142,8 @@ impl<K> Snapshot<K> {
     /// # }
     /// ```
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, K>> {
-        changes_since(&*self.state, &*earlier.state)
+        let differences = self.state.changes_since(&earlier.state);
+        differences
             .map(|(old, new)| Difference { old: old.map(PackedRef::new), new: new.map(PackedRef::new) })
     }
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use kube_core::discovery::{ApiResource, Scope};
 
-use crate::engine::Engine;
-use crate::engine::projection::Projection;
 use crate::entry::{Entry, Key};
+use crate::kube_informer::KubeInformer;
+use crate::projection::Projection;
 
 /// The informer to which a view is bound by its first use.
 #[derive(Clone)]
 pub(crate) struct Bound {
     pub(crate) entry: Arc<Entry>,
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) informer: Arc<KubeInformer>,
 }
 
 /// The objects that a view reads.
