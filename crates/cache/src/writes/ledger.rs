@@ -580,7 +580,8 @@ mod tests {
     }
 
     fn pending_of(writes: &Writes, of: &str, noted: Option<Noted>) -> Vec<String> {
-        let pending = writes.pending(("pods", 0), Some(&key(of)), || noted);
+        let reader = noted.as_ref().and_then(|noted| noted.informers.first()).map_or(0, |(id, _)| *id);
+        let pending = writes.pending(("pods", reader), Some(&key(of)), || noted);
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {

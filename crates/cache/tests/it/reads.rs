@@ -25,7 +25,7 @@ async fn first_read_starts_the_informer_and_waits() {
     assert_eq!(typed.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
     assert_eq!(dynamic.decode().unwrap().types.as_ref().unwrap().kind, "Pod");
     assert_eq!(metadata.label("app"), Some("web"));
-    assert_eq!(dynamic_metadata.decode().unwrap().types.as_ref().unwrap().api_version, "v1");
+    assert_eq!(dynamic_metadata.decode().unwrap().types.as_ref().unwrap().api_version, "meta.k8s.io/v1");
     let again = cache.get::<Pod>("team-a/web").await.unwrap();
     assert!(std::sync::Arc::ptr_eq(&typed.into_object(), &again.into_object()), "reads share the object");
     cache.shutdown().await.unwrap();
