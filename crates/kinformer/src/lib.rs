@@ -115,7 +115,6 @@ mod snapshot;
 mod started;
 mod sync;
 mod target;
-mod wait;
 
 pub use self::{
     error::Error,
