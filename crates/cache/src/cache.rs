@@ -280,7 +280,9 @@ impl Cache {
         )
     }
 
-    /// Returns the metadata of the objects of a kind. If nothing else has requested the kind, only metadata is fetched.
+    /// Returns the metadata of the objects of a kind. If nothing else has requested the kind, only metadata is fetched. Reads
+    /// of whole objects have a second informer then; for a kind that is read in both ways, set
+    /// [`whole_objects`](kinformer::ResourceOptions::whole_objects) in its [options](CacheBuilder::options).
     pub fn metadata<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Kind<PartialObjectMeta<K>> {
         Kind::new(
             &self.shared,
@@ -305,8 +307,8 @@ impl Cache {
         Ok(Kind::new(&self.shared, request, resource, (is_namespaced, false)))
     }
 
-    /// As [`Self::dynamic`], with only the metadata of the objects. While no other view has requested whole objects, their
-    /// type is `meta.k8s.io/v1 PartialObjectMetadata`, as the server sends them; see
+    /// As [`Self::dynamic`], with only the metadata of the objects. If only metadata is fetched, their type is
+    /// `meta.k8s.io/v1 PartialObjectMetadata`, as the server sends them; see [`Self::metadata`] and
     /// [`PackedObject::is_metadata_only`](kinformer::PackedObject::is_metadata_only).
     ///
     /// # Cancel safety

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kinformer::{
-    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, SharedInformerFactory,
+    BoxError, IndexValues, Informer, KeyError, KeyRef, ObjectKey, Packed, PackedRef, Projection,
+    SharedInformerFactory,
 };
 use kube_core::discovery::ApiResource;
 use parking_lot::RwLock;
@@ -206,14 +207,30 @@ impl<K> Kind<K> {
         {
             return Ok(known);
         }
-        let informer = (self.request)(factory);
+        let mut informer = self.shared_informer().unwrap_or_else(|| (self.request)(factory));
         _ = informer.id(); // the first call binds it: the factory has the informer from now on
+        if self.metadata_only {
+            informer = self.shared.share_metadata(&self.resource, informer.cast()).cast();
+        }
         *self.informer.write() = Some(informer.clone());
         self.shared.note_informers(&self.resource);
         if self.shared.is_started() {
             factory.start()?;
         }
         Ok(informer)
+    }
+
+    /// The informer that other reads of the metadata use. It stays the same when a second informer is made for the whole
+    /// objects, so that no read returns an older state.
+    fn shared_informer(&self) -> Option<Informer<K>> {
+        let informer = self.metadata_only.then(|| self.shared.metadata_informer(&self.resource))?;
+        informer.map(|informer| informer.cast())
+    }
+
+    /// Whether there is an informer from which this can be read.
+    fn has_informer(&self) -> bool {
+        let projection = if self.metadata_only { Projection::Metadata } else { Projection::Whole };
+        self.shared.factory.has_informer(&self.resource, projection)
     }
 
     /// Returns the informer when it has synced.
@@ -228,7 +245,7 @@ impl<K> Kind<K> {
         if !self.shared.is_started() {
             return Err(Error::NotStarted { resource: self.name() });
         }
-        if !self.shared.settings.starts_on_read && !self.shared.factory.has_informer(&self.resource) {
+        if !self.shared.settings.starts_on_read && !self.has_informer() {
             return Err(Error::NotCached { resource: self.name() });
         }
         let informer = self.informer()?;
@@ -323,7 +340,7 @@ impl<K> Kind<K> {
         Ok(found.into_iter().map(PackedRef::into_owned).collect())
     }
 
-    /// Stops the informer of the resource and removes it, for all its users. Waits for it end with an error. The next
+    /// Stops the informer that this reads and removes it, for all its users. Waits for it end with an error. The next
     /// read requests a new one. Returns `false` if there was none.
     ///
     /// # Cancel safety
@@ -332,9 +349,14 @@ impl<K> Kind<K> {
         let known = self.informer.write().take();
         let informer = match known {
             Some(informer) => informer,
-            None if self.shared.factory.has_informer(&self.resource) => (self.request)(&self.shared.factory),
+            None if self.has_informer() => {
+                self.shared_informer().unwrap_or_else(|| (self.request)(&self.shared.factory))
+            }
             None => return false,
         };
+        if self.metadata_only {
+            self.shared.forget_metadata(&self.resource);
+        }
         informer.remove().await
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) mapper: RestMapper,
     pub(crate) settings: Settings,
     pub(crate) writes: Writes,
+    /// The informers that reads of metadata use, by the version and the name of their resource.
+    metadata: Mutex<HashMap<String, Informer<()>>>,
     /// One request for the version of a write of a resource at a time, so that many reads of one write send one.
     questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     /// The resources whose questions the server has refused.
@@ -56,6 +58,7 @@ impl Shared {
             mapper,
             settings,
             writes: Writes::new(kept),
+            metadata: Mutex::default(),
             questions: Mutex::default(),
             refused: Mutex::default(),
             is_started: AtomicBool::new(false),
@@ -75,6 +78,29 @@ impl Shared {
 
     pub(crate) fn is_started(&self) -> bool {
         self.is_started.load(Ordering::Acquire)
+    }
+
+    /// The informer that reads of the metadata of a resource use, until it has stopped; `None` if there was no such read.
+    pub(crate) fn metadata_informer(&self, resource: &ApiResource) -> Option<Informer<()>> {
+        let known = self.metadata.lock().get(&versioned_name(resource)).cloned();
+        known.filter(|informer| !informer.is_stopped())
+    }
+
+    /// Makes further reads of the metadata of a resource use this informer, unless they use another one. Returns theirs.
+    pub(crate) fn share_metadata(&self, resource: &ApiResource, informer: Informer<()>) -> Informer<()> {
+        let name = versioned_name(resource);
+        let mut of_metadata = self.metadata.lock();
+        let known = of_metadata.get(&name).filter(|known| !known.is_stopped()).cloned();
+        let stopped = if known.is_none() { of_metadata.insert(name, informer.clone()) } else { None };
+        drop(of_metadata); // first, since the drop of an informer may run user code
+        drop(stopped);
+        known.unwrap_or(informer)
+    }
+
+    /// Forgets the informer of the metadata of a resource, which is removed.
+    pub(crate) fn forget_metadata(&self, resource: &ApiResource) {
+        let forgotten = self.metadata.lock().remove(&versioned_name(resource));
+        drop(forgotten); // without the lock
     }
 
     /// The permit to ask the server for the version of a write of a resource.
@@ -140,6 +166,10 @@ pub(crate) fn resource_name(group: &str, plural: &str) -> Arc<str> {
         true => plural.into(),
         false => format!("{plural}.{group}").into(),
     }
+}
+
+fn versioned_name(resource: &ApiResource) -> String {
+    format!("{}/{}", resource.api_version, resource.plural)
 }
 
 /// The group whose events are those of the core group.

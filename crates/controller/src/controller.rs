@@ -289,9 +289,10 @@ impl<K: Key> Controller<K> {
                 informers.push(Held { lease: informer.lease(), _factory: informer.factory() });
             }
         }
+        factory.start().map_err(|source| Error::Informer { controller: workers.name.clone(), source })?;
+        // After the start, which decides whether an informer has whole objects.
         let missing = informers.iter().map(|informer| informer.lease.resource().into()).collect();
         workers.status.set(ControllerState::Waiting { missing });
-        factory.start().map_err(|source| Error::Informer { controller: workers.name.clone(), source })?;
         let limit = (settings.sync_timeout, after(settings.sync_timeout));
         let synced = informers.iter().map(async |informer| {
             let synced = informer.lease.wait_for_sync_until(limit.1).await;

@@ -170,9 +170,6 @@ pub struct Replacement<T> {
     pub objects: Vec<Arc<T>>,
     /// The version of the list.
     pub resource_version: ResourceVersion,
-    /// The epoch of the source that this list belongs to: see `ListerWatcher::list_epoch`. A queue passes it on with
-    /// the version of the list ([`VersionUpdate::of_list`](crate::VersionUpdate::of_list)).
-    pub epoch: u32,
     /// Keys of objects that exist but could not be delivered, because decoding or their transform failed. Their known
     /// states are kept and not treated as deleted.
     pub undelivered: Vec<ObjectKey>,
@@ -188,7 +185,6 @@ impl<T> Replacement<T> {
             part: PartId::ONLY,
             objects,
             resource_version: resource_version.into(),
-            epoch: 0,
             undelivered: Vec::new(),
             unidentified: 0,
         }
@@ -198,13 +194,6 @@ impl<T> Replacement<T> {
     #[must_use]
     pub fn part(mut self, part: PartId) -> Self {
         self.part = part;
-        self
-    }
-
-    /// Sets the epoch of the source.
-    #[must_use]
-    pub fn epoch(mut self, epoch: u32) -> Self {
-        self.epoch = epoch;
         self
     }
 
@@ -232,11 +221,7 @@ impl<T> Replacement<T> {
 impl VersionUpdate {
     /// Creates the update to the version of this list.
     pub fn of_list<T>(list: &Replacement<T>) -> Self {
-        Self::Set {
-            version: list.resource_version.clone(),
-            epoch: list.epoch,
-            is_complete: list.is_complete(),
-        }
+        Self::Set { version: list.resource_version.clone(), is_complete: list.is_complete() }
     }
 }
 
@@ -246,7 +231,6 @@ impl<T> Clone for Replacement<T> {
             part: self.part,
             objects: self.objects.clone(),
             resource_version: self.resource_version.clone(),
-            epoch: self.epoch,
             undelivered: self.undelivered.clone(),
             unidentified: self.unidentified,
         }

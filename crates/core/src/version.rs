@@ -128,8 +128,6 @@ pub enum VersionUpdate {
     Set {
         /// The version.
         version: ResourceVersion,
-        /// The [epoch](crate::Replacement::epoch) of the list.
-        epoch: u32,
         /// Whether the list is [complete](crate::Replacement::is_complete).
         is_complete: bool,
     },
@@ -164,8 +162,8 @@ impl VersionUpdate {
     pub fn apply_to(&self, version: &mut ResourceVersion) {
         match self {
             Self::Advance(next) => version.advance(next),
-            Self::Set { version: next, is_complete: true, .. } => version.clone_from(next),
-            Self::Set { version: next, is_complete: false, .. } if next.reaches(version) => {}
+            Self::Set { version: next, is_complete: true } => version.clone_from(next),
+            Self::Set { version: next, is_complete: false } if next.reaches(version) => {}
             Self::Set { is_complete: false, .. } => *version = ResourceVersion::UNSET,
         }
     }

@@ -181,13 +181,13 @@ impl<T: Object> Settings<T> {
     }
 
     fn list(&self, list: Replacement<T>, position: usize, errors: &mut PartialErrors) -> Write<T> {
-        let (part, epoch, version) = (list.part, list.epoch, VersionUpdate::of_list(&list));
+        let (part, version) = (list.part, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
         if !self.keyed {
             let Incoming { objects, undelivered, unidentified, resource_version, errors: problems } =
                 incoming;
             errors.extend_at(position, problems);
-            let list = Replacement::new(objects, resource_version).part(part).epoch(epoch);
+            let list = Replacement::new(objects, resource_version).part(part);
             let list = list.undelivered(undelivered).unidentified(unidentified);
             return Write::All { list: Box::new(list), version };
         }

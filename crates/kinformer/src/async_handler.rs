@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use kinformer_kube::Packed;
 use kinformer_processor::Event;
 
-use crate::engine::handlers::{AsyncHandler, Object};
+use crate::callbacks::{AsyncHandler, Object};
 
 /// A closure as a handler. The memory of its futures is allocated once.
 pub(crate) struct Closure<K, H, F> {

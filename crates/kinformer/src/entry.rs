@@ -13,9 +13,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::engine::{Engine, Managed};
+use crate::any_informer::AnyInformer;
+use crate::kube_informer::KubeInformer;
+use crate::projection::Projection;
 
-/// The key of an informer in the registry.
+/// The key of the informers of one resource in the registry: at most one of whole objects and one of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     /// Kubernetes objects: the resource with its version.
@@ -59,24 +61,15 @@ impl Key {
 /// An informer of the registry.
 #[derive(Clone)]
 pub(crate) enum Registered {
-    Kubernetes { engine: Arc<dyn Engine>, resource: ApiResource, scope: Scope },
-    Own(Arc<dyn Managed>),
-}
-
-impl Registered {
-    fn managed(&self) -> Arc<dyn Managed> {
-        match self {
-            Self::Kubernetes { engine, .. } => engine.clone(),
-            Self::Own(informer) => informer.clone(),
-        }
-    }
+    Kubernetes { informer: Arc<KubeInformer>, resource: ApiResource, scope: Scope },
+    Own(Arc<dyn AnyInformer>),
 }
 
 pub(crate) struct Entry {
     id: u64,
     key: Key,
     registered: Registered,
-    informer: Arc<dyn Managed>,
+    informer: Arc<dyn AnyInformer>,
     holders: Mutex<Holders>,
     /// Cancelled when the informer is removed or released. Ends a run that the factory did not start.
     removed: CancellationToken,
@@ -107,7 +100,10 @@ struct Run {
 impl Entry {
     pub(crate) fn new(key: Key, registered: Registered) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let informer = registered.managed();
+        let informer: Arc<dyn AnyInformer> = match &registered {
+            Registered::Kubernetes { informer, .. } => Arc::new(informer.shared().clone()),
+            Registered::Own(informer) => informer.clone(),
+        };
         let (removed, done) = (CancellationToken::new(), CancellationToken::new());
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         Self { id, key, registered, informer, holders: Mutex::default(), removed, done }
@@ -122,12 +118,22 @@ impl Entry {
         &self.key
     }
 
-    /// Returns the engine; `None` for an informer of a custom type.
-    pub(crate) fn engine(&self) -> Option<Arc<dyn Engine>> {
+    /// Returns the informer of Kubernetes objects; `None` for an informer of a custom type.
+    pub(crate) fn kube_informer(&self) -> Option<&Arc<KubeInformer>> {
         match &self.registered {
-            Registered::Kubernetes { engine, .. } => Some(engine.clone()),
+            Registered::Kubernetes { informer, .. } => Some(informer),
             Registered::Own(_) => None,
         }
+    }
+
+    /// The projection of the informer now.
+    pub(crate) fn projection(&self) -> Projection {
+        self.kube_informer().map_or(Projection::Whole, |informer| informer.projection())
+    }
+
+    /// Makes the informer fetch whole objects. Returns `false` if it has started with metadata.
+    pub(crate) fn request_whole(&self) -> bool {
+        self.kube_informer().is_none_or(|informer| informer.request_whole())
     }
 
     /// Returns the resource and its scope; `None` for an informer of a custom type.
@@ -138,8 +144,26 @@ impl Entry {
         }
     }
 
-    pub(crate) fn managed(&self) -> Arc<dyn Managed> {
-        self.informer.clone()
+    pub(crate) fn name(&self) -> &str {
+        self.informer.name()
+    }
+
+    /// Ends an informer that was never run.
+    pub(crate) fn discard(&self) {
+        self.set_ran();
+        self.informer.discard();
+    }
+
+    fn set_ran(&self) {
+        if let Some(informer) = self.kube_informer() {
+            informer.set_ran();
+        }
+    }
+
+    fn set_started(&self, started: bool) {
+        if let Some(informer) = self.kube_informer() {
+            informer.set_started(started);
+        }
     }
 
     pub(crate) fn informer<T: Object>(&self) -> Option<SharedIndexInformer<T>> {
@@ -179,6 +203,15 @@ impl Entry {
         false
     }
 
+    /// Releases an informer that has neither a holder nor a start. Returns whether it did.
+    pub(crate) fn release_unused(&self) -> bool {
+        let mut holders = self.holders.lock();
+        let is_used = holders.kept || holders.leases > 0 || holders.run.is_some();
+        let is_unused = !is_used && !holders.released && self.informer.phase() == Phase::NotStarted;
+        holders.released |= is_unused;
+        is_unused
+    }
+
     /// Runs the informer for a caller that does not start it through the factory, until the token is cancelled or the
     /// informer is removed or released.
     ///
@@ -186,6 +219,7 @@ impl Entry {
     /// As `Informer::run`.
     pub(crate) async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let cancel = cancel.child_token();
+        self.set_ran();
         let mut running = std::pin::pin!(self.informer.run(cancel.clone()));
         tokio::select! {
             biased;
@@ -209,7 +243,7 @@ impl Entry {
         }
         let run = Run { cancel: parent.child_token(), lost: CancellationToken::new() };
         holders.run = Some(run.clone());
-        self.informer.set_started(true);
+        self.set_started(true);
         Some(Start { entry: Some(self.clone()), run, _task: task() })
     }
 
@@ -229,7 +263,7 @@ impl Entry {
 
     /// Ends an informer that the factory will never run.
     fn end(&self) {
-        self.informer.discard();
+        self.discard();
         self.done.cancel();
     }
 
@@ -249,11 +283,11 @@ impl Entry {
                 if self.informer.phase() == Phase::NotStarted {
                     return Err(Error::NotStarted { informer: self.informer.name().into() });
                 }
-                return self.informer.wait_for_all(deadline).await;
+                return self.informer.wait_for_sync(deadline).await;
             };
             tokio::select! {
                 biased;
-                synced = self.informer.wait_for_all(deadline) => return synced,
+                synced = self.informer.wait_for_sync(deadline) => return synced,
                 () = lost.cancelled() => {}
             }
         }
@@ -267,8 +301,8 @@ impl Entry {
     pub(crate) async fn ended(&self) {
         self.done.cancelled().await;
         // The owner's run ends by itself.
-        if let Some(engine) = self.engine() {
-            engine.stopped().await;
+        if let Some(informer) = self.kube_informer() {
+            informer.stopped().await;
         }
     }
 }
@@ -289,6 +323,7 @@ impl Start {
         let entry = self.entry.take()?;
         let _done = entry.done.clone().drop_guard();
         // Dropped before `_done`, so that the memory is free when waits for the end return.
+        entry.set_ran();
         let informer = entry.informer.clone();
         drop(entry);
         let cancel = self.run.cancel.clone();
@@ -307,7 +342,7 @@ impl Drop for Start {
         let released = {
             let mut holders = entry.holders.lock();
             holders.run = None;
-            entry.informer.set_started(holders.released || entry.informer.phase() != Phase::NotStarted);
+            entry.set_started(holders.released || entry.informer.phase() != Phase::NotStarted);
             holders.released
         };
         self.run.lost.cancel();

@@ -1,11 +1,10 @@
-//! The factory of shared informers: one informer for each resource.
+//! The factory of shared informers: one informer for each resource and projection.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
-use dashmap::mapref::entry::Entry as Place;
 use futures::future::join_all;
 use kinformer_core::Object;
 use kinformer_kube::{KubeListerWatcher, PackedObject};
@@ -21,15 +20,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::engine::arrival::Arrival;
-use crate::engine::kube_engine::KubeEngine;
-use crate::engine::projection::{Projection, Switch, SwitchedSource};
-use crate::engine::{Engine, Managed};
+use crate::any_informer::AnyInformer;
+use crate::arrival::Arrival;
 use crate::entry::{Entry, Key, Registered, Start};
 use crate::error::Error;
 use crate::kind::{resource_name, versioned_name};
+use crate::kube_informer::{Changes, KubeInformer};
 use crate::options::{Options, SharedInformerFactoryBuilder};
 use crate::own_informer::{NewInformer, NotBuilt};
+use crate::projection::{Decision, ProjectedSource, Projection};
 use crate::selection::{self, Selected};
 use crate::sync::CacheSync;
 use crate::target::{Bound, Target};
@@ -55,7 +54,7 @@ pub struct SharedInformerFactory {
 struct Inner {
     client: Client,
     options: Arc<Options>,
-    informers: DashMap<Key, Arc<Entry>>,
+    informers: DashMap<Key, Vec<Arc<Entry>>>,
     tasks: TaskTracker,
     cancel: CancellationToken,
     /// The errors of informers whose handlers did not return within the grace period.
@@ -81,15 +80,26 @@ impl SharedInformerFactoryBuilder {
 impl Inner {
     /// Ends the informers that were never started, so that waits for them return.
     fn discard(&self) {
-        self.entries().iter().for_each(|entry| entry.managed().discard());
+        self.entries().iter().for_each(|entry| entry.discard());
     }
 
-    /// Returns all informers, ordered by key.
+    /// Returns all informers, ordered by key and projection.
     fn entries(&self) -> Vec<Arc<Entry>> {
-        let mut entries: Vec<_> = self.informers.iter().map(|entry| entry.clone()).collect();
-        entries.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        self.entries_with(|_| true)
+    }
+
+    fn entries_with(&self, is_such: impl Fn(&Key) -> bool) -> Vec<Arc<Entry>> {
+        let found = self.informers.iter().filter(|place| is_such(place.key()));
+        let mut entries: Vec<_> = found.flat_map(|place| place.value().clone()).collect();
+        entries.sort_by_key(|entry| (entry.key().clone(), entry.projection()));
         entries
     }
+}
+
+/// Returns the informer of a resource that has these objects now: for metadata, that of the whole objects if there is one.
+fn having(entries: &[Arc<Entry>], projection: Projection) -> Option<&Arc<Entry>> {
+    let whole = entries.iter().find(|entry| entry.projection() == Projection::Whole);
+    whole.or_else(|| entries.first().filter(|_| projection == Projection::Metadata))
 }
 
 impl SharedInformerFactory {
@@ -134,9 +144,10 @@ impl SharedInformerFactory {
         &self,
         make: impl Fn(&Self) -> Result<SharedIndexInformer<T>, E>,
     ) -> Result<SharedIndexInformer<T>, E> {
-        let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn Managed>));
+        let made = || make(self).map(|informer| Registered::Own(Arc::new(informer) as Arc<dyn AnyInformer>));
         let key = Key::of_type::<T>();
-        self.hold(&key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
+        let key = (&key, Projection::Whole);
+        self.hold(key, Entry::keep, made, Entry::informer).map(|(_, informer)| informer)
     }
 
     /// Returns an informer builder with the options of the factory that apply to every informer, whatever its source:
@@ -152,20 +163,18 @@ impl SharedInformerFactory {
         self.inner.options.builder_for(Sources::one(source), resource, resource)
     }
 
-    /// Creates the informer without a holder if there is none, and makes it fetch whole objects if the target requests
-    /// them.
+    /// Creates the informer without a holder if there is none.
     pub(crate) fn request(&self, target: &Target) {
-        let Ok(entry) = self.entry(&target.key(), || Ok::<_, Infallible>(self.make(target)));
-        if let Some(engine) = entry.engine() {
-            target.view_of(engine);
-        }
+        let make = || Ok::<_, Infallible>(self.make(target));
+        let Ok(_) = self.entry((&target.key(), target.projection), make);
     }
 
     /// Returns the informer of a target, after `hold` has registered a holder.
     fn bind(&self, target: &Target, hold: fn(&Entry) -> bool) -> Bound {
         let make = || Ok::<_, Infallible>(self.make(target));
-        let Ok((entry, engine)) = self.hold(&target.key(), hold, make, Entry::engine);
-        Bound { entry, engine: target.view_of(engine) }
+        let kube_informer = |entry: &Entry| entry.kube_informer().cloned();
+        let Ok((entry, informer)) = self.hold((&target.key(), target.projection), hold, make, kube_informer);
+        Bound { entry, informer }
     }
 
     fn make(&self, target: &Target) -> Registered {
@@ -173,18 +182,19 @@ impl SharedInformerFactory {
     }
 
     /// Whether the factory has an informer of this resource, whatever its type: one that was requested and has not been
-    /// released or removed since.
-    pub fn has_informer(&self, resource: &ApiResource) -> bool {
-        self.inner.informers.contains_key(&Key::of_resource(resource))
+    /// released or removed since. An informer of whole objects has their metadata as well. One of metadata that has not
+    /// started yet does not have whole objects, although a request would make it fetch them.
+    pub fn has_informer(&self, resource: &ApiResource, projection: Projection) -> bool {
+        self.having(&Key::of_resource(resource), projection).is_some()
     }
 
-    /// Returns the entries of all versions of a resource, ordered by version.
+    fn having(&self, key: &Key, projection: Projection) -> Option<Arc<Entry>> {
+        having(&self.inner.informers.get(key)?, projection).cloned()
+    }
+
+    /// Returns the entries of all versions of a resource, ordered by version and projection.
     pub(crate) fn entries_of(&self, group: &str, plural: &str) -> Vec<Arc<Entry>> {
-        let of_resource =
-            self.inner.informers.iter().filter(|entry| entry.key().is_version_of(group, plural));
-        let mut entries: Vec<_> = of_resource.map(|entry| entry.clone()).collect();
-        entries.sort_unstable_by(|one, other| one.key().cmp(other.key()));
-        entries
+        self.inner.entries_with(|key| key.is_version_of(group, plural))
     }
 
     /// Makes the informers of these resources request them now, if the server did not serve them until now: for callers that
@@ -192,8 +202,8 @@ impl SharedInformerFactory {
     pub fn retry_not_served(&self, is_served: impl Fn(&GroupVersionResource) -> bool) {
         for entry in self.inner.entries() {
             let is_wanted = entry.key().to_resource().is_some_and(|resource| is_served(&resource));
-            if let Some(engine) = entry.engine().filter(|_| is_wanted) {
-                engine.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
+            if let Some(informer) = entry.kube_informer().filter(|_| is_wanted) {
+                informer.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
             }
         }
     }
@@ -201,15 +211,10 @@ impl SharedInformerFactory {
     /// Stops the informer of a target, regardless of its holders, and removes it. Returns `false` if there was none, or if
     /// it was removed or released before.
     pub(crate) async fn remove_target(&self, target: &Target) -> bool {
-        let entry = self.inner.informers.get(&target.key()).map(|entry| entry.clone());
-        match entry {
+        match self.having(&target.key(), target.projection) {
             Some(entry) => self.remove_entry(&entry).await,
             None => false,
         }
-    }
-
-    pub(crate) fn give_back_entry(&self, entry: &Arc<Entry>) {
-        self.give_back(entry.key(), entry);
     }
 
     /// Starts every informer that does not run yet, on the current runtime. May be called any number of times. Does
@@ -315,7 +320,7 @@ impl SharedInformerFactory {
     async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
         let waits = self.inner.entries().into_iter().map(|entry| async move {
             let synced = entry.synced(deadline).await;
-            (!entry.is_released()).then(|| (Arc::<str>::from(entry.managed().name()), synced))
+            (!entry.is_released()).then(|| (Arc::<str>::from(entry.name()), synced))
         });
         CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
     }
@@ -366,19 +371,43 @@ impl SharedInformerFactory {
         *self.inner.down.lock()
     }
 
-    /// Returns the entry of this key, and creates it if there is none. `make` may be user code and is called without a
+    /// Returns the entry for this request, and creates it if there is none. `make` may be user code and is called without a
     /// lock.
-    fn entry<E>(&self, key: &Key, make: impl FnOnce() -> Result<Registered, E>) -> Result<Arc<Entry>, E> {
-        if let Some(entry) = self.inner.informers.get(key) {
-            return Ok(entry.clone());
+    fn entry<E>(
+        &self,
+        (key, projection): (&Key, Projection),
+        make: impl FnOnce() -> Result<Registered, E>,
+    ) -> Result<Arc<Entry>, E> {
+        if let Some(entry) = self.having(key, projection) {
+            return Ok(entry);
         }
-        let made = make()?;
-        let entry = match self.inner.informers.entry(key.clone()) {
-            Place::Occupied(place) => place.get().clone(),
-            Place::Vacant(place) => place.insert(Arc::new(Entry::new(key.clone(), made))).clone(),
+        let new = Arc::new(Entry::new(key.clone(), make()?));
+        let mut unused = Vec::new();
+        let (entry, is_second) = {
+            let mut entries = self.inner.informers.entry(key.clone()).or_default();
+            if let Some(entry) = having(&entries, projection) {
+                return Ok(entry.clone());
+            }
+            // Only of metadata, if any: one without a holder makes room for the new one, which has the right name.
+            unused.extend(entries.extract_if(.., |entry| entry.release_unused()));
+            match entries.iter().find(|entry| entry.request_whole()) {
+                Some(entry) => (entry.clone(), false),
+                None => {
+                    entries.push(new.clone());
+                    (new, entries.len() > 1)
+                }
+            }
         };
+        unused.iter().for_each(|entry| _ = entry.stop());
+        if is_second {
+            tracing::info!(
+                informer = entry.name(),
+                "second informer of this resource, whose first one has started with metadata; to have one, set \
+                 `whole_objects` in the options of the resource, or request whole objects before the start"
+            );
+        }
         if self.is_shut_down() {
-            entry.managed().discard();
+            entry.discard();
         }
         Ok(entry)
     }
@@ -386,7 +415,7 @@ impl SharedInformerFactory {
     /// Returns the entry of this key and its informer, after `hold` has registered a holder.
     fn hold<I, E>(
         &self,
-        key: &Key,
+        key: (&Key, Projection),
         hold: impl Fn(&Entry) -> bool,
         make: impl Fn() -> Result<Registered, E>,
         informer: impl Fn(&Entry) -> Option<I>,
@@ -403,29 +432,37 @@ impl SharedInformerFactory {
     }
 
     /// Returns a lease. The informer stops with its last lease, unless the factory keeps it.
-    fn give_back(&self, key: &Key, entry: &Arc<Entry>) {
+    pub(crate) fn give_back(&self, entry: &Arc<Entry>) {
         if !entry.give_back() {
-            self.inner.informers.remove_if(key, |_, there| Arc::ptr_eq(there, entry));
+            self.forget(entry);
             entry.stop();
         }
+    }
+
+    /// Removes an entry from the registry.
+    fn forget(&self, entry: &Arc<Entry>) {
+        self.inner.informers.remove_if_mut(entry.key(), |_, entries| {
+            entries.retain(|other| !Arc::ptr_eq(other, entry));
+            entries.is_empty()
+        });
     }
 
     /// Stops an informer, regardless of its holders, and removes it. Returns `false` if it was removed or released
     /// before.
     pub(crate) async fn remove_entry(&self, entry: &Arc<Entry>) -> bool {
-        self.inner.informers.remove_if(entry.key(), |_, there| Arc::ptr_eq(there, entry));
+        self.forget(entry);
         let first = entry.stop();
         entry.ended().await;
         first
     }
 }
 
-fn registered(target: &Target, engine: Arc<dyn Engine>) -> Registered {
-    Registered::Kubernetes { engine, resource: target.resource.clone(), scope: target.scope.clone() }
+fn registered(target: &Target, informer: Arc<KubeInformer>) -> Registered {
+    Registered::Kubernetes { informer, resource: target.resource.clone(), scope: target.scope.clone() }
 }
 
 /// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
-fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> {
+fn make(client: &Client, options: &Options, target: &Target) -> Arc<KubeInformer> {
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);
     let cache = options.decoded_cache(resource);
@@ -433,14 +470,16 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
     let source = |projection, part: &Selected| {
         let (client, of) = (client.clone(), resource.clone());
         let source = match projection {
-            Projection::Full => KubeListerWatcher::packed_dynamic(client, of),
+            Projection::Whole => KubeListerWatcher::packed_dynamic(client, of),
             Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
         };
         options.restrict(source, resource, part, &cache)
     };
-    let full = |part: &Selected| source(Projection::Full, part);
-    let name = versioned_name(resource);
-    let display_name = resource_name(resource);
+    let whole = |part: &Selected| source(Projection::Whole, part);
+    let projection = options.projection(resource, target.projection);
+    let decision = Decision::default();
+    let name = projection.named(versioned_name(resource));
+    let display_name = projection.named(resource_name(resource));
     let builder = |sources| {
         let builder = options.kubernetes_builder(sources, resource, &display_name, &name, &cache);
         builder.scope(selection::names(&parts))
@@ -459,29 +498,30 @@ fn make(client: &Client, options: &Options, target: &Target) -> Arc<dyn Engine> 
         let builder = decoding(builder(sources)).index(NAMESPACE_INDEX, IndexFunction::by_namespace());
         builder.build().expect("one index")
     };
-    if let Some(own) = options.own_informer(resource) {
-        let new = NewInformer { resource, parts: &parts, source: &full, builder: &builder };
+    let own = options.own_informer(resource).map(|own| {
+        let new = NewInformer { resource, parts: &parts, source: &whole, builder: &builder };
         let informer = match decoding(own(new)).build() {
             Ok(informer) => informer,
             Err(error) => built(Sources::one(NotBuilt(error))),
         };
         // The only error: it has an index of this name.
         _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
-        return KubeEngine::shared(informer, arrival, (parts, true, dropped_fields), None);
+        informer
+    });
+    let has_transform = own.is_some() || options.has_transform(resource);
+    let informer = own.unwrap_or_else(|| {
+        built(match projection {
+            Projection::Whole => selection::sources(&parts, whole),
+            Projection::Metadata => selection::sources(&parts, |part| {
+                ProjectedSource::new(|projection| source(projection, part), decision.clone())
+            }),
+        })
+    });
+    if projection == Projection::Whole {
+        decision.request_whole();
     }
-    let (sources, switch) = match options.projection(resource, target.projection) {
-        Projection::Full => (selection::sources(&parts, full), None),
-        Projection::Metadata => {
-            let switch = Switch::default();
-            let sources = selection::sources(&parts, |part| {
-                SwitchedSource::new(source(Projection::Metadata, part), full(part), switch.clone())
-            });
-            (sources, Some(switch))
-        }
-    };
-    let informer = built(sources);
-    let changes = (parts, options.has_transform(resource), dropped_fields);
-    KubeEngine::shared(informer, arrival, changes, switch)
+    let changes = Changes { parts, has_transform, dropped_fields };
+    Arc::new(KubeInformer::new(informer, resource_name(resource).into(), arrival, changes, decision))
 }
 
 /// A weak handle to a factory.
@@ -509,18 +549,17 @@ impl WeakFactory {
         if let Some(factory) = self.upgrade() {
             return factory.bind(target, hold);
         }
-        let engine = make(&self.client, &self.options, target);
-        let entry = Arc::new(Entry::new(target.key(), registered(target, engine.clone())));
+        let informer = make(&self.client, &self.options, target);
+        let entry = Arc::new(Entry::new(target.key(), registered(target, informer.clone())));
         entry.stop();
-        Bound { entry, engine }
+        Bound { entry, informer }
     }
 }
 
 /// Shows the options and the names of the informers.
 impl fmt::Debug for SharedInformerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let informers: Vec<_> =
-            self.inner.entries().iter().map(|entry| entry.managed().name().to_owned()).collect();
+        let informers: Vec<_> = self.inner.entries().iter().map(|entry| entry.name().to_owned()).collect();
         f.debug_struct("SharedInformerFactory")
             .field("options", &self.inner.options)
             .field("informers", &informers)

@@ -11,30 +11,30 @@ use std::time::Duration;
 
 use futures::stream::FusedStream;
 use futures::{FutureExt as _, Stream};
-use kinformer_kube::{Packed, PackedRef};
+use kinformer_kube::{Packed, PackedObject, PackedRef};
 use kinformer_processor::{
     AsyncEventHandler, AsyncFnWith, Buffer, Event, EventHandler, Registration, WithState,
 };
 
 use crate::Error;
 use crate::async_handler::{Closure, Methods};
-use crate::engine::Engine;
-use crate::engine::handlers::{self, Callback, Events, Handler, HandlerSpec};
+use crate::callbacks::{self, Callback, Handler, HandlerSpec};
+use crate::kube_informer::KubeInformer;
 
 /// Builds a handler and adds it to an [`Informer`](crate::Informer).
 ///
 /// The methods have the contract of the same methods of [`kinformer_processor::ListenerBuilder`].
 #[must_use = "nothing is added yet"]
 pub struct HandlerBuilder<'a, K> {
-    engine: &'a dyn Engine,
+    informer: &'a KubeInformer,
     spec: HandlerSpec,
     inline: bool,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<'a, K: 'static> HandlerBuilder<'a, K> {
-    pub(crate) fn new(engine: &'a dyn Engine) -> Self {
-        Self { engine, spec: HandlerSpec::default(), inline: false, kind: PhantomData }
+    pub(crate) fn new(informer: &'a KubeInformer) -> Self {
+        Self { informer, spec: HandlerSpec::default(), inline: false, kind: PhantomData }
     }
 
     /// Sets the name of the handler in messages and metrics. The default is the name of its type.
@@ -147,7 +147,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     ) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler(event.as_ref().map(PackedRef::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
-        add(self.engine, self.spec, type_name::<F>(), handler)
+        Ok(self.informer.add(self.spec, type_name::<F>(), handler)?)
     }
 
     /// Adds a handler with a method for each kind of event; see [`Self::for_each`].
@@ -181,7 +181,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     pub fn add<H: EventHandler<Packed<K>>>(self, mut handler: H) -> Result<Registration, Error> {
         let call: Callback = Box::new(move |event| handler.on_event(&event.clone().map(Packed::new)));
         let handler = if self.inline { Handler::Inline(call) } else { Handler::Blocking(call) };
-        add(self.engine, self.spec, type_name::<H>(), handler)
+        Ok(self.informer.add(self.spec, type_name::<H>(), handler)?)
     }
 
     /// Adds a handler whose callbacks are futures; see [`Self::for_each`]. The next event is delivered when the future
@@ -219,7 +219,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
         F: Future<Output = ()> + Send + 'static,
     {
         let call = Handler::Async(Box::new(Closure::<K, H, F>::new(handler)));
-        add(self.engine, self.spec, type_name::<H>(), call)
+        Ok(self.informer.add(self.spec, type_name::<H>(), call)?)
     }
 
     /// Adds an asynchronous closure with a state of its own: see [`Self::for_each_async`]. The state is
@@ -265,7 +265,7 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
             (handler, ended)
         };
         let call = Handler::Async(Box::new(Methods::<K, H, _, _>::new(handler, on_event)));
-        add(self.engine, self.spec, type_name::<H>(), call)
+        Ok(self.informer.add(self.spec, type_name::<H>(), call)?)
     }
 
     /// Returns the events as a stream, which begins with all stored objects. Without a [name](Self::name), the stream
@@ -277,23 +277,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     pub fn stream(mut self) -> Result<EventStream<K>, Error> {
         let caller = Location::caller();
         self.spec.name.get_or_insert_with(|| format!("stream at {}:{}", caller.file(), caller.line()).into());
-        Ok(EventStream { events: events(self.engine, self.spec)?, kind: PhantomData })
+        Ok(EventStream { events: self.informer.events(self.spec)?, kind: PhantomData })
     }
-}
-
-// Not generic, so that they are compiled in this crate.
-
-fn add(
-    engine: &dyn Engine,
-    spec: HandlerSpec,
-    name: &'static str,
-    handler: Handler,
-) -> Result<Registration, Error> {
-    Ok(engine.add(spec, name, handler)?)
-}
-
-fn events(engine: &dyn Engine, spec: HandlerSpec) -> Result<Box<dyn Events>, Error> {
-    Ok(engine.events(spec)?)
 }
 
 impl<K> fmt::Debug for HandlerBuilder<'_, K> {
@@ -310,7 +295,7 @@ impl<K> fmt::Debug for HandlerBuilder<'_, K> {
 /// A stream of the events of an [`Informer`](crate::Informer); see [`kinformer_processor::ListenerStream`].
 #[must_use = "streams do nothing unless polled"]
 pub struct EventStream<K> {
-    events: Box<dyn Events>,
+    events: kinformer_processor::ListenerStream<PackedObject>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -325,7 +310,7 @@ impl<K> Stream for EventStream<K> {
     type Item = Event<Packed<K>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = handlers::poll_next(&mut self.events, context);
+        let next = callbacks::poll_next(&mut self.events, context);
         next.map(|event| event.map(|event| event.map(Packed::new)))
     }
 }

@@ -8,7 +8,7 @@ use kinformer_kube::internal::borrowed_field;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::engine::handlers::ObjectIndex;
+use crate::callbacks::ObjectIndex;
 
 /// Returns an index function by one field; see [`Informer::index_by_field`](crate::Informer::index_by_field).
 pub(crate) fn by_field(path: FieldPath) -> ObjectIndex {

@@ -24,7 +24,7 @@ pub use kinformer_reflector::{
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{
-    AwaitedList, Bound, DeltaQueueMetrics, Error as InformerError, InformerMetrics, LatencySummary,
+    Bound, DeltaQueueMetrics, Error as InformerError, InformerMetrics, LatencySummary,
     NotSynced, Part, Phase, Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder,
     Sources, SyncProgress, WaitOutcome,
 };

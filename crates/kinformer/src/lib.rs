@@ -83,9 +83,11 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod any_informer;
+mod arrival;
 mod async_handler;
+mod callbacks;
 pub mod conditions;
-mod engine;
 mod entry;
 mod error;
 mod factory;
@@ -96,20 +98,23 @@ mod handler;
 mod index_by_field;
 mod informer;
 mod kind;
+mod kube_informer;
 mod layers;
 mod lister;
+mod objects;
 mod options;
 mod own_informer;
 pub mod prelude;
+mod projection;
 mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
 mod selection;
 mod snapshot;
+mod started;
 mod sync;
 mod target;
-mod wait;
 
 pub use self::{
     error::Error,
@@ -121,6 +126,7 @@ pub use self::{
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
     own_informer::NewInformer,
+    projection::Projection,
     resource_options::{Decode, ResourceOptions},
     selection::NamespaceOptions,
     snapshot::{Difference, Snapshot},

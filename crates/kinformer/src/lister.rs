@@ -9,9 +9,9 @@ use kinformer_core::{KeyError, KeyRef};
 use kinformer_kube::{Packed, PackedObject, PackedRef};
 use kinformer_store::{NAMESPACE_INDEX, Reader};
 
-use crate::engine::handlers::Object;
-use crate::engine::started::Started;
-use crate::engine::state::Objects;
+use crate::callbacks::Object;
+use crate::objects::Objects;
+use crate::started::Started;
 use crate::{Error, LabelSelector};
 
 /// Reads the objects of an [`Informer`](crate::Informer) by key and by label. Cheap to clone.
@@ -214,7 +214,7 @@ fn typed<K>(objects: Vec<Object>) -> Vec<Packed<K>> {
 // The code below is not generic, so that it is compiled in this crate.
 
 fn get(objects: &Objects, key: KeyRef<'_>) -> Result<Object, Error> {
-    let found = objects.store.get(key);
+    let found = objects.get(key);
     found.map_or_else(|| Err(not_found(objects, key)), Ok)
 }
 
@@ -226,7 +226,7 @@ fn not_found(objects: &Objects, key: KeyRef<'_>) -> Error {
 
 fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, Error> {
     let mut found = Vec::new();
-    let read = objects.store.by_index(index, value, &mut |object| found.push(object.clone()));
+    let read = objects.snapshot().by_index(index, value, &mut |object| found.push(object.clone()));
     read.map_err(|error| Error::index(&objects.resource, error))?;
     objects.started.check(&objects.resource)?;
     Ok(found)
@@ -235,7 +235,7 @@ fn by_index(objects: &Objects, index: &str, value: &str) -> Result<Vec<Object>, 
 fn list(objects: &Objects, namespace: &str, selector: &LabelSelector) -> Result<Vec<Object>, Error> {
     if namespace.is_empty() && selector.is_everything() {
         objects.started.check(&objects.resource)?;
-        return Ok(objects.store.list());
+        return Ok(objects.list());
     }
     let mut selected = Vec::new();
     for_each(objects, namespace, selector, &mut |object| selected.push(object.clone()))?;
@@ -256,11 +256,12 @@ fn for_each(
             visit(object);
         }
     };
+    let state = objects.snapshot();
     if namespace.is_empty() {
-        objects.store.for_each(&mut each);
+        state.for_each(&mut each);
     // A custom store may not have the index.
-    } else if objects.store.by_index(NAMESPACE_INDEX, namespace, &mut each).is_err() {
-        objects.store.for_each(&mut |object| {
+    } else if state.by_index(NAMESPACE_INDEX, namespace, &mut each).is_err() {
+        state.for_each(&mut |object| {
             if object.namespace() == Some(namespace) {
                 each(object);
             }

@@ -20,11 +20,11 @@ use kube_core::gvk::{GroupVersion, GroupVersionResource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::engine::arrival::ErrorHook;
-use crate::engine::projection::Projection;
+use crate::arrival::ErrorHook;
 use crate::entry::Key;
 use crate::kind::scope_of;
 use crate::own_informer::MakeInformer;
+use crate::projection::Projection;
 use crate::resource_options::{Decode, ResourceOptions};
 use crate::selection::{NamespaceOptions, Selected, Selections};
 
@@ -427,9 +427,12 @@ impl Options {
         self.of_resource(resource)?.informer.as_ref()
     }
 
-    /// Returns the projection of a new informer: whole objects if there is a transform, which needs them.
+    /// Returns the projection of a new informer: whole objects if an option needs or requests them.
     pub(crate) fn projection(&self, resource: &ApiResource, requested: Projection) -> Projection {
-        if self.transformed_by(resource).has_transform() { Projection::Full } else { requested }
+        let of_resource = self.of_resource(resource);
+        let is_whole = self.transformed_by(resource).has_transform()
+            || of_resource.is_some_and(|own| own.whole_objects || own.informer.is_some());
+        if is_whole { Projection::Whole } else { requested }
     }
 
     /// The type that objects are decoded as on arrival.

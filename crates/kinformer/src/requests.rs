@@ -8,19 +8,19 @@ use kube_core::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use kube_core::metadata::PartialObjectMeta;
 use kube_core::{DynamicObject, Resource};
 
-use crate::engine::projection::Projection;
 use crate::error::Error;
 use crate::factory::SharedInformerFactory;
 use crate::informer::Informer;
 use crate::kind::scope_of;
+use crate::projection::Projection;
 use crate::target::Target;
 
 impl SharedInformerFactory {
     /// Returns the informer of a kind, built in or derived.
     ///
-    /// If the factory has fetched only [metadata](Self::metadata) of the kind, whole objects are listed and watched
-    /// from now on. Until they are stored, the returned view behaves like an informer that has not synced: it has no
-    /// objects, and [`Informer::wait_for_sync`] waits.
+    /// All views of a kind that are requested before the start share one informer, also those of its
+    /// [metadata](Self::metadata). If that has started with metadata only, this is a view of a second informer, of the whole
+    /// objects; [`ResourceOptions::whole_objects`](crate::ResourceOptions::whole_objects) avoids it.
     ///
     /// ```
     /// # use kinformer::SharedInformerFactory;
@@ -32,12 +32,12 @@ impl SharedInformerFactory {
     /// # }
     /// ```
     pub fn informer<K: Resource<DynamicType = (), Scope: 'static>>(&self) -> Informer<K> {
-        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Full)
+        self.view(ApiResource::erase::<K>(&()), scope_of::<K>(), Projection::Whole)
     }
 
-    /// Returns an informer of the metadata of a kind. If the factory has the informer of the whole objects, the result
-    /// is a view of that. Else only metadata is fetched, until whole objects of the kind are requested. Whole objects
-    /// are then listed, and this view continues: its handlers do not receive the objects again.
+    /// Returns an informer of the metadata of a kind. If the factory has an informer of the whole objects, the result is a
+    /// view of that. Else only metadata is fetched, unless whole objects of the kind are requested before the informer
+    /// starts.
     ///
     /// ```
     /// # use kinformer::SharedInformerFactory;
@@ -73,7 +73,7 @@ impl SharedInformerFactory {
     /// # }
     /// ```
     pub fn dynamic(&self, resource: ApiResource, scope: Scope) -> Informer<DynamicObject> {
-        self.view(resource, scope, Projection::Full)
+        self.view(resource, scope, Projection::Whole)
     }
 
     /// As [`Self::metadata`], for a resource that is described by the caller.
@@ -85,9 +85,9 @@ impl SharedInformerFactory {
         self.view(resource, scope, Projection::Metadata)
     }
 
-    /// Returns the informers that the factory has of a resource now, one for each version of it that was requested and not
-    /// released or removed since. Each shows what it stores: whole objects, or metadata if nothing else was requested. Does
-    /// not keep them: one that is only leased stops with its last lease.
+    /// Returns the informers that the factory has of a resource now: for each version that was requested and not released or
+    /// removed since, the one of whole objects, the one of metadata, or both; see [`Informer::projection`]. Does not keep
+    /// them: one that is only leased stops with its last lease.
     ///
     /// ```
     /// # use kinformer::SharedInformerFactory;

@@ -45,6 +45,8 @@ pub struct ResourceOptions {
     pub(crate) dropped: Option<Vec<FieldPath>>,
     pub(crate) keep: Option<usize>,
     pub(crate) decode: Option<DecodeAs>,
+    /// Whether whole objects are fetched even if only metadata is requested.
+    pub(crate) whole_objects: bool,
     /// The user's own informer.
     pub(crate) informer: Option<Arc<MakeInformer>>,
 }
@@ -99,6 +101,13 @@ impl ResourceOptions {
             Decode::OnRead { keep } => (self.keep, self.decode) = (Some(keep), None),
             Decode::OnArrival => self.decode = Some(DecodeAs::of::<K>()),
         }
+        self
+    }
+
+    /// Fetches whole objects from the start, even if only [metadata](crate::SharedInformerFactory::metadata) is requested
+    /// until then: for programs that request the whole objects later, which would make a second informer.
+    pub fn whole_objects(mut self) -> Self {
+        self.whole_objects = true;
         self
     }
 

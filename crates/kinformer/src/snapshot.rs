@@ -9,11 +9,11 @@ use kinformer_kube::{Packed, PackedRef};
 use kinformer_store::Error as StoreError;
 
 use crate::Error;
-use crate::engine::state::{State, changes_since};
+use crate::objects::State;
 
 /// An immutable snapshot of the objects of an [`Informer`](crate::Informer). Cheap to clone.
 pub struct Snapshot<K> {
-    state: Arc<dyn State>,
+    state: State,
     resource: Arc<str>,
     kind: PhantomData<fn() -> K>,
 }
@@ -28,7 +28,7 @@ pub struct Difference<'a, K> {
 }
 
 impl<K> Snapshot<K> {
-    pub(crate) fn new(state: Arc<dyn State>, resource: Arc<str>) -> Self {
+    pub(crate) fn new(state: State, resource: Arc<str>) -> Self {
         Self { state, resource, kind: PhantomData }
     }
 
@@ -42,8 +42,7 @@ impl<K> Snapshot<K> {
         self.state.get(key.into()).is_some()
     }
 
-    /// The number of objects. O(1); O(n) for whole objects of an informer that was first requested for
-    /// [metadata](crate::SharedInformerFactory::metadata).
+    /// The number of objects. O(1).
     pub fn len(&self) -> usize {
         self.state.len()
     }
@@ -101,8 +100,7 @@ impl<K> Snapshot<K> {
         found.map(|()| objects).map_err(|error| self.unknown(error))
     }
 
-    /// Returns the number of objects that have this value in this index. O(1); O(objects of the value) for whole
-    /// objects of an informer that was first requested for [metadata](crate::SharedInformerFactory::metadata).
+    /// Returns the number of objects that have this value in this index. O(1).
     ///
     /// # Errors
     /// [`Error::Index`] if there is no index of this name.
@@ -128,8 +126,7 @@ impl<K> Snapshot<K> {
     /// O(writes in between), plus one comparison of pointers for each 2,048 objects; O(objects) if the informer released
     /// memory in between, because most of its objects were gone. For an object
     /// that was written several times, the difference has the first and the last state; an object that was added and
-    /// deleted again is left out, and so is one that was stored again in the same state. In snapshots of metadata, an
-    /// object is unchanged if the only difference is that the whole object is now fetched at the same version.
+    /// deleted again is left out, and so is one that was stored again in the same state.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
@@ -145,7 +142,8 @@ impl<K> Snapshot<K> {
     /// # }
     /// ```
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = Difference<'a, K>> {
-        changes_since(&*self.state, &*earlier.state)
+        let differences = self.state.changes_since(&earlier.state);
+        differences
             .map(|(old, new)| Difference { old: old.map(PackedRef::new), new: new.map(PackedRef::new) })
     }
 

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use kube_core::discovery::{ApiResource, Scope};
 
-use crate::engine::Engine;
-use crate::engine::projection::Projection;
 use crate::entry::{Entry, Key};
+use crate::kube_informer::KubeInformer;
+use crate::projection::Projection;
 
 /// The informer to which a view is bound by its first use.
 #[derive(Clone)]
 pub(crate) struct Bound {
     pub(crate) entry: Arc<Entry>,
-    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) informer: Arc<KubeInformer>,
 }
 
-/// The objects that an informer holds.
+/// The objects that a view reads.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) resource: ApiResource,
@@ -26,13 +26,5 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn key(&self) -> Key {
         Key::of_resource(&self.resource)
-    }
-
-    /// Returns the view of the informer that this target reads.
-    pub(crate) fn view_of(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        match self.projection {
-            Projection::Full => engine.whole_objects(),
-            Projection::Metadata => engine,
-        }
     }
 }

@@ -15,7 +15,6 @@ use crate::feed::{EventFeed, deliver_async};
 use crate::handler::{AsyncEventHandler, AsyncFnWith, EventHandler, WithState};
 use crate::listener::Task;
 use crate::listeners::DoneGuard;
-use crate::log_reader::ListEnd;
 use crate::own_code::OwnCode;
 use crate::publisher::{NewHandler, Publisher};
 use crate::registration::Registration;
@@ -49,7 +48,6 @@ pub struct ListenerBuilder<'p, T> {
     resync: Option<Duration>,
     buffer: Buffer,
     filter: Option<Filter<T>>,
-    syncs_with: ListEnd,
 }
 
 /// A [`ListenerBuilder`] for a handler that never blocks.
@@ -58,14 +56,7 @@ pub struct InlineListenerBuilder<'p, T>(ListenerBuilder<'p, T>);
 
 impl<'p, T: Object> ListenerBuilder<'p, T> {
     pub(crate) fn new(publisher: &'p Publisher<T>) -> Self {
-        Self {
-            publisher,
-            name: None,
-            resync: None,
-            buffer: Buffer::default(),
-            filter: None,
-            syncs_with: ListEnd::All,
-        }
+        Self { publisher, name: None, resync: None, buffer: Buffer::default(), filter: None }
     }
 
     /// Sets the name of the handler in logs, errors and metrics. By default it is the name of its type.
@@ -92,13 +83,6 @@ impl<'p, T: Object> ListenerBuilder<'p, T> {
     /// Sets the buffer policy for undelivered events.
     pub fn buffer(mut self, buffer: Buffer) -> Self {
         self.buffer = buffer;
-        self
-    }
-
-    /// Makes the handler sync with the first list of the store, also if it is added while another list is
-    /// [expected](crate::SharedProcessor::expect_initial_list).
-    pub fn sync_with_first_list(mut self) -> Self {
-        self.syncs_with = ListEnd::First;
         self
     }
 
@@ -235,9 +219,9 @@ impl<'p, T: Object> ListenerBuilder<'p, T> {
         default_name: &str,
         task: impl FnOnce(Delivery<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
-        let Self { publisher, name, resync, buffer, filter, syncs_with } = self;
+        let Self { publisher, name, resync, buffer, filter } = self;
         let name = name.unwrap_or_else(|| default_name.into());
-        publisher.join(NewHandler { name, resync, buffer, filter, syncs_with }, task)
+        publisher.join(NewHandler { name, resync, buffer, filter }, task)
     }
 }
 

@@ -100,12 +100,6 @@ impl<B> Log<B> {
         self.bell.ring();
     }
 
-    /// Calls `read` under the lock that writers and new readers share.
-    pub(crate) fn locked<R>(&self, read: impl FnOnce() -> R) -> R {
-        let _end = self.end.lock();
-        read()
-    }
-
     /// Returns a cursor at the end of the log, and the result of `read` at the same moment.
     pub(crate) fn cursor<R>(self: &Arc<Self>, read: impl FnOnce() -> R) -> (Cursor<B>, R) {
         let mut end = self.end.lock();

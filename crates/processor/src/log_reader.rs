@@ -40,15 +40,6 @@ impl<T> fmt::Debug for InitialState<T> {
     }
 }
 
-/// The end of initial lists, as published in the log. A handler syncs with one of them, or a later one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ListEnd {
-    /// The end of the first list, whatever other lists are expected.
-    First,
-    /// The end of all expected lists.
-    All,
-}
-
 /// Events that are published together.
 pub(crate) struct Batch<T> {
     /// The revision of the store after each of these events; 0 without a store.
@@ -56,8 +47,8 @@ pub(crate) struct Batch<T> {
     pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
     /// Whether the batch is part of a resync. It changes no state, so it may have the revision of the initial list.
     pub(crate) resync: bool,
-    /// The end of initial lists, if they end with this batch.
-    pub(crate) synced: Option<ListEnd>,
+    /// Whether the initial list of the store ends with this batch.
+    pub(crate) synced: bool,
     pub(crate) published: Moment,
 }
 
@@ -81,7 +72,6 @@ pub(crate) struct LogReader<T> {
     batch: Option<Arc<Batch<T>>>,
     /// The index of the next event in the batch under the cursor.
     position: usize,
-    syncs_with: ListEnd,
     synced: Synced,
     unread: Arc<Unread<T>>,
 }
@@ -99,9 +89,7 @@ enum Synced {
 pub(crate) struct Start<T> {
     pub(crate) cursor: Cursor<Batch<T>>,
     pub(crate) initial: Option<InitialState<T>>,
-    /// The published end of initial lists with which the reader syncs.
-    pub(crate) syncs_with: ListEnd,
-    /// Whether that end was published before the cursor was created.
+    /// Whether the end of the store's initial list was published before the cursor was created.
     pub(crate) synced: bool,
     /// The number of events before the cursor.
     pub(crate) read: u64,
@@ -112,7 +100,7 @@ pub(crate) struct Start<T> {
 
 impl<T: Object> LogReader<T> {
     pub(crate) fn new(start: Start<T>) -> Self {
-        let Start { cursor, initial, syncs_with, synced, read, published, now } = start;
+        let Start { cursor, initial, synced, read, published, now } = start;
         let joined = initial.as_ref().map(|state| state.revision);
         let unread = Arc::new(Unread {
             initial_objects: AtomicUsize::new(initial.as_ref().map_or(0, |state| state.objects.len())),
@@ -130,7 +118,6 @@ impl<T: Object> LogReader<T> {
             cursor,
             batch: None,
             position: 0,
-            syncs_with,
             synced: if synced { Synced::Passed } else { Synced::Ahead },
             unread,
         }
@@ -178,7 +165,7 @@ impl<T: Object> LogReader<T> {
                 break self.position - 1;
             }
             self.unread.add_read(batch.events.len() - self.position);
-            let synced = batch.synced >= Some(self.syncs_with);
+            let synced = batch.synced;
             self.position = 0;
             self.batch = None;
             self.cursor.advance();

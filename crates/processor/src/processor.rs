@@ -275,30 +275,9 @@ impl<T: Object> SharedProcessor<T> {
         self.publisher.publish_synced();
     }
 
-    /// Publishes the end of the initial list as [`Self::publish_synced`], if `is_over` returns `true`. `is_over` is
-    /// called under the lock that [`Self::expect_initial_list`] takes, so it must be quick. A caller that records the
-    /// start of another list before `expect_initial_list`, and reads that record in `is_over`, needs no lock of its
-    /// own.
-    pub fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
-        self.publisher.publish_synced_if(is_over);
-    }
-
-    /// Publishes the end of the first list, while [another one](Self::expect_initial_list) may be expected, for handlers
-    /// that [sync with it](ListenerBuilder::sync_with_first_list). Idempotent; [`Self::publish_synced`] includes it.
-    pub fn publish_first_synced(&self) {
-        self.publisher.publish_first_synced();
-    }
-
     /// Returns whether the end of the initial list was published.
     pub fn has_synced(&self) -> bool {
         self.publisher.has_synced()
-    }
-
-    /// Announces that the store is about to receive another initial list. Handlers added from now on sync with the next
-    /// [`Self::publish_synced`]; handlers added before are not affected.
-    /// A handler can [sync with the first list](ListenerBuilder::sync_with_first_list) instead.
-    pub fn expect_initial_list(&self) {
-        self.publisher.expect_initial_list();
     }
 
     /// Marks the handlers that are due for a resync, and returns whether any handler is marked. A handler stays marked

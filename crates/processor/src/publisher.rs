@@ -19,7 +19,7 @@ use crate::event::LoggedEvent;
 use crate::listener::{Listener, NewListener, Task};
 use crate::listeners::Listeners;
 use crate::log::Log;
-use crate::log_reader::{Batch, InitialState, ListEnd, LogReader, Start};
+use crate::log_reader::{Batch, InitialState, LogReader, Start};
 use crate::members::Phase;
 use crate::registration::Registration;
 use crate::resync::DueHandlers;
@@ -35,9 +35,7 @@ pub(crate) struct Publisher<T> {
     log: Arc<Log<Batch<T>>>,
     /// The number of events that were published for all handlers. Written under the log's lock.
     published: Arc<AtomicU64>,
-    /// Whether the end of the first list has been published. Written under the log's lock.
-    first_synced: AtomicBool,
-    /// Whether the end of all expected lists has been published. Written under the log's lock.
+    /// Whether the end of the initial list has been published. Written under the log's lock.
     synced: AtomicBool,
     initial_state: Option<Box<ReadState<T>>>,
     listeners: Arc<Listeners>,
@@ -49,7 +47,6 @@ pub(crate) struct NewHandler<T> {
     pub(crate) resync: Option<Duration>,
     pub(crate) buffer: Buffer,
     pub(crate) filter: Option<Filter<T>>,
-    pub(crate) syncs_with: ListEnd,
 }
 
 impl<T> Publisher<T> {
@@ -70,7 +67,6 @@ impl<T: Object> Publisher<T> {
         Self {
             log: Arc::new(log),
             published: Arc::default(),
-            first_synced: AtomicBool::new(false),
             synced: AtomicBool::new(false),
             initial_state,
             listeners: Arc::new(listeners),
@@ -83,26 +79,9 @@ impl<T: Object> Publisher<T> {
 
     /// See [`SharedProcessor::publish_synced`](crate::SharedProcessor::publish_synced).
     pub(crate) fn publish_synced(&self) {
-        self.publish_synced_if(|| true);
-    }
-
-    /// See [`SharedProcessor::publish_synced_if`](crate::SharedProcessor::publish_synced_if).
-    pub(crate) fn publish_synced_if(&self, is_over: impl FnOnce() -> bool) {
         if !self.has_synced() {
-            self.publish_batch(0, || is_over().then_some(ListEnd::All), SmallVec::new());
+            self.publish_batch(0, true, SmallVec::new());
         }
-    }
-
-    /// See [`SharedProcessor::publish_first_synced`](crate::SharedProcessor::publish_first_synced).
-    pub(crate) fn publish_first_synced(&self) {
-        if !self.first_synced.load(Ordering::Acquire) {
-            self.publish_batch(0, || Some(ListEnd::First), SmallVec::new());
-        }
-    }
-
-    /// See [`SharedProcessor::expect_initial_list`](crate::SharedProcessor::expect_initial_list).
-    pub(crate) fn expect_initial_list(&self) {
-        self.log.locked(|| self.synced.store(false, Ordering::Release));
     }
 
     /// Returns the number of events that may be published before a handler makes the publisher wait; `None` if no
@@ -134,27 +113,18 @@ impl<T: Object> Publisher<T> {
             }));
             match due {
                 _ if batch.is_empty() => {}
-                None => self.publish_batch(revision, || None, batch),
+                None => self.publish_batch(revision, false, batch),
                 Some(due) => self.publish_resync(revision, due, batch),
             }
         }
     }
 
-    fn publish_batch(
-        &self,
-        revision: u64,
-        synced: impl FnOnce() -> Option<ListEnd>,
-        events: SmallVec<[LoggedEvent<T>; 1]>,
-    ) {
+    fn publish_batch(&self, revision: u64, synced: bool, events: SmallVec<[LoggedEvent<T>; 1]>) {
         let published = Moment::now(self.listeners.epoch);
         self.log.publish(|| {
             let before = self.published.load(Ordering::Relaxed);
             self.published.store(before + events.len() as u64, Ordering::Release);
-            let synced = synced();
-            if synced.is_some() {
-                self.first_synced.store(true, Ordering::Release);
-            }
-            if synced == Some(ListEnd::All) {
+            if synced {
                 self.synced.store(true, Ordering::Release);
             }
             Batch { revision, events, resync: false, synced, published }
@@ -163,7 +133,7 @@ impl<T: Object> Publisher<T> {
 
     fn publish_resync(&self, revision: u64, due: &DueHandlers, events: SmallVec<[LoggedEvent<T>; 1]>) {
         let published = Moment::now(self.listeners.epoch);
-        let batch = |events| Batch { revision, events, resync: true, synced: None, published };
+        let batch = |events| Batch { revision, events, resync: true, synced: false, published };
         self.log.publish_to(&due.ids, events.len(), batch(events));
     }
 
@@ -188,7 +158,7 @@ impl<T: Object> Publisher<T> {
         handler: NewHandler<T>,
         task: impl FnOnce(Delivery<T>) -> Option<Task>,
     ) -> Result<Registration, Error> {
-        let NewHandler { name, resync, buffer, filter, syncs_with } = handler;
+        let NewHandler { name, resync, buffer, filter } = handler;
         let listeners = &self.listeners;
         if listeners.phase() == Phase::Stopped {
             drop_handler(&name, task);
@@ -197,12 +167,8 @@ impl<T: Object> Publisher<T> {
         }
         // The cursor is created before the state is read. A change published in between is in both, and is delivered
         // once, because its revision shows that the state includes it.
-        let synced = match syncs_with {
-            ListEnd::First => &self.first_synced,
-            ListEnd::All => &self.synced,
-        };
         let (cursor, (read, synced)) =
-            self.log.cursor(|| (self.published.load(Ordering::Acquire), synced.load(Ordering::Acquire)));
+            self.log.cursor(|| (self.published.load(Ordering::Acquire), self.has_synced()));
         let initial = self.initial_state.as_ref().map(|read| read());
         let id = cursor.id();
         let period = listeners.enter(id, resync);
@@ -214,7 +180,6 @@ impl<T: Object> Publisher<T> {
                 reader: LogReader::new(Start {
                     cursor,
                     initial,
-                    syncs_with,
                     synced,
                     read,
                     published: self.published.clone(),

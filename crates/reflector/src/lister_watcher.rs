@@ -100,13 +100,6 @@ pub trait ListerWatcher<T: Object>: Send + Sync {
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         None
     }
-
-    /// Returns the epoch of the last completed list, by [`Self::list`] or by a watch-list. A source increases it when a
-    /// list starts to deliver other objects, such as whole objects after metadata; it never decreases. Consumers see
-    /// the epoch that their lists have [reached](kinformer_core::VersionUpdate::Set), independent of versions.
-    fn list_epoch(&self) -> u32 {
-        0
-    }
 }
 
 #[async_trait]
@@ -129,10 +122,6 @@ impl<T: Object, L: ListerWatcher<T> + ?Sized> ListerWatcher<T> for Arc<L> {
 
     fn watch_list_support(&self) -> Option<&WatchListSupport> {
         (**self).watch_list_support()
-    }
-
-    fn list_epoch(&self) -> u32 {
-        (**self).list_epoch()
     }
 }
 

@@ -147,13 +147,13 @@ impl App {
         let place = |watched: &Watched| format!("cluster={:?} scope={:?}", &*watched.cluster, watched.scope);
         let mut found = informers.iter().filter(|watched| watched.is_named(name, cluster, scope));
         let Some(first) = found.next() else {
-            if let Some(other) = informers.iter().find(|watched| watched.name == name) {
+            if let Some(other) = informers.iter().find(|watched| watched.name() == name) {
                 return Err(Failure::not_found(format!(
                     "no informer {name:?} has this cluster and scope; there is one with {}",
                     place(other)
                 )));
             }
-            let names: Vec<&str> = informers.iter().map(|watched| watched.name.as_str()).collect();
+            let names: Vec<&str> = informers.iter().map(|watched| watched.name()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(Failure::not_found(format!(
                 "there is no such informer {name:?}; the informers are: {names}"

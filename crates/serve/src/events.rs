@@ -202,7 +202,7 @@ impl Events {
         }
         for (number, count) in skipped {
             let watched = self.app.watched(number);
-            self.ready.push_back(gap(count, watched.as_ref().map_or("", |watched| &watched.name)));
+            self.ready.push_back(gap(count, watched.as_ref().map_or("", |watched| watched.name())));
         }
     }
 }

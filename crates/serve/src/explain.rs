@@ -115,7 +115,7 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if let Some(error) = informer.not_served() {
         return answer(
             "NotServed",
-            format!("the server does not serve {}: {}", watched.name, watched.text_of(&error)),
+            format!("the server does not serve {}: {}", watched.name(), watched.text_of(&error)),
         );
     }
     if !informer.has_synced() {
@@ -172,7 +172,7 @@ fn not_synced(watched: &Watched) -> Answer {
     if let Some(error) = errors.iter().find(|error| is_refused(error)) {
         return answer(
             "Forbidden",
-            format!("the server refuses to list {}: {}", watched.name, watched.text_of(error)),
+            format!("the server refuses to list {}: {}", watched.name(), watched.text_of(error)),
         );
     }
     let why = match errors.first() {

@@ -103,7 +103,7 @@ fn page(
     let objects = view.objects.iter().skip(offset).take(limit);
     let after = offset.saturating_add(limit);
     let next = (after < view.objects.len()).then(|| {
-        let name = utf8_percent_encode(&watched.name, ESCAPED);
+        let name = utf8_percent_encode(watched.name(), ESCAPED);
         let mut next =
             format!("/api/v1/informers/{name}/objects?view={}&offset={after}&limit={limit}", view.id);
         for parameter in ["cluster", "scope"] {
@@ -339,7 +339,7 @@ pub(crate) fn object(
     let object = snapshot.as_ref().and_then(|snapshot| snapshot.get(key)).ok_or_else(|| {
         Failure::not_found(format!(
             "the store of {} has no object {key}; its explanation (…/explain) says why",
-            watched.name
+            watched.name()
         ))
     })?;
     let value = watched.json_of(object.object(), &app.settings.hidden).map_err(|error| {

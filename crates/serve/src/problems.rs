@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kinformer::{HandlerMetrics, InformerMetrics, Part, Phase, ReflectorState};
+use kinformer::{HandlerMetrics, Informer, InformerMetrics, Part, Phase, Projection, ReflectorState};
 use serde::Serialize;
 
 use crate::format::seconds;
@@ -47,6 +47,7 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
         Phase::NotStarted => problems.insert(0, warning("NotStarted", "the informer was not started".into())),
         _ => {}
     }
+    problems.extend(of_whole_objects(watched));
     problems.extend(of_reflectors(watched, metrics, trends));
     if metrics.queue.depth >= QUEUE {
         problems.push(warning(
@@ -61,7 +62,7 @@ pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
 
 /// The name of a trend of this informer.
 fn scoped(watched: &Watched, what: &str) -> String {
-    format!("{} {} {} {what}", watched.name, watched.cluster, watched.scope)
+    format!("{} {} {} {what}", watched.name(), watched.cluster, watched.scope)
 }
 
 /// The problems that the counters of the reflectors show.
@@ -142,6 +143,26 @@ fn panics_by_name<'a>(handlers: impl Iterator<Item = (&'a str, u64)>) -> BTreeMa
     panics
 }
 
+/// The second informer of a resource: it has whole objects, and started after an informer of their metadata.
+fn of_whole_objects(watched: &Watched) -> Option<Problem> {
+    let informer = &watched.informer;
+    let api = informer.api_resource();
+    let others = informer.factory()?.informers_of(&api.group, &api.plural);
+    let is_second = |other: &Informer<()>| {
+        other.api_resource().version == api.version && other.projection() == Projection::Metadata
+    };
+    (informer.projection() == Projection::Whole && others.iter().any(is_second)).then(|| {
+        warning(
+            "SecondInformer",
+            format!(
+                "{} are watched twice: another informer has started with only their metadata; set whole_objects in the \
+                 options of the resource, or request whole objects before the start",
+                watched.name()
+            ),
+        )
+    })
+}
+
 /// The problems of the lists and watches.
 fn of_sources(watched: &Watched) -> Vec<Problem> {
     let informer = &watched.informer;
@@ -160,7 +181,7 @@ fn of_sources(watched: &Watched) -> Vec<Problem> {
 fn of_part(watched: &Watched, part: &Part) -> Vec<Problem> {
     let mut problems = Vec::new();
     let reflector = part.reflector();
-    let name = &watched.name;
+    let name = watched.name();
     let place = if part.name().is_empty() { String::new() } else { format!("{}: ", part.name()) };
     if let Some(refused) = reflector.not_watchable() {
         let why = watched.text_of(&refused);

@@ -148,7 +148,7 @@ async fn readyz(State(app): Shared, uri: Uri) -> Response {
                 (false, true) => ("-", "failed: stopped"),
                 (false, false) => ("-", "failed: not synced"),
             };
-            text.push_str(&format!("[{sign}]informer/{}{place} {state}\n", watched.name));
+            text.push_str(&format!("[{sign}]informer/{}{place} {state}\n", watched.name()));
         }
         text.push_str(if all_ready { "readyz check passed\n" } else { "readyz check failed\n" });
     } else {
@@ -260,7 +260,7 @@ fn object(watched: &Watched, segments: &[&str]) -> Result<(ObjectKey, Of), Failu
         (true, _) => {
             return Err(Failure::not_found(format!(
                 "{} are in namespaces: …/objects/NAMESPACE/NAME",
-                watched.name
+                watched.name()
             )));
         }
         (false, []) => return Err(Failure::not_found("…/objects/NAME")),
@@ -274,7 +274,7 @@ fn object(watched: &Watched, segments: &[&str]) -> Result<(ObjectKey, Of), Failu
         let place = if watched.informer.is_namespaced() { "NAMESPACE/NAME" } else { "NAME" };
         Failure::not_found(format!(
             "{} have …/objects/{place}, and below it history, explain and ask (POST)",
-            watched.name
+            watched.name()
         ))
     })?;
     Ok((key, of))

@@ -275,7 +275,7 @@ impl Server {
         }
         for watched in app.informers() {
             if tokio::time::timeout(GRACE, watched.leave()).await.is_err() {
-                tracing::warn!(informer = watched.name, "the handler of the server did not return");
+                tracing::warn!(informer = watched.name(), "the handler of the server did not return");
             }
         }
     }

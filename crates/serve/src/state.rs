@@ -113,7 +113,7 @@ impl InformerState {
             names
         });
         Self {
-            name: watched.name.clone(),
+            name: watched.name().to_owned(),
             resource: api.plural.clone(),
             group: api.group.clone(),
             version: api.version.clone(),

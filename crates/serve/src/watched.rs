@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kinformer::kube_core::DynamicObject;
-use kinformer::{Event, Informer, PackedObject, Registration, Snapshot, SourceError, WireError};
+use kinformer::{Event, Informer, PackedObject, Projection, Registration, Snapshot, SourceError, WireError};
 use kinformer_core::internal::with_causes;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -29,8 +29,8 @@ pub(crate) struct Watched {
     /// The number of the informer, in the order in which they were added.
     pub(crate) number: usize,
     pub(crate) informer: Informer<DynamicObject>,
-    /// The resource name, such as `deployments.apps`.
-    pub(crate) name: String,
+    /// The names of the informer by its projection, which is decided at the start: see [`Self::name`].
+    names: [(Projection, String); 2],
     pub(crate) cluster: Arc<str>,
     pub(crate) scope: String,
     /// When the handler was added.
@@ -67,6 +67,11 @@ impl Watched {
         hidden: &HiddenFields,
     ) -> Result<Self, Error> {
         let api = informer.api_resource();
+        let name = match api.group.is_empty() {
+            true => api.plural.clone(),
+            false => format!("{}.{}", api.plural, api.group),
+        };
+        let names = [(Projection::Metadata, format!("{name} (metadata)")), (Projection::Whole, name)];
         let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
         let last_event = Arc::new(AtomicI64::new(0));
         let memory: Weak<Memory> = Arc::downgrade(memory);
@@ -87,7 +92,7 @@ impl Watched {
         })?;
         Ok(Self {
             number,
-            name: informer.resource(),
+            names,
             cluster: informer.metrics().cluster,
             scope: informer.scope().to_owned(),
             since,
@@ -101,18 +106,24 @@ impl Watched {
         })
     }
 
+    /// The name of the informer, such as `deployments.apps` or `deployments.apps (metadata)`.
+    pub(crate) fn name(&self) -> &str {
+        let projection = self.informer.projection();
+        self.names.iter().find(|(of, _)| *of == projection).map_or("", |(_, name)| name)
+    }
+
     /// Removes the handler.
     pub(crate) async fn leave(&self) {
         self.informer.remove_handler(&self.registration).await;
     }
 
     pub(crate) fn names(&self) -> Names<'_> {
-        Names { informer: &self.name, cluster: &self.cluster, scope: &self.scope }
+        Names { informer: self.name(), cluster: &self.cluster, scope: &self.scope }
     }
 
     /// Whether this is the informer of a request; parameters that are missing match everything.
     pub(crate) fn is_named(&self, name: &str, cluster: Option<&str>, scope: Option<&str>) -> bool {
-        self.name == name
+        self.name() == name
             && cluster.is_none_or(|cluster| *self.cluster == *cluster)
             && scope.is_none_or(|scope| self.scope == scope)
     }
@@ -123,7 +134,7 @@ impl Watched {
         if self.is_hidden {
             return Err(Failure::hidden(format!(
                 "{} are not shown: start the server with --show-secrets (in a program: show_secrets()) to show them",
-                self.name
+                self.name()
             )));
         }
         Ok(())
@@ -209,7 +220,7 @@ fn may_quote(error: &SourceError) -> bool {
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watched")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("cluster", &self.cluster)
             .finish_non_exhaustive()
     }

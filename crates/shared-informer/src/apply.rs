@@ -10,7 +10,6 @@ use kinformer_store::{Applied, Indexer};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::awaited::Awaited;
 use crate::informer_loop::Process;
 use crate::latency::Latency;
 use crate::same::is_same;
@@ -24,7 +23,6 @@ pub(crate) struct Apply<T: Object> {
     pub(crate) indexer: Arc<Indexer<T>>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) synced: CancellationToken,
-    pub(crate) awaited: Arc<Awaited>,
     pub(crate) arrival: Option<Arc<Arrival<T>>>,
     pub(crate) latency: Arc<Latency>,
 }
@@ -44,7 +42,6 @@ impl<T: Object> Process<T> for Apply<T> {
             false => change,
         });
         self.processor.send(changes).await;
-        self.awaited.stored(popped.versions(), &self.processor);
         // Logged after the publication: a subscriber is user code and may panic, but stored changes must be delivered.
         self.log(&errors);
         if let Some(error) = popped.key_error() {
@@ -57,8 +54,7 @@ impl<T: Object> Process<T> for Apply<T> {
     }
 
     fn synced(&mut self) {
-        self.processor.publish_first_synced();
-        self.awaited.publish_synced(&self.processor);
+        self.processor.publish_synced();
         self.synced.cancel();
     }
 }

@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::apply::{Apply, Arrival};
-use crate::awaited::Awaited;
 use crate::informer::{Inner, SharedIndexInformer};
 use crate::informer_loop::InformerLoop;
 use crate::latency::Latency;
@@ -365,7 +364,6 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             None => (reuse::exchange(indexer.clone()), None),
             Some(transform) => (Exchange::none(), Some(reuse::exchange_results(transform, indexer.clone()))),
         };
-        let awaited = Arc::new(Awaited::new(parts.count()));
         let queue = queue(QueueParts { known_objects: indexer.clone(), transform, bound, parts });
         let state = indexer.clone();
         let processor = SharedProcessor::builder(name.clone())
@@ -383,7 +381,6 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             indexer: indexer.clone(),
             processor: processor.clone(),
             synced: synced.clone(),
-            awaited: awaited.clone(),
             arrival,
             latency: latency.clone(),
         };
@@ -406,7 +403,6 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             was_run: AtomicBool::new(false),
             grace,
             synced,
-            awaited,
             stopped: CancellationToken::new(),
         };
         Ok(SharedIndexInformer { inner: Arc::new(inner) })

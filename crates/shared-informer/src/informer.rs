@@ -20,7 +20,6 @@ use tracing::{Instrument as _, Span};
 
 use crate::Error;
 use crate::apply::Apply;
-use crate::awaited::{Awaited, AwaitedList};
 use crate::error::{NotSynced, SyncProgress, WaitOutcome};
 use crate::informer_loop::InformerLoop;
 use crate::latency::Latency;
@@ -68,7 +67,6 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) was_run: AtomicBool,
     pub(crate) grace: Duration,
     pub(crate) synced: CancellationToken,
-    pub(crate) awaited: Arc<Awaited>,
     pub(crate) stopped: CancellationToken,
 }
 
@@ -438,13 +436,9 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        self.reaches(self.inner.synced.cancelled()).await
-    }
-
-    async fn reaches(&self, reached: impl Future<Output = ()>) -> Result<(), Error> {
         tokio::select! {
             biased;
-            () = reached => Ok(()),
+            () = self.inner.synced.cancelled() => Ok(()),
             () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
         }
     }
@@ -478,56 +472,8 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Panics
     /// Outside of a tokio runtime with a timer.
     pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        self.reaches_until(self.inner.synced.cancelled(), Some(deadline)).await
-    }
-
-    /// Registers a wait for a list of this [epoch](kinformer_core::Replacement::epoch) or a later one, from a source
-    /// that is about to list other objects under the same keys. Handlers added from now on sync with that list. With
-    /// several awaited lists, handlers sync with the last of them. Handlers that [sync with the first
-    /// list](ListenerBuilder::sync_with_first_list) are not affected.
-    ///
-    /// If the store already has such a list, the result is stored at once, and handlers are not affected.
-    pub fn await_list(&self, epoch: u32) -> AwaitedList {
-        self.inner.awaited.expect(epoch, &self.inner.processor)
-    }
-
-    /// Waits until the store has this list of every part, until `deadline` at the latest.
-    ///
-    /// # Errors
-    /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or the deadline passes first.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost: the list stays registered, and a later call returns at once if the store has it.
-    pub async fn wait_for_list(&self, list: &AwaitedList, deadline: Option<Instant>) -> Result<(), Error> {
-        self.reaches_until(list.stored(None), deadline).await
-    }
-
-    /// Waits as [`Self::wait_for_list`], for the list of one part or of the part of a key.
-    ///
-    /// # Errors
-    /// [`Error::VersionNotReached`] at once if there is no such part, else as [`Self::wait_for_list`].
-    ///
-    /// # Cancel safety
-    /// As for [`Self::wait_for_list`]: nothing is lost.
-    pub async fn wait_for_list_of<'k>(
-        &self,
-        list: &AwaitedList,
-        place: impl Into<PartOrKey<'k>>,
-        deadline: Option<Instant>,
-    ) -> Result<(), Error> {
-        let part = self.inner.indexer.part_of(place).map_err(|source| self.not_reached(source))?;
-        self.reaches_until(list.stored(Some(part)), deadline).await
-    }
-
-    async fn reaches_until(
-        &self,
-        reached: impl Future<Output = ()>,
-        deadline: Option<Instant>,
-    ) -> Result<(), Error> {
-        let reached = self.reaches(reached);
-        let Some(deadline) = deadline else { return reached.await };
-        let reached = tokio::time::timeout_at(deadline, reached).await;
-        reached.unwrap_or_else(|_| Err(self.not_synced(WaitOutcome::DeadlineExceeded)))
+        let synced = tokio::time::timeout_at(deadline, self.wait_for_sync()).await;
+        synced.unwrap_or_else(|_| Err(self.not_synced(WaitOutcome::DeadlineExceeded)))
     }
 
     /// Waits until the store reflects at least this version for a part or for the part of a key: for example, the

@@ -54,7 +54,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod apply;
-mod awaited;
 mod builder;
 mod error;
 mod informer;
@@ -82,7 +81,6 @@ pub use kinformer_store::{Error as StoreError, IndexFunction, IndexValues, Reade
 #[doc(no_inline)]
 pub use tokio_util::sync::CancellationToken;
 
-pub use awaited::AwaitedList;
 pub use builder::{QueueKind, QueueParts, SharedIndexInformerBuilder};
 pub use error::{Error, NotSynced, SyncProgress, WaitOutcome};
 pub use informer::{Phase, SharedIndexInformer};

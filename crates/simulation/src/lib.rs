@@ -54,7 +54,6 @@ mod foreign;
 mod guests;
 mod judge;
 mod limits;
-mod metadata;
 mod random;
 mod record;
 pub mod reference;

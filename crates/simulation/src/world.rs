@@ -21,7 +21,6 @@ use crate::factory::factory;
 use crate::foreign;
 use crate::guests::Guests;
 use crate::limits::Limits;
-use crate::metadata::MetadataView;
 use crate::random::{pause, pick};
 use crate::restores::restores;
 use crate::runtime;
@@ -72,7 +71,7 @@ impl World {
     pub(crate) fn actors(self) -> &'static [&'static str] {
         match self {
             Self::Pipeline => {
-                &["guests", "crowd", "restores", "switch", "waiter", "visitor", "reader", "faults", "writer"]
+                &["guests", "crowd", "restores", "waiter", "visitor", "reader", "faults", "writer"]
             }
             Self::Cache => &["removals", "refusals", "restores", "clients", "faults", "writer"],
             Self::Controllers => &["restarts", "faults", "writer"],
@@ -142,21 +141,16 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
     add_handlers(&mut rng, &maps);
     add_handlers(&mut rng, &secrets);
 
-    let pods = (rng.u8(..3) == 0).then(|| MetadataView::new(&factory, &server, recorder));
     let mut actors = Actors { tasks: JoinSet::new(), limits };
-    if let Some(pods) = pods.clone() {
-        actors.spawn("switch", pods.switch(rng.fork(), factory.clone()));
-    }
-    actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone(), pods.is_some()));
+    actors.spawn("writer", writer(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn("crowd", crowd(rng.fork(), server.clone(), recorder.clone()));
     actors.spawn("faults", server.clone().fail(rng.fork()));
     let guests = Guests::default();
     actors.spawn("guests", guests.clone().run(rng.fork(), world, recorder.clone()));
-    let views = (maps.clone(), secrets.clone(), pods.clone(), guests.clone());
+    let views = (maps.clone(), secrets.clone(), guests.clone());
     let have_reached = move |version| {
-        let (maps, secrets, pods, guests) = &views;
-        let has_pods = pods.as_ref().is_none_or(|pods| pods.has_reached(version));
-        maps.has_reached(version) && secrets.has_reached(version) && has_pods && guests.has_reached(version)
+        let (maps, secrets, guests) = &views;
+        maps.has_reached(version) && secrets.has_reached(version) && guests.has_reached(version)
     };
     actors.spawn("restores", restores(rng.fork(), server.clone(), recorder.clone(), have_reached));
     actors.spawn("visitor", visitor(rng.fork(), maps.clone()));
@@ -183,11 +177,6 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
             recorder.violation(format_args!("not in sync in time: {problem}"));
         }
     }
-    if let Some(pods) = &pods
-        && let Err(problem) = pods.check_end(deadline).await
-    {
-        recorder.violation(format_args!("not in sync in time: {problem}"));
-    }
     if let Err(problem) = guests.check_end(deadline).await {
         recorder.violation(format_args!("not in sync in time: guest: {problem}"));
     }
@@ -204,8 +193,7 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
         recorder.violation(problem);
     }
     let waits = [maps.wait_forever(), secrets.wait_forever()];
-    let reflectors =
-        maps.parts() + secrets.parts() + pods.as_ref().map_or(0, MetadataView::parts) + guests.parts();
+    let reflectors = maps.parts() + secrets.parts() + guests.parts();
     if server.open_bodies() > reflectors {
         // Lists, and questions for the newest version, end within a second.
         sleep(Duration::from_secs(1)).await;
@@ -223,7 +211,7 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
         recorder.violation("a wait for a version has not ended with the informer");
     }
     waits.iter().for_each(tokio::task::JoinHandle::abort);
-    drop((factory, maps, secrets, pods));
+    drop((factory, maps, secrets));
     // Tasks of the client end when they are next polled, and handlers of a guest after the call in progress.
     let left = || Handle::current().metrics().num_alive_tasks() - tasks;
     for _ in 0..LONGEST_CALL.as_secs() {
@@ -236,7 +224,7 @@ async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limi
 }
 
 /// Writes objects.
-async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder, has_pods: bool) {
+async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder) {
     let mut burst = 0;
     let names = pick(&mut rng, [2, 5, 5, 60]);
     let undecodable = rng.u8(..4) == 0;
@@ -248,7 +236,6 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder, has_pods: b
         burst -= 1;
         let plural = match rng.u8(..6) {
             0 | 1 => "secrets",
-            2 if has_pods => "pods",
             _ => "configmaps",
         };
         let key = format!("{}/p{}", pick(&mut rng, ["a", "b"]), rng.u8(..names));
@@ -260,7 +247,7 @@ async fn writer(mut rng: Rng, server: ApiServer, recorder: Recorder, has_pods: b
             if let Some(version) = deleted {
                 recorder.note("writer", format_args!("deletes {plural} {key} at {version}"));
             }
-        } else if undecodable && plural != "pods" && rng.u8(..8) == 0 {
+        } else if undecodable && rng.u8(..8) == 0 {
             let version = server.put_undecodable(plural, &key);
             recorder
                 .note("writer", format_args!("writes {plural} {key} at {version}, which does not decode"));

@@ -165,7 +165,22 @@ pub(crate) struct Pending {
     pub(crate) id: u64,
 }
 
-/// The writes that no read has seen yet, of all resources.
+/// A write, and the informers that have it.
+#[derive(Clone)]
+struct Recorded {
+    id: u64,
+    write: Write,
+    /// The informers in which reads have seen it, by their IDs.
+    seen_in: Vec<u64>,
+}
+
+impl Recorded {
+    fn new(id: u64, write: Write) -> Self {
+        Self { id, write, seen_in: Vec::new() }
+    }
+}
+
+/// The writes that some informer may not have yet, of all resources.
 #[derive(Default)]
 pub(crate) struct Writes {
     /// So that reads without writes take no lock.
@@ -177,13 +192,13 @@ pub(crate) struct Writes {
 #[derive(Default)]
 struct OfResource {
     last_id: u64,
-    keys: HashMap<ObjectKey, Vec<(u64, Write)>>,
+    keys: HashMap<ObjectKey, Vec<Recorded>>,
     /// The bytes of their states.
     bytes: usize,
     /// When writes were recorded, oldest first. Some of them have been removed since.
     order: VecDeque<(Instant, ObjectKey, u64)>,
     /// What all reads wait for: writes that are too old or too many to be kept by key.
-    any: Option<(u64, Write)>,
+    any: Option<Recorded>,
     /// Whether writes without a version have become old.
     is_question_due: bool,
     /// The writes up to this number can be read at this version: the server has answered with it after them.
@@ -263,39 +278,36 @@ impl Writes {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Returns the writes of a key and those of any keys; all of them for no key. `seen` is as for [`Self::record`]: if the
-    /// version has gone back, the server was restored from a backup, and the writes are forgotten.
+    /// Returns the writes of a key and those of any keys that no read of this informer has seen; all of them for no key.
+    /// `seen` is as for [`Self::record`]: if the version has gone back, the server was restored from a backup, and the writes
+    /// are forgotten.
     pub(crate) fn pending(
         &self,
-        resource: &str,
+        (resource, informer): (&str, u64),
         key: Option<&ObjectKey>,
         seen: impl FnOnce() -> Option<Noted>,
     ) -> Vec<Pending> {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
         of_resource.note_version(seen(), self.kept);
-        let pending = of_resource.pending(key);
+        let pending = of_resource.pending(key, informer);
         self.count(&resources);
         pending
     }
 
-    /// Removes a write that an informer has at this version. Returns `false` if it stays, because another informer of the
-    /// resource may not have it.
-    pub(crate) fn remove(
+    /// Notes that an informer has a write, at this version. The write is forgotten when all informers of the resource have
+    /// it. Returns whether it was.
+    pub(crate) fn seen(
         &self,
-        resource: &str,
+        (resource, informer): (&str, u64),
         seen: &Pending,
         version: &ResourceVersion,
-        informer: u64,
     ) -> bool {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return true };
-        let is_only = of_resource.informers.iter().map(|(id, _)| *id).eq([informer]);
-        if is_only {
-            of_resource.remove(seen, version);
-        }
+        let is_forgotten = of_resource.seen(seen, version, informer);
         self.count(&resources);
-        is_only
+        is_forgotten
     }
 
     /// The number of the last write of a resource.
@@ -328,10 +340,11 @@ impl Writes {
         let resources = self.resources.lock();
         let Some(of_resource) = resources.get(resource) else { return false };
         match &pending.key {
-            Some(key) => {
-                of_resource.keys.get(key).is_some_and(|writes| writes.iter().any(|(id, _)| *id == pending.id))
-            }
-            None => of_resource.any.as_ref().is_some_and(|(id, _)| *id == pending.id),
+            Some(key) => of_resource
+                .keys
+                .get(key)
+                .is_some_and(|writes| writes.iter().any(|known| known.id == pending.id)),
+            None => of_resource.any.as_ref().is_some_and(|known| known.id == pending.id),
         }
     }
 
@@ -370,8 +383,8 @@ impl OfResource {
         if !are_same && let Some(newest) = self.newest_seen.take() {
             self.record_any(Write::Reached(newest));
         }
-        let has = |(_, write): &mut (u64, Write)| write.version().is_some_and(|at| version.reaches(&at));
-        if let Some(reached) = self.any.take_if(has).and_then(|(_, write)| write.version()) {
+        let has = |known: &mut Recorded| known.write.version().is_some_and(|at| version.reaches(&at));
+        if let Some(reached) = self.any.take_if(has).and_then(|known| known.write.version()) {
             self.note_seen(&reached);
         }
         let bound = self.bound.take_if(|(_, bound)| version.reaches(bound));
@@ -390,7 +403,7 @@ impl OfResource {
             at_least.is_some_and(|at| !version.reaches(&at))
         };
         for writes in self.keys.values_mut() {
-            writes.retain(|(id, write)| match write.version() {
+            writes.retain(|Recorded { id, write, .. }| match write.version() {
                 Some(at) if version.reaches(&at) => {
                     newest.get_or_insert_with(|| at.clone()).advance(&at);
                     false
@@ -401,9 +414,8 @@ impl OfResource {
         }
         self.keys.retain(|_, writes| !writes.is_empty());
         let Self { keys, order, .. } = self;
-        order
-            .retain(|(_, key, id)| keys.get(key).is_some_and(|writes| writes.iter().any(|(of, _)| of == id)));
-        self.bytes = self.keys.values().flatten().map(|(_, write)| write.bytes()).sum();
+        order.retain(|(_, key, id)| keys.get(key).is_some_and(|writes| writes.iter().any(|of| of.id == *id)));
+        self.bytes = self.keys.values().flatten().map(|known| known.write.bytes()).sum();
         self.swept = self.order.len();
         if let Some(newest) = newest {
             self.note_seen(&newest);
@@ -423,18 +435,18 @@ impl OfResource {
         let id = self.id();
         let writes = self.keys.entry(key.clone()).or_default();
         if let Write::Deleted { uid, .. } = &write {
-            let known: Vec<_> = writes.iter().filter_map(|(_, known)| known.existed(uid)).collect();
+            let known: Vec<_> = writes.iter().filter_map(|known| known.write.existed(uid)).collect();
             write = known.iter().fold(write, Write::existing);
         }
-        if writes.iter().any(|(_, known)| write.is_covered_by(known)) {
+        if writes.iter().any(|known| write.is_covered_by(&known.write)) {
             return;
         }
-        let bytes = |writes: &[(u64, Write)]| writes.iter().map(|(_, write)| write.bytes()).sum::<usize>();
+        let bytes = |writes: &[Recorded]| writes.iter().map(|known| known.write.bytes()).sum::<usize>();
         let before = bytes(writes);
-        writes.retain(|(_, known)| !known.is_covered_by(&write));
-        writes.push((id, write));
+        writes.retain(|known| !known.write.is_covered_by(&write));
+        writes.push(Recorded::new(id, write));
         if writes.len() > DELETIONS {
-            *writes = vec![(id, Write::all(writes.iter().map(|(_, write)| write)))];
+            *writes = vec![Recorded::new(id, Write::all(writes.iter().map(|known| &known.write)))];
         }
         self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes(writes));
         self.order.push_back((now, key, id));
@@ -442,9 +454,9 @@ impl OfResource {
     }
 
     fn record_any(&mut self, write: Write) {
-        let earlier = self.any.take().map(|(_, earlier)| earlier);
+        let earlier = self.any.take().map(|earlier| earlier.write);
         let write = Write::all(earlier.iter().chain([&write]));
-        self.any = Some((self.id(), write));
+        self.any = Some(Recorded::new(self.id(), write));
     }
 
     /// Makes all reads wait for the writes that are too old or too many. Old ones without a version are small and concern no
@@ -457,8 +469,8 @@ impl OfResource {
                 return;
             };
             let of_key = self.keys.get(&key).into_iter().flatten();
-            let Some((_, write)) = of_key.into_iter().find(|(of, _)| *of == id) else { continue };
-            if write.known_version().is_none() && !is_too_much {
+            let Some(known) = of_key.into_iter().find(|of| of.id == id) else { continue };
+            if known.write.known_version().is_none() && !is_too_much {
                 self.is_question_due = true;
                 self.order.push_back((now, key, id));
             } else if let Some(write) = self.take(&key, id) {
@@ -469,8 +481,8 @@ impl OfResource {
 
     fn take(&mut self, key: &ObjectKey, id: u64) -> Option<Write> {
         let writes = self.keys.get_mut(key)?;
-        let at = writes.iter().position(|(of, _)| *of == id)?;
-        let (_, write) = writes.swap_remove(at);
+        let at = writes.iter().position(|of| of.id == id)?;
+        let write = writes.swap_remove(at).write;
         self.bytes = self.bytes.saturating_sub(write.bytes());
         if writes.is_empty() {
             self.keys.remove(key);
@@ -478,29 +490,42 @@ impl OfResource {
         Some(write)
     }
 
-    fn pending(&self, key: Option<&ObjectKey>) -> Vec<Pending> {
-        let of = |key: &ObjectKey, writes: &[(u64, Write)]| {
-            let pending = |(id, write): &(u64, Write)| Pending {
-                key: Some(key.clone()),
-                write: write.clone(),
-                id: *id,
-            };
-            writes.iter().map(pending).collect::<Vec<_>>()
+    fn pending(&self, key: Option<&ObjectKey>, informer: u64) -> Vec<Pending> {
+        let unseen = |key: Option<&ObjectKey>, known: &Recorded| {
+            let pending = || Pending { key: key.cloned(), write: known.write.clone(), id: known.id };
+            (!known.seen_in.contains(&informer)).then(pending)
+        };
+        let of = |key: &ObjectKey, writes: &[Recorded]| {
+            writes.iter().filter_map(|known| unseen(Some(key), known)).collect::<Vec<_>>()
         };
         let mut pending = match key {
             Some(key) => self.keys.get(key).map(|writes| of(key, writes)).unwrap_or_default(),
             None => self.keys.iter().flat_map(|(key, writes)| of(key, writes)).collect(),
         };
-        pending.extend(self.any.clone().map(|(id, write)| Pending { key: None, write, id }));
+        pending.extend(self.any.as_ref().and_then(|known| unseen(None, known)));
         pending
     }
 
-    fn remove(&mut self, seen: &Pending, version: &ResourceVersion) {
+    /// Returns whether the write is forgotten, because all informers have it.
+    fn seen(&mut self, seen: &Pending, version: &ResourceVersion, informer: u64) -> bool {
+        let known = match &seen.key {
+            Some(key) => self.keys.get_mut(key).into_iter().flatten().find(|known| known.id == seen.id),
+            None => self.any.as_mut().filter(|known| known.id == seen.id),
+        };
+        let Some(known) = known else { return true };
+        if !known.seen_in.contains(&informer) {
+            known.seen_in.push(informer);
+        }
+        let have_all = self.informers.iter().all(|(id, _)| known.seen_in.contains(id));
+        if !have_all || self.informers.is_empty() {
+            return false;
+        }
         self.note_seen(version);
         match &seen.key {
             Some(key) => _ = self.take(key, seen.id),
-            None => _ = self.any.take_if(|(id, _)| *id == seen.id),
+            None => self.any = None,
         }
+        true
     }
 
     fn replace(&mut self, pending: &Pending, known: Write, kept: Kept) {
@@ -511,7 +536,7 @@ impl OfResource {
                 }
             }
             None => {
-                if self.any.take_if(|(id, _)| *id == pending.id).is_some() {
+                if self.any.take_if(|known| known.id == pending.id).is_some() {
                     self.record_any(known);
                 }
             }
@@ -555,7 +580,8 @@ mod tests {
     }
 
     fn pending_of(writes: &Writes, of: &str, noted: Option<Noted>) -> Vec<String> {
-        let pending = writes.pending("pods", Some(&key(of)), || noted);
+        let reader = noted.as_ref().and_then(|noted| noted.informers.first()).map_or(0, |(id, _)| *id);
+        let pending = writes.pending(("pods", reader), Some(&key(of)), || noted);
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {
@@ -616,7 +642,8 @@ mod tests {
         writes.record(&resource, Some(key("v")), state("3", 11), || None);
         assert_eq!(pending(&writes, "z", 1), ["any: reached 9"], "a deletion concerns no other key");
         assert_eq!(pending(&writes, "y", 1), ["deleted 2", "any: reached 9"]);
-        writes.remove("pods", &writes.pending("pods", Some(&key("z")), || None).remove(0), &version(9), 0);
+        let read = writes.pending(("pods", 0), Some(&key("z")), || None).remove(0);
+        writes.seen(("pods", 0), &read, &version(9));
         assert_eq!(pending(&writes, "v", 1), ["state 3 11"]);
         assert_eq!(writes.len(), 2);
     }
@@ -656,7 +683,7 @@ mod tests {
         for write in [state("1", 5), state("2", 7), deleted("2"), deleted("2").existing(&version(6))] {
             writes.record(&resource, Some(key("x")), write, || None);
         }
-        let pending = writes.pending("pods", Some(&key("x")), || None);
+        let pending = writes.pending(("pods", 0), Some(&key("x")), || None);
         let last = pending.last().unwrap().write.clone();
         assert!(matches!(last, Write::Deleted { existed: Some(at), .. } if at == version(7)));
     }
@@ -688,14 +715,14 @@ mod tests {
         let writes = Writes::new(Kept { time: Duration::ZERO, ..Kept::default() });
         let resource: Arc<str> = "pods".into();
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending("pods", None, || None).remove(0);
+        let read = writes.pending(("pods", 0), None, || None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
-        let known = || writes.pending("pods", None, || None).remove(0).write.known_version();
+        let known = || writes.pending(("pods", 0), None, || None).remove(0).write.known_version();
         assert_eq!(known(), Some(version(5)));
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
         assert_eq!(pending(&writes, "y", 1).len(), 1);
         assert_eq!(known(), Some(version(7)));
-        let read = writes.pending("pods", None, || None).remove(0);
+        let read = writes.pending(("pods", 0), None, || None).remove(0);
         assert!(matches!(read.write, Write::Unconfirmed(_)), "the server is still to be asked");
         writes.record(&resource, None, Write::Unversioned, || None);
         assert_eq!(pending(&writes, "y", 1), ["any: at least 7"]);
@@ -719,8 +746,8 @@ mod tests {
         assert_eq!(pending(&writes, "x-8", 1), ["any: reached 8"]);
         assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: reached 8"]);
         assert_eq!(writes.len(), 11);
-        for write in writes.pending("pods", None, || None) {
-            writes.remove("pods", &write, &version(9), 0);
+        for write in writes.pending(("pods", 0), None, || None) {
+            writes.seen(("pods", 0), &write, &version(9));
         }
         for number in 1..=10 {
             writes.record(&resource, Some(key(&format!("z-{number}"))), state("3", number), || None);
@@ -744,11 +771,11 @@ mod tests {
         // Nothing has looked at the informer while its version was high.
         writes.record(&resource, Some(key("x")), state("1", 90), || noted(1, version(40)));
         let went_back = || Some(Noted { informers: vec![(1, 1)], version: version(50) });
-        assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
+        assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
         // Nothing has looked at the informer before.
         let writes = Writes::default();
         writes.record(&resource, Some(key("x")), state("1", 90), || None);
-        assert!(writes.pending("pods", Some(&key("x")), went_back).is_empty());
+        assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
     }
 
     /// A read in progress may not have seen a write in time that has been forgotten since.
@@ -758,7 +785,7 @@ mod tests {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for of in [None, Some(key("x"))] {
             writes.record(&resource, of.clone(), Write::Version(version(90)), || noted(0, version(80)));
-            let seen_by_read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+            let seen_by_read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
             assert!(pending(&writes, "x", 30).is_empty());
             writes.replace("pods", &seen_by_read, seen_by_read.write.clone().unconfirmed());
             assert!(pending(&writes, "x", 30).is_empty(), "{of:?}");
@@ -771,15 +798,15 @@ mod tests {
     fn writes_that_one_informer_has_are_waited_for_with_the_next() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending("pods", Some(&key("x")), || noted(0, version(1))).remove(0);
-        assert!(writes.remove("pods", &read, &version(5), 0));
+        let read = writes.pending(("pods", 0), Some(&key("x")), || noted(0, version(1))).remove(0);
+        assert!(writes.seen(("pods", 0), &read, &version(5)));
         assert!(writes.is_empty());
         let of_next = |of| pending_of(&writes, of, noted(1, version(1)));
         assert_eq!(of_next("x"), ["any: reached 5"]);
         // A read that goes on with the earlier informer.
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
-        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
-        assert!(!writes.remove("pods", &read, &version(5), 0));
+        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
+        assert!(!writes.seen(("pods", 0), &read, &version(5)));
         assert_eq!(of_next("x"), ["state 1 7", "any: reached 5"]);
     }
 
@@ -790,8 +817,8 @@ mod tests {
         let (writes, resource) = (Writes::new(Kept { writes: 3, ..Kept::default() }), Arc::from("pods"));
         let both = |times, seen| Some(Noted { informers: vec![(1, times), (2, 0)], version: version(seen) });
         writes.record(&resource, Some(key("x")), state("1", 5), || both(3, 4));
-        let read = writes.pending("pods", Some(&key("x")), || both(3, 4)).remove(0);
-        assert!(!writes.remove("pods", &read, &version(5), 2));
+        let read = writes.pending(("pods", 0), Some(&key("x")), || both(3, 4)).remove(0);
+        assert!(!writes.seen(("pods", 2), &read, &version(5)));
         assert_eq!(pending_of(&writes, "x", both(3, 4)), ["state 1 5"]);
         for (name, number) in [("y", 7), ("z", 8)] {
             writes.record(&resource, Some(key(name)), state("1", number), || both(3, 4));
@@ -809,7 +836,7 @@ mod tests {
     fn write_that_was_not_seen_in_time_stays_until_its_version_is_reached() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 323), || noted(0, version(6)));
-        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
         writes.note_bound("pods", writes.last_id("pods"), version(7));
         assert_eq!(pending(&writes, "x", 7).len(), 1);
@@ -817,6 +844,27 @@ mod tests {
         assert_eq!(pending(&writes, "x", 322).len(), 1);
         writes.note_bound("pods", writes.last_id("pods"), version(323));
         assert!(pending(&writes, "x", 323).is_empty());
+    }
+
+    // contract: C-14b
+    #[test]
+    fn writes_that_a_read_has_seen_are_pending_for_the_other_informer_only() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        let both = || Some(Noted { informers: vec![(1, 0), (2, 0)], version: version(4) });
+        writes.record(&resource, Some(key("x")), state("1", 5), both);
+        writes.record(&resource, None, Write::Reached(version(6)), both);
+        let of = |informer| writes.pending(("pods", informer), Some(&key("x")), both);
+        for read in of(1) {
+            assert!(!writes.seen(("pods", 1), &read, &version(6)));
+        }
+        assert_eq!((of(1).len(), of(2).len(), writes.len()), (0, 2, 2));
+        for read in of(2) {
+            assert!(writes.seen(("pods", 2), &read, &version(6)));
+        }
+        assert!(writes.is_empty());
+        // A third informer may begin below it.
+        let third = || Some(Noted { informers: vec![(3, 0)], version: version(2) });
+        assert_eq!(writes.pending(("pods", 3), Some(&key("x")), third).len(), 1);
     }
 
     /// Nothing reads a resource whose informer has handlers.
@@ -829,7 +877,7 @@ mod tests {
             writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), seen);
             assert!(writes.len() <= SWEEP + 1);
         }
-        let unread = writes.pending("pods", Some(&key("x-999")), || noted(0, version(998)));
+        let unread = writes.pending(("pods", 0), Some(&key("x-999")), || noted(0, version(998)));
         assert_eq!(unread.len(), 1);
     }
 
@@ -847,9 +895,9 @@ mod tests {
     fn write_during_a_wait_is_kept() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending("pods", Some(&key("x")), || None).remove(0);
+        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
         writes.record(&resource, Some(key("x")), state("1", 7), || None);
-        writes.remove("pods", &read, &version(5), 0);
+        writes.seen(("pods", 0), &read, &version(5));
         assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
     }
 }

@@ -78,14 +78,14 @@ pub(crate) async fn caught_up(
     loop {
         let pending = {
             let informers = shared.informers(name);
-            shared.writes.pending(name, key, || noted(&informers))
+            shared.writes.pending((name, informer.id()), key, || noted(&informers))
         };
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
         let mut unseen = None;
         for pending in pending {
             match wait.state(&snapshot, &pending) {
-                // It may stay recorded, because other informers of the resource may not have it.
+                // It stays recorded for other informers of the resource that may not have it.
                 Seen::Always => wait.seen(&pending, &highest(&snapshot)),
                 Seen::InThisState => {}
                 Seen::No => {
@@ -298,10 +298,10 @@ impl Wait<'_> {
         Err(kinformer::Error::ConditionNotMet { resource, key, is_stopped: true })
     }
 
-    /// Removes a write that all later reads of this informer see; it has reached this version in one of its parts.
+    /// Notes a write that all later reads of this informer see; it has reached this version in one of its parts.
     fn seen(&self, pending: &Pending, highest: &ResourceVersion) {
         let version = pending.write.version().unwrap_or_else(|| highest.clone());
-        self.shared.writes.remove(self.name, pending, &version, self.informer.id());
+        self.shared.writes.seen((self.name, self.informer.id()), pending, &version);
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.

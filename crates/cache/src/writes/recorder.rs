@@ -128,7 +128,7 @@ mod tests {
             let map = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             api.create(&Default::default(), &map).await.unwrap();
             let key = ObjectKey::new("default", name).unwrap();
-            let pending = cache.shared.writes.pending("configmaps", Some(&key), || None).remove(0);
+            let pending = cache.shared.writes.pending(("configmaps", 0), Some(&key), || None).remove(0);
             assert_eq!(matches!(pending.write, Write::State(_)), has_informer, "{:?}", pending.write);
             assert!(has_informer || matches!(pending.write, Write::Version(_)), "{:?}", pending.write);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer::{FieldPath, Informer, KeyRef, Packed, ResourceVersion};
+use kinformer::{FieldPath, Informer, KeyRef, Packed, PackedRef, ResourceVersion};
 use serde::Deserialize;
 use serde_json::Value;
 use tower::BoxError;
@@ -70,13 +70,11 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     // Another body is refused by the server.
     let Ok(Updated { metadata }) = serde_json::from_slice::<Updated>(body) else { return Ok(()) };
     let namespace = metadata.namespace.as_deref().or(target.namespace.as_deref());
-    let Some((informer, stored)) = cached(shared, target, namespace, &metadata.name) else { return Ok(()) };
     // The server refuses an update of another version, if it names one.
     let version = metadata.resource_version.as_deref().filter(|version| !version.is_empty());
     let version = version.map(ResourceVersion::from);
-    if version.as_ref().is_some_and(|version| *version != stored.resource_version()) {
-        return Ok(());
-    }
+    let cached = cached(shared, target, namespace, &metadata.name, version.as_ref());
+    let Some((informer, stored)) = cached else { return Ok(()) };
     let mut missing = stored.dropped_fields();
     // Without a version the server may have a later state.
     let dropped = if version.is_none() { informer.dropped_fields() } else { &[] };
@@ -116,23 +114,25 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     Err(IncompleteUpdate { resource, key: stored.key().to_string(), fields: missing }.into())
 }
 
-/// Returns the informer of the resource in the version of the target, in which alone fields have these names, and the cached
-/// state of the object.
+/// Returns the cached state that an update replaces, and its informer: one of the version of the target, in which alone the
+/// fields have these names. If the update names a version, the state has that version.
 fn cached(
     shared: &Shared,
     target: &Target,
     namespace: Option<&str>,
     name: &str,
+    version: Option<&ResourceVersion>,
 ) -> Option<(Informer<()>, Packed<()>)> {
-    let informers = shared.factory.informers_of(&target.group, &target.plural);
-    let informer = informers.into_iter().find(|informer| target.is_of(informer.api_resource()))?;
-    let snapshot = informer.snapshot().ok()?;
-    let stored = match namespace {
-        Some(namespace) => snapshot.get((namespace, name)),
-        None => snapshot.get(KeyRef::named(name)),
+    let key = match namespace {
+        Some(namespace) => KeyRef::new(namespace, name),
+        None => KeyRef::named(name),
     };
-    let stored = stored?.into_owned();
-    Some((informer, stored))
+    let informers = shared.factory.informers_of(&target.group, &target.plural).into_iter();
+    informers.filter(|informer| target.is_of(informer.api_resource())).find_map(|informer| {
+        let stored = informer.snapshot().ok()?.get(key).map(PackedRef::into_owned)?;
+        let is_updated = version.is_none_or(|version| *version == stored.resource_version());
+        is_updated.then_some((informer, stored))
+    })
 }
 
 /// Collects the paths of the fields that an object has on the server, and neither in the cache nor in the update.

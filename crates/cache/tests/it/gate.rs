@@ -22,7 +22,7 @@ use crate::common::with_namespaces;
 pub struct Gated {
     pub server: ApiServer,
     pub cache: Cache,
-    /// The watches that are held back, by a part of their URI.
+    /// The watches that are held back, by a part of their URI and of the types that they accept.
     gate: watch::Sender<Option<&'static str>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
@@ -55,7 +55,7 @@ impl Gated {
         self.close_for("");
     }
 
-    /// Closes the gate for the watches whose URI has this part.
+    /// Closes the gate for the watches whose URI and accepted types have this part.
     pub fn close_for(&self, part: &'static str) {
         self.gate.send_replace(Some(part));
     }
@@ -113,7 +113,9 @@ impl Service<Request<Body>> for GatedClient {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let gated = self.clone();
         gated.requests.lock().push(format!("{} {}", request.method(), request.uri()));
-        let uri: Arc<str> = request.uri().to_string().into();
+        let accept =
+            request.headers().get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let uri: Arc<str> = format!("{} {accept}", request.uri()).into();
         let is_watch = uri.contains("watch=");
         Box::pin(async move {
             let response = gated.client.send(request).await?;

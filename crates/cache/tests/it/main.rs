@@ -21,6 +21,7 @@ mod mapper;
 mod options;
 mod own_informer;
 mod own_writes;
+mod projections;
 mod reads;
 mod shapes;
 mod tracker;

@@ -25,7 +25,7 @@ async fn first_read_starts_the_informer_and_waits() {
     assert_eq!(typed.decode().unwrap().spec.as_ref().unwrap().node_name.as_deref(), Some("node-1"));
     assert_eq!(dynamic.decode().unwrap().types.as_ref().unwrap().kind, "Pod");
     assert_eq!(metadata.label("app"), Some("web"));
-    assert_eq!(dynamic_metadata.decode().unwrap().types.as_ref().unwrap().api_version, "v1");
+    assert_eq!(dynamic_metadata.decode().unwrap().types.as_ref().unwrap().api_version, "meta.k8s.io/v1");
     let again = cache.get::<Pod>("team-a/web").await.unwrap();
     assert!(std::sync::Arc::ptr_eq(&typed.into_object(), &again.into_object()), "reads share the object");
     cache.shutdown().await.unwrap();
@@ -135,14 +135,16 @@ async fn objects_of_which_only_metadata_is_cached_say_so() {
     server.create(pod("team-a", "web", "web", "node-1")).unwrap();
     let cache = started(&server).await;
     let kind = GroupVersionKind::gvk("", "v1", "Pod");
-    let metadata = cache.dynamic_metadata(&kind).await.unwrap();
-    for (expected, is_metadata_only) in [("PartialObjectMetadata", true), ("Pod", false)] {
-        let pod = metadata.get("team-a/web").await.unwrap();
-        assert_eq!(pod.object().is_metadata_only(), is_metadata_only);
+    let whole_first = |builder: kinformer::SharedInformerFactoryBuilder| {
+        builder.of_kind::<Pod>(|pods| pods.whole_objects())
+    };
+    let cache_of_whole = builder(&server).options(whole_first).build().await.unwrap();
+    cache_of_whole.start().unwrap();
+    for (cache, expected) in [(&cache, "PartialObjectMetadata"), (&cache_of_whole, "Pod")] {
+        let pod = cache.dynamic_metadata(&kind).await.unwrap().get("team-a/web").await.unwrap();
+        assert_eq!(pod.object().is_metadata_only(), expected == "PartialObjectMetadata");
         assert_eq!(pod.decode().unwrap().types.as_ref().unwrap().kind, expected);
-        // From now on, whole objects are cached.
-        cache.get::<Pod>("team-a/web").await.unwrap();
+        cache.shutdown().await.unwrap();
     }
-    cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -74,7 +74,7 @@ async fn selectors_and_the_simulated_cluster() {
         cluster.url()
     ));
     let url = program.line().await;
-    let path = "/api/v1/informers/pods/objects/default/p0/explain";
+    let path = "/api/v1/informers/pods%20(metadata)/objects/default/p0/explain";
     until(&url, path, "the selector \\\"app=none\\\"").await;
     program.signal(Signal::SIGTERM);
     program.ended().await.code(0);

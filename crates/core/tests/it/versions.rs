@@ -22,7 +22,7 @@ proptest! {
 }
 
 fn set(version: &str, is_complete: bool) -> VersionUpdate {
-    VersionUpdate::Set { version: version.into(), epoch: 0, is_complete }
+    VersionUpdate::Set { version: version.into(), is_complete }
 }
 
 fn advance(version: &str) -> VersionUpdate {

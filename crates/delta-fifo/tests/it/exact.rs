@@ -331,7 +331,7 @@ fn play(kind: Kind, steps: &[Step], limit: Option<usize>, stored: u8) -> Result<
         reached: 0,
     };
     let mut version = Versions::unset(1);
-    let set = VersionUpdate::Set { version: ResourceVersion::number(0), epoch: 0, is_complete: true };
+    let set = VersionUpdate::Set { version: ResourceVersion::number(0), is_complete: true };
     version.update(PartId::ONLY, &set);
     let mut guards = VecDeque::new();
     let mut has_incomplete = false;

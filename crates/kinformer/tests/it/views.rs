@@ -430,37 +430,3 @@ async fn repeated_event_is_no_difference() {
     assert_eq!(differences(&earlier, &later), ["=b 1>1"]);
     factory.shutdown().await.unwrap();
 }
-
-// contract: F-18a, F-18c, F-18d
-#[tokio::test]
-async fn snapshots_differ_after_switch_from_metadata() {
-    let server = server().await;
-    for name in ["a", "b"] {
-        server.create(config_map("default", name, "1")).unwrap();
-    }
-    let factory = factory(&server);
-    let metadata = factory.metadata::<ConfigMap>();
-    synced(&factory).await;
-    watches(&server, 1).await;
-    let whole = factory.informer::<ConfigMap>();
-    let (before, of_metadata) = (whole.snapshot().unwrap(), metadata.snapshot().unwrap());
-    whole.wait_for_sync_until(soon()).await.unwrap();
-    let after = whole.snapshot().unwrap();
-    assert!(differences(&before, &before).is_empty());
-    assert_eq!(differences(&before, &after), ["+a", "+b"]);
-    let of_whole = metadata.snapshot().unwrap();
-    for (state, earlier) in [(&of_whole, &of_metadata), (&of_metadata, &of_whole)] {
-        assert_eq!(state.changes_since(earlier).count(), 0, "their metadata are the same");
-    }
-    let changed = server.update(config_map("default", "b", "2")).unwrap();
-    whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
-    assert_eq!(differences(&after, &whole.snapshot().unwrap()), ["=b 1>2"]);
-    let of_metadata_now = metadata.snapshot().unwrap();
-    let changed: Vec<_> = of_metadata_now
-        .changes_since(&of_metadata)
-        .map(|change| change.new.unwrap().name().to_owned())
-        .collect();
-    assert_eq!(changed, ["b"]);
-    factory.shutdown().await.unwrap();
-    server.shutdown().await;
-}

@@ -17,8 +17,6 @@ use crate::{ListOptions, NextRequest, Recovery, SourceError, StopReason, Version
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Replaces the content of the sink by a list, complete or not. Returns the next step only if that failed.
     pub(super) async fn replace(&mut self, list: Replacement<T>) -> Result<Option<Step<T>>, StopReason> {
-        // Read before the source can complete another list, such as that of the consistency check.
-        let list = list.epoch(self.source.list_epoch());
         if self.options.consistency_check == ConsistencyCheck::On {
             self.check_consistency(&list).await?;
         }

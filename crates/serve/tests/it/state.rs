@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
 use kinformer::SharedInformerFactory;
 use kinformer_apiserver::{Fault, Verb};
 use kinformer_serve::Server;
@@ -119,6 +120,36 @@ async fn panics_and_failing_requests_are_named() {
     assert!(state["sources"][0]["lastError"].as_str().unwrap().contains("403"), "{state}");
     assert!(state["sources"][0]["lastErrorAt"].as_str().unwrap().ends_with('Z'), "{state}");
     world.end().await;
+}
+
+/// The informer of metadata has a name and URLs of its own.
+// contract: H-02c
+#[tokio::test]
+async fn second_informer_of_a_resource_is_named() {
+    let cluster = cluster(1).await;
+    let factory = SharedInformerFactory::new(client_of(&cluster));
+    let metadata = factory.metadata::<Pod>();
+    let builder = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = builder.informer(&metadata).bind().await.unwrap().spawn();
+    let client = Client { address: server.local_addr() };
+    for _ in 0..2 {
+        factory.start().unwrap();
+        within("the informers", factory.wait_for_cache_sync()).await.into_result().unwrap();
+        server.add(&factory.informer::<Pod>()).unwrap();
+    }
+    let of_metadata = format!("{PODS}%20(metadata)");
+    let (one, other) = (client.ok(&of_metadata).await, client.ok(PODS).await);
+    assert_eq!((&one["name"], &other["name"]), (&"pods (metadata)".into(), &"pods".into()));
+    assert_eq!(one["problems"], serde_json::json!([]));
+    let message = problem(&other, "SecondInformer").unwrap();
+    assert!(message.starts_with("pods are watched twice") && message.contains("whole_objects"), "{message}");
+    let page = client.ok(&format!("{of_metadata}/objects?limit=1")).await;
+    assert_eq!(page["total"], 1);
+    let ready = client.get("/readyz?verbose").await.text();
+    assert!(ready.contains("]informer/pods (metadata) ok"), "{ready}");
+    within("the server", server.shutdown()).await;
+    factory.shutdown().await.unwrap();
+    cluster.shutdown().await;
 }
 
 // contract: H-02a

@@ -7,11 +7,9 @@ use crate::common::{HOUR, Running, Seen};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{KeyRef, PartId};
 use kinformer_processor::{Buffer, Event};
-use kinformer_reflector::{DecodeError, List};
-use kinformer_shared_informer::{AwaitedList, Error, Phase, SharedIndexInformer};
+use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kinformer_store::Error as StoreError;
-use kinformer_testing::fake_source::WatchScript;
-use kinformer_testing::{FakeSource, Item, ScriptedSource, tasks};
+use kinformer_testing::{FakeSource, Item, tasks};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -53,11 +51,8 @@ async fn dropped_waits_lose_nothing() {
     let source = FakeSource::new();
     source.apply(Item::of("kitchen/kettle", 0, 0));
     let informer = informer(&source);
-    let list = informer.await_list(0);
     let registration = informer.handler().inline().for_each(|_| ()).unwrap();
     assert!(informer.wait_for_sync().now_or_never().is_none());
-    assert!(informer.wait_for_list(&list, None).now_or_never().is_none());
-    assert!(informer.wait_for_list_of(&list, PartId::ONLY, None).now_or_never().is_none());
     assert!(informer.wait_for(PartId::ONLY, &1.into()).now_or_never().is_none());
     assert!(registration.synced().now_or_never().is_none());
     assert!(informer.stopped().now_or_never().is_none());
@@ -65,8 +60,6 @@ async fn dropped_waits_lose_nothing() {
     let cancel = CancellationToken::new();
     let running = informer.spawn(cancel.clone());
     informer.wait_for_sync().await.unwrap();
-    informer.wait_for_list(&list, None).await.unwrap();
-    informer.wait_for_list_of(&list, PartId::ONLY, None).await.unwrap();
     informer.wait_for(PartId::ONLY, &1.into()).await.unwrap();
     registration.synced().await.unwrap();
     cancel.cancel();
@@ -426,56 +419,4 @@ async fn stuck(buffer: Buffer) {
     assert_eq!(handlers, ["never returns".into()]);
     assert_eq!(informer.phase(), Phase::Stopped);
     assert_eq!(tasks::alive(), before);
-}
-
-/// The store may still have an earlier state of an object that an incomplete list lacks.
-// contract: F-16m
-#[tokio::test(start_paused = true)]
-async fn incomplete_list_is_not_the_awaited_one() {
-    let list = || List::new([Item::new("kettle", 1)], 7);
-    let source = ScriptedSource::new()
-        .list(list().undecodable([DecodeError::new("no name")]))
-        .watch(WatchScript::new().hang())
-        .list(list())
-        .watch(WatchScript::new().hang());
-    let informer = SharedIndexInformer::builder(source).build().unwrap();
-    let awaited = informer.await_list(0);
-    let running = Running::start(informer.clone()).await;
-    let reflector = informer.part(PartId::ONLY).unwrap().reflector();
-    assert!(reflector.incomplete_list().is_some() && !awaited.is_stored());
-    informer.wait_for_list(&awaited, Some(Instant::now() + HOUR)).await.unwrap();
-    assert!(reflector.incomplete_list().is_none());
-    running.stop().await.unwrap();
-}
-
-/// Handlers sync after the last of the awaited lists.
-// contract: F-16c, F-16g
-#[tokio::test(start_paused = true)]
-async fn awaited_lists_end_their_own_waits() {
-    let source = FakeSource::<Item>::new();
-    let informer = SharedIndexInformer::builder(source.clone()).build().unwrap();
-    let lists = [2, 1, 0].map(|epoch| informer.await_list(epoch));
-    let registration = informer.handler().for_each(|_| ()).unwrap();
-    let running = Running::start(informer.clone()).await;
-    let stored = || lists.each_ref().map(AwaitedList::is_stored);
-    let deadline = Some(Instant::now() + HOUR);
-    informer.wait_for_list(&lists[2], deadline).await.unwrap();
-    assert_eq!(stored(), [false, false, true]);
-    let relist = |epoch| {
-        source.set_list_epoch(epoch);
-        source.tick();
-        source.compact();
-        source.disconnect();
-    };
-    relist(1);
-    informer.wait_for_list(&lists[1], deadline).await.unwrap();
-    assert_eq!((stored(), registration.has_synced()), ([false, true, true], false));
-    relist(2);
-    informer.wait_for_list(&lists[0], deadline).await.unwrap();
-    registration.synced_until(Instant::now() + HOUR).await.unwrap();
-    // A list that the store already has changes nothing.
-    assert!(informer.await_list(1).is_stored());
-    let registration = informer.handler().for_each(|_| ()).unwrap();
-    registration.synced_until(Instant::now() + HOUR).await.unwrap();
-    running.stop().await.unwrap();
 }

@@ -264,7 +264,7 @@ impl Client {
             Way::Live => self.judge.got_live(&begun, plural, key, object.as_ref()),
             _ => self.judge.got(&begun, (plural, view, way == Way::Waits), key, object.as_ref()),
         }
-        self.judge.is_newest(plural, key, object.as_ref())
+        self.judge.is_newest((plural, view), key, object.as_ref())
     }
 
     fn state<K>(&self, object: &Packed<K>, view: View) -> crate::state::State {
@@ -357,25 +357,28 @@ impl Client {
 
     /// Reads all objects. Returns whether all reads have returned the newest states.
     pub(crate) async fn is_in_sync(&self) -> bool {
-        for key in self.visible("configmaps") {
-            if !self.get_of(&self.views.maps, ("configmaps", View::Whole), &key, Way::Waits).await {
+        let Views { maps, map_metadata, secrets, secret_metadata, .. } = &self.views;
+        self.is_kind_in_sync(maps, ("configmaps", View::Whole)).await
+            && self.is_kind_in_sync(map_metadata, ("configmaps", View::Metadata)).await
+            && self.is_kind_in_sync(secrets, ("secrets", View::Whole)).await
+            && self.is_kind_in_sync(secret_metadata, ("secrets", View::Metadata)).await
+    }
+
+    async fn is_kind_in_sync<K: 'static>(
+        &self,
+        kind: &Kind<K>,
+        (plural, view): (&'static str, View),
+    ) -> bool {
+        for key in self.visible(plural) {
+            if !self.get_of(kind, (plural, view), &key, Way::Waits).await {
                 return false;
             }
         }
-        for key in self.visible("secrets") {
-            if !self.get_of(&self.views.secrets, ("secrets", View::Whole), &key, Way::Waits).await {
-                return false;
-            }
-        }
-        let all = Selected::default();
-        let maps = self.list_of(&self.views.maps, ("configmaps", View::Whole), all.clone(), Way::Waits, None);
-        let Some(maps) = maps.await else { return false };
-        let secrets = self.list_of(&self.views.secrets, ("secrets", View::Whole), all, Way::Waits, None);
-        let Some(secrets) = secrets.await else { return false };
-        let are_newest = |plural, objects: &Objects| {
-            self.visible(plural).iter().all(|key| self.judge.is_newest(plural, key, objects.get(key)))
-        };
-        are_newest("configmaps", &maps) && are_newest("secrets", &secrets)
+        let listed = self.list_of(kind, (plural, view), Selected::default(), Way::Waits, None).await;
+        listed.is_some_and(|objects| {
+            let keys = self.visible(plural);
+            keys.iter().all(|key| self.judge.is_newest((plural, view), key, objects.get(key)))
+        })
     }
 
     /// The keys in the namespaces of the cache.
@@ -424,7 +427,10 @@ pub(crate) async fn remove_informers<K: Resource<DynamicType = (), Scope: 'stati
         pause(&mut rng).await;
         tokio::time::sleep(Duration::from_millis(rng.u64(..20_000))).await;
         judge.removal_begins();
-        let removed = cache.kind::<K>().remove_informer().await;
+        let removed = match rng.bool() {
+            true => cache.metadata::<K>().remove_informer().await,
+            false => cache.kind::<K>().remove_informer().await,
+        };
         judge.removal_ended();
         judge.recorder.note("removals", format_args!("removes {}: {removed}", K::plural(&())));
     }

@@ -95,7 +95,7 @@ impl View {
     }
 }
 
-/// Positions in the history, by resource and key. A read must see the changes before them.
+/// Positions in the history, by resource and key, for reads also by view. A read must see the changes before them.
 type Floors = BTreeMap<String, usize>;
 
 #[derive(Debug, Default)]
@@ -272,13 +272,13 @@ impl Judge {
         key: &str,
         object: Option<&State>,
     ) {
-        let floor = self.floor(begun, (plural, key), waits);
+        let floor = self.floor(begun, (plural, view), key, waits);
         let found = self.server.read(|history| self.place(history, (plural, view), key, object, floor));
         // The writes do not say which state of the informer it was: it may be an earlier one that is the same.
-        let earliest = self.floor(begun, (plural, key), false);
+        let earliest = self.floor(begun, (plural, view), key, false);
         let earliest = self.server.read(|history| self.place(history, (plural, view), key, object, earliest));
         match earliest.filter(|_| found.is_some()) {
-            Some(position) => self.read(begun, format!("{plural} {key}"), position),
+            Some(position) => self.read(begun, name_of(plural, view, key), position),
             None => self.violation(format_args!(
                 "{plural} {key} was read as {}, which it has not been since position {floor}: {}",
                 text(object),
@@ -309,7 +309,7 @@ impl Judge {
         let last = objects.keys().next_back().filter(|_| Some(objects.len()) == selected.limit);
         // Each key by itself: a list has the writes that it can see.
         for key in all.iter().filter(|key| last.is_none_or(|last| *key <= last)) {
-            let floor = self.floor(begun, (plural, key), waits);
+            let floor = self.floor(begun, (plural, view), key, waits);
             let listed = objects.get(key);
             let is_possible = self.server.read(|history| {
                 states(history, plural, key, floor).any(|(_, state)| {
@@ -328,10 +328,10 @@ impl Judge {
         }
         // A later get or list does not return an older state.
         for (key, object) in objects {
-            let earliest = self.floor(begun, (plural, key), false);
+            let earliest = self.floor(begun, (plural, view), key, false);
             let place = |history: &History| self.place(history, (plural, view), key, Some(object), earliest);
             if let Some(position) = self.server.read(place) {
-                self.read(begun, format!("{plural} {key}"), position);
+                self.read(begun, name_of(plural, view, key), position);
             }
         }
         if let Some(foreign) = objects.keys().find(|key| !all.contains(key)) {
@@ -354,7 +354,7 @@ impl Judge {
     ) {
         let of_part: BTreeMap<&String, &State> =
             objects.iter().filter(|(key, _)| key.starts_with(part)).collect();
-        let name = format!("{plural} {part}*");
+        let name = name_of(plural, view, &format!("{part}*"));
         let floor = begun.reads.get(&name).copied().unwrap_or_default();
         let found = self.server.read(|history| {
             let mut state: Objects = Objects::new();
@@ -440,10 +440,11 @@ impl Judge {
     }
 
     /// Whether the newest visible state of an object is this one.
-    pub(crate) fn is_newest(&self, plural: &str, key: &str, object: Option<&State>) -> bool {
+    pub(crate) fn is_newest(&self, (plural, view): (&str, View), key: &str, object: Option<&State>) -> bool {
         self.server.read(|history| {
             let newest = states(history, plural, key, usize::MAX).last().and_then(|(_, state)| state);
-            newest.filter(|state| self.scope.has(plural, key, state)) == object
+            let newest = newest.filter(|state| self.scope.has(plural, key, state));
+            newest.map(|state| view.of(state)).as_ref() == object
         })
     }
 
@@ -475,14 +476,15 @@ impl Judge {
 
     /// The position from which on a read must show a key. A backup that is restored during a read may undo what was known
     /// at its begin.
-    fn floor(&self, begun: &Begun, (plural, key): (&str, &str), waits: bool) -> usize {
+    fn floor(&self, begun: &Begun, (plural, view): (&str, View), key: &str, waits: bool) -> usize {
         if !begun.is_certain || !self.is_certain() || self.known.lock().writes_epoch != begun.epochs.0 {
             return 0;
         }
         let name = format!("{plural} {key}");
         let of = |floors: &Floors| floors.get(&name).copied().unwrap_or_default();
         let deleted = if self.refusals.were() { 0 } else { of(&begun.deletions) };
-        of(&begun.reads).max(if waits { of(&begun.writes).max(deleted) } else { 0 })
+        let read = begun.reads.get(&name_of(plural, view, key)).copied().unwrap_or_default();
+        read.max(if waits { of(&begun.writes).max(deleted) } else { 0 })
     }
 
     /// A later read of the informer is not older.
@@ -502,6 +504,11 @@ impl Judge {
             states.collect::<Vec<_>>().join(", ")
         })
     }
+}
+
+/// The name of what was read: metadata and whole objects may be read from two informers, of which one may be behind.
+fn name_of(plural: &str, view: View, key: &str) -> String {
+    format!("{plural} {view:?} {key}")
 }
 
 fn is_refusal(error: &kube_client::Error) -> bool {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::QueueKind;
-use kinformer::kube_core::{ApiResource, Resource};
+use kinformer::kube_core::Resource;
+use kinformer::{Informer, QueueKind};
 use kinformer_cache::Cache;
 use kube_client::client::Body;
 use serde_json::json;
@@ -225,7 +225,7 @@ async fn cache(
     }
 }
 
-/// Whether the versions of all parts of both informers are such; `without` for informers that were not requested.
+/// Whether the versions of all parts of all informers are such; `without` for informers that were not requested.
 fn have(cache: &Cache, without: bool, is_such: impl Fn(u64) -> bool) -> bool {
     has::<ConfigMap>(cache, without, &is_such) && has::<Secret>(cache, without, &is_such)
 }
@@ -235,15 +235,15 @@ fn has<K: Resource<DynamicType = (), Scope: 'static>>(
     without: bool,
     is_such: &impl Fn(u64) -> bool,
 ) -> bool {
-    if !cache.factory().has_informer(&ApiResource::erase::<K>(&())) {
-        return without;
-    }
-    let informer = cache.factory().metadata::<K>();
-    let Ok(snapshot) = informer.snapshot() else { return without };
-    informer.parts().iter().all(|part| {
-        let version = snapshot.resource_versions().of(part.id()).to_string().parse::<u64>();
-        version.map_or(without, is_such)
-    })
+    let informers = cache.factory().informers_of("", &K::plural(&()));
+    let has = |informer: &Informer<()>| {
+        let Ok(snapshot) = informer.snapshot() else { return without };
+        informer.parts().iter().all(|part| {
+            let version = snapshot.resource_versions().of(part.id()).to_string().parse::<u64>();
+            version.map_or(without, is_such)
+        })
+    };
+    if informers.is_empty() { without } else { informers.iter().all(has) }
 }
 
 /// Waits until reads return the newest states.

@@ -99,7 +99,7 @@ fn given_version_is_set_by_last_publication() {
     assert!(indexer.contains(("a", "2")) && !indexer.contains(("a", "1")));
     let _ = indexer.apply_at(list("a/3"), &VersionUpdates::NONE);
     assert_eq!((indexer.resource_versions().lowest(), indexer.contains(("a", "3"))), ("20".into(), true));
-    let set = VersionUpdate::Set { version: "7".into(), epoch: 0, is_complete: true };
+    let set = VersionUpdate::Set { version: "7".into(), is_complete: true };
     let _ = indexer.apply_at(Deltas::new(), &set.into());
     assert_eq!(indexer.resource_versions().lowest(), "7".into());
     let _ = indexer.apply([Delta::Added(pod("a/1").version(30u64).arc()), Delta::bookmark("31")]);

@@ -57,7 +57,6 @@ struct State<T> {
     lists: u64,
     watches: u64,
     probes: u64,
-    epoch: u32,
     versions: Versions,
     /// The version at which the process of the server started.
     started_at: u64,
@@ -144,7 +143,6 @@ impl<T: Versioned> FakeSource<T> {
             lists: 0,
             watches: 0,
             probes: 0,
-            epoch: 0,
             versions: Versions::Server,
             started_at: 0,
         };
@@ -314,11 +312,6 @@ impl<T: Versioned> FakeSource<T> {
     /// Sends a bookmark to all watches that are up to date.
     pub fn send_bookmarks(&self) {
         self.change(|state| state.bookmarks += 1);
-    }
-
-    /// Sets the epoch of further lists.
-    pub fn set_list_epoch(&self, epoch: u32) {
-        self.server.state.lock().epoch = epoch;
     }
 
     /// Makes the next list fail; several errors are queued.
@@ -666,10 +659,6 @@ impl<T: Versioned> ListerWatcher<T> for FakeSource<T> {
         })
         .fuse()
         .boxed())
-    }
-
-    fn list_epoch(&self) -> u32 {
-        self.server.state.lock().epoch
     }
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 use crate::informer::Informer;
+use crate::kind::resource_name;
 
 impl<K: 'static> Informer<K> {
     /// Waits until an object fulfils a condition, and returns the state that does; `None` if there is no such object and the
@@ -112,7 +113,8 @@ impl<K: 'static> Informer<K> {
     }
 
     fn not_met(&self, key: &ObjectKey, is_stopped: bool) -> Error {
-        Error::ConditionNotMet { resource: self.resource().into(), key: key.to_string(), is_stopped }
+        let resource = resource_name(self.api_resource()).into();
+        Error::ConditionNotMet { resource, key: key.to_string(), is_stopped }
     }
 }
 

@@ -8,30 +8,36 @@ use kinformer_core::{BoxError, ObjectKey};
 use kinformer_kube::{DecodeAs, PackedObject};
 use kinformer_reflector::{DecodeError, Failure, SourceError};
 
-use crate::engine::projection::Projection;
-
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
 /// Decodes objects on arrival and reports failures.
 pub(crate) struct Arrival {
     /// The name of the informer.
     informer: Arc<str>,
-    /// The type that objects are decoded as. With [`Projection::Metadata`], metadata-only objects are decoded too.
-    target: OnceLock<(DecodeAs, Projection)>,
+    /// The type that objects are decoded as, and which of them.
+    target: OnceLock<(DecodeAs, Decoded)>,
     failed: AtomicU64,
     hook: Option<Arc<ErrorHook>>,
 }
 
+/// The objects that are decoded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Decoded {
+    /// All but those of which only the metadata was fetched, for the type of whole objects.
+    Whole,
+    All,
+}
+
 impl Arrival {
+    /// `decode` is the type of whole objects in the options of the resource.
     pub(crate) fn new(informer: Arc<str>, decode: Option<DecodeAs>, hook: Option<Arc<ErrorHook>>) -> Self {
-        let target = decode.map_or_else(OnceLock::new, |to| OnceLock::from((to, Projection::Full)));
+        let target = decode.map_or_else(OnceLock::new, |to| OnceLock::from((to, Decoded::Whole)));
         Self { informer, target, failed: AtomicU64::new(0), hook }
     }
 
-    /// Sets the type to decode objects as, unless one is set. Returns whether it was set by this call. With
-    /// [`Projection::Metadata`], metadata-only objects are decoded too.
-    pub(crate) fn decode_as(&self, to: DecodeAs, projection: Projection) -> bool {
-        self.target.set((to, projection)).is_ok()
+    /// Sets the type to decode all objects as, unless one is set. Returns whether it was set by this call.
+    pub(crate) fn decode_as(&self, to: DecodeAs) -> bool {
+        self.target.set((to, Decoded::All)).is_ok()
     }
 
     /// The number of objects that could not be decoded.
@@ -41,8 +47,8 @@ impl Arrival {
 
     /// Decodes the object if a type is set. The object is stored even if this fails. Returns whether a type is set.
     pub(crate) fn decode(&self, object: &PackedObject) -> bool {
-        let Some((to, projection)) = self.target.get() else { return false };
-        if *projection == Projection::Full && object.is_metadata_only() {
+        let Some((to, decoded)) = self.target.get() else { return false };
+        if *decoded == Decoded::Whole && object.is_metadata_only() {
             return true;
         }
         // Decoding runs the type's own code, which may panic.

@@ -1,14 +1,13 @@
-//! Handlers and events without the types of a program, as they cross the boundary of [`crate::engine`].
+//! Handlers and events without the type of a program's objects: see [`crate::kube_informer`].
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use kinformer_core::BoxError;
 use kinformer_kube::PackedObject;
-use kinformer_processor::{AsyncEventHandler, Buffer, Event, ListenerStream, Registration};
+use kinformer_processor::{AsyncEventHandler, Buffer, Event, ListenerStream};
 use kinformer_store::IndexValues;
 
 pub(crate) type Object = Arc<PackedObject>;
@@ -24,8 +23,6 @@ pub(crate) struct HandlerSpec {
     pub(crate) resync: Option<Duration>,
     pub(crate) buffer: Buffer,
     pub(crate) filter: Option<Filter>,
-    /// Whether the handler syncs with the first list, whether or not whole objects are expected.
-    pub(crate) first_list: bool,
 }
 
 /// A handler without the type of its objects.
@@ -42,24 +39,6 @@ pub(crate) trait AsyncHandler: Send {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()>;
     /// Drops the future.
     fn end(&mut self);
-}
-
-pub(crate) trait Events: Stream<Item = Event<Object>> + Send + Unpin {
-    fn registration(&self) -> &Registration;
-    fn is_terminated(&self) -> bool;
-}
-
-/// The future of an informer's method.
-pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
-
-impl Events for ListenerStream<PackedObject> {
-    fn registration(&self) -> &Registration {
-        self.registration()
-    }
-
-    fn is_terminated(&self) -> bool {
-        futures::stream::FusedStream::is_terminated(self)
-    }
 }
 
 /// Adapts an [`AsyncHandler`] to the processor.
@@ -84,7 +63,7 @@ impl AsyncEventHandler<Object> for Polled {
 
 /// Polls events for a stream of another type.
 pub(crate) fn poll_next(
-    events: &mut Box<dyn Events>,
+    events: &mut ListenerStream<PackedObject>,
     context: &mut Context<'_>,
 ) -> Poll<Option<Event<Object>>> {
     events.poll_next_unpin(context)

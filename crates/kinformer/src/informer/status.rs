@@ -1,0 +1,58 @@
+//! The state of an informer's lists and watches, and its metrics.
+
+use std::sync::Arc;
+
+use kinformer_reflector::SourceError;
+use kinformer_shared_informer::{InformerMetrics, Part};
+
+use crate::informer::Informer;
+
+impl<K> Informer<K> {
+    /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each
+    /// part has its own reflector.
+    pub fn parts(&self) -> &[Part] {
+        self.shared().parts()
+    }
+
+    /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
+    /// or is not installed, or the version is not served. Returns [`SourceError::OtherScope`] while the definition has another
+    /// scope that the namespaces of the informer do not fit. Returns `None` otherwise.
+    ///
+    /// The informer continues: it requests the resource at most once a minute, and when [`Self::retry_if_not_served`] is
+    /// called. It lists the resource when it is served again, with any schema. The store keeps its objects
+    /// for 10 minutes; [`ReflectorHandle::not_served`](kinformer_reflector::ReflectorHandle::not_served) has the details.
+    pub fn not_served(&self) -> Option<Arc<SourceError>> {
+        self.parts().iter().find_map(|part| part.reflector().not_served())
+    }
+
+    /// Returns the error with which the server refuses to watch the resource, while it does: the store is then only as fresh
+    /// as the last list. Returns `None` otherwise. See
+    /// [`ReflectorHandle::not_watchable`](kinformer_reflector::ReflectorHandle::not_watchable).
+    pub fn not_watchable(&self) -> Option<Arc<SourceError>> {
+        self.parts().iter().find_map(|part| part.reflector().not_watchable())
+    }
+
+    /// Makes an informer whose resource is [not served](Self::not_served) request it now, at most once a second. Has no effect
+    /// on other informers. See
+    /// [`ReflectorHandle::retry_if_not_served`](kinformer_reflector::ReflectorHandle::retry_if_not_served).
+    pub fn retry_if_not_served(&self) {
+        self.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
+    }
+
+    /// The current metrics of the informer.
+    pub fn metrics(&self) -> InformerMetrics {
+        self.shared().metrics()
+    }
+
+    /// Adds the informer to a collector of metrics.
+    ///
+    /// # Errors
+    /// [`InformerError::DuplicateMetrics`](crate::InformerError::DuplicateMetrics) if an informer with the same name, resource, cluster and scope is registered.
+    #[cfg(feature = "prometheus")]
+    pub fn add_to(
+        &self,
+        collector: &kinformer_shared_informer::prometheus::InformerCollector,
+    ) -> Result<(), crate::Error> {
+        Ok(self.shared().add_to(collector)?)
+    }
+}
