@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kinformer_core::{PartOrKey, ResourceVersion};
 use kinformer_kube::{DecodeAs, FieldPath, PackedObject};
-use kinformer_processor::{ListenerStream, ListenerBuilder, Registration};
+use kinformer_processor::{ListenerBuilder, ListenerStream, Registration};
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction};
 use parking_lot::Mutex;

@@ -24,8 +24,8 @@ pub use kinformer_reflector::{
 #[cfg(feature = "prometheus")]
 pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{
-    Bound, DeltaQueueMetrics, Error as InformerError, InformerMetrics, LatencySummary,
-    NotSynced, Part, Phase, Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder,
-    Sources, SyncProgress, WaitOutcome,
+    Bound, DeltaQueueMetrics, Error as InformerError, InformerMetrics, LatencySummary, NotSynced, Part,
+    Phase, Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,
+    SyncProgress, WaitOutcome,
 };
 pub use kinformer_store::{Error as StoreError, IndexFunction, IndexValues, NAMESPACE_INDEX};

@@ -30,7 +30,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let version = self.list_version();
         let any_state = version == ResourceVersion::number(0);
-        let mut list = match self.request_list(version).await? {
+        let mut list = match self.request_list(version.clone()).await? {
             Ok(list) => list,
             Err(error) if reason == ListReason::RepeatIncomplete => {
                 return Ok(self.repeated_list_failed(error));
@@ -41,6 +41,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         };
         self.is_served();
+        if list.resource_version == version {
+            self.repeated_at = Some(version);
+        }
         self.paged |= any_state && list.paged;
         if self.failed_watch_lists >= MAX_TRIES_WITHOUT_PROGRESS {
             self.refuse_watch_list();

@@ -64,8 +64,9 @@ pub(crate) struct Machine<T: Object, S> {
     source_versions: SourceVersions,
     /// How often the versions of the source had gone back at the last list.
     went_back_before: u64,
-    /// The version that the last watch requested when it ended as expired.
-    expired_at: Option<ResourceVersion>,
+    /// The version at which the last watch has expired, or that the last list requested and has: another list that requests
+    /// this version may return the same state again.
+    repeated_at: Option<ResourceVersion>,
     /// Whether the source paged a list at version `0`: it then has no cache from which it could read a list in one
     /// piece.
     paged: bool,
@@ -149,7 +150,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             version_unavailable: false,
             source_versions: SourceVersions::new(),
             went_back_before: 0,
-            expired_at: None,
+            repeated_at: None,
             paged: false,
             tries_without_progress: 0,
             current_at: Instant::now(),

@@ -118,10 +118,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Chooses the recovery from an error: a list only if another watch cannot repair it.
     fn recovery(&mut self, error: &SourceError) -> Recovery {
         if error.is_expired() {
-            // After a second expiry at one version, a list at that version could return the same version again: the
-            // newest state is requested instead.
-            self.version_unavailable |= self.expired_at.as_ref() == Some(&self.version);
-            self.expired_at = Some(self.version.clone());
+            // A list at a version that has expired before, or that a list has returned on request, could return that version
+            // again: the newest state is requested instead.
+            self.version_unavailable |= self.repeated_at.as_ref() == Some(&self.version);
+            self.repeated_at = Some(self.version.clone());
             return Recovery::Relist;
         }
         if error.is_too_large_resource_version() || matches!(error, SourceError::VersionsWentBack { .. }) {

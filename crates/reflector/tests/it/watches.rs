@@ -283,6 +283,24 @@ async fn version_expired_twice_is_not_listed_again() {
     run.stop().await;
 }
 
+/// A server that has the state of each version, as kube-apiserver for lists in pages, returns the requested one. Where its
+/// watch cache begins later, no watch can continue from there.
+// contract: R-05b
+#[tokio::test(start_paused = true)]
+async fn version_that_a_list_returns_on_request_expires_once() {
+    let run = start(
+        listed()
+            .watch_error(status(404, "NotFound"))
+            .list(list(7, &[("a", 1)]))
+            .watch_error(expired())
+            .list(list(9, &[("a", 1)]))
+            .watch(hang()),
+    );
+    run.finished().await;
+    assert_eq!(run.source.texts()[1..], ["watch 7", "list 7", "watch 7", "list - limit 500", "watch 9"]);
+    run.stop().await;
+}
+
 // contract: R-05b, R-08d, R-17d
 #[tokio::test(start_paused = true)]
 async fn version_too_large_for_watch_lists_the_newest() {
