@@ -8,10 +8,26 @@ use tokio::time::Instant;
 /// The most lists and watches within a time.
 const LIMITS: [(usize, Duration); 2] = [(10, Duration::from_secs(10)), (30, Duration::from_secs(60))];
 
-/// The requests of the last minute, by path: each part of an informer has its own.
+/// The requests of the last minute, by path: each part of an informer has its own. A path may have an informer of whole
+/// objects and one of metadata.
 #[derive(Debug, Default)]
 pub(crate) struct RequestRate {
-    paths: BTreeMap<String, Requests>,
+    paths: BTreeMap<String, BTreeMap<Projection, Requests>>,
+}
+
+/// What an informer fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Projection {
+    Whole,
+    Metadata,
+}
+
+/// The sender of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender<'a> {
+    pub(crate) path: &'a str,
+    /// `None` for a question for the newest version, which each informer sends for metadata.
+    pub(crate) projection: Option<Projection>,
 }
 
 /// The requests of one path.
@@ -46,12 +62,13 @@ impl RequestRate {
     pub(crate) fn request(
         &mut self,
         kind: Kind,
-        path: &str,
+        sender: Sender<'_>,
         query: &str,
         now: Instant,
     ) -> Result<(), String> {
-        let requests = self.paths.entry(path.to_owned()).or_default();
-        let not_before = requests.not_before.get(&kind);
+        let path = sender.path;
+        let (requests, is_certain) = self.requests(sender);
+        let not_before = requests.not_before.get(&kind).filter(|_| is_certain);
         if let Some(early) = not_before.and_then(|(_, time)| time.checked_duration_since(now))
             && !early.is_zero()
         {
@@ -86,11 +103,21 @@ impl RequestRate {
     }
 
     /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
-    pub(crate) fn retry_after(&mut self, kind: Kind, path: &str, seconds: u64, now: Instant) {
-        let requests = self.paths.entry(path.to_owned()).or_default();
+    pub(crate) fn retry_after(&mut self, kind: Kind, sender: Sender<'_>, seconds: u64, now: Instant) {
+        let (requests, _) = self.requests(sender);
         let (answered, not_before) = requests.not_before.entry(kind).or_insert((now, now));
         *answered = now;
         *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
+    }
+
+    /// Returns the requests of an informer, and whether it is certain that it has sent this one. If a path has two
+    /// informers, a question counts for the one with fewer requests.
+    fn requests(&mut self, Sender { path, projection }: Sender<'_>) -> (&mut Requests, bool) {
+        let informers = self.paths.entry(path.to_owned()).or_default();
+        let is_certain = projection.is_some() || informers.len() < 2;
+        let fewest = informers.iter().min_by_key(|(_, requests)| requests.recent.len());
+        let projection = projection.or(fewest.map(|(projection, _)| *projection));
+        (informers.entry(projection.unwrap_or(Projection::Whole)).or_default(), is_certain)
     }
 }
 
@@ -98,62 +125,82 @@ impl RequestRate {
 mod tests {
     use super::*;
 
+    const MAPS: Sender<'_> = Sender { path: "/api/v1/configmaps", projection: Some(Projection::Whole) };
+    const SECRETS: Sender<'_> = Sender { path: "/api/v1/secrets", projection: Some(Projection::Whole) };
+
     #[tokio::test(start_paused = true)]
     async fn requests_beyond_a_limit_are_errors() {
-        let (start, path) = (Instant::now(), "/api/v1/configmaps");
+        let start = Instant::now();
         let mut rate = RequestRate::default();
         for _ in 0..10 {
-            assert_eq!(rate.request(Kind::Watch, path, "watch=true", start), Ok(()));
+            assert_eq!(rate.request(Kind::Watch, MAPS, "watch=true", start), Ok(()));
         }
-        assert_eq!(rate.request(Kind::List, path, "limit=5&continue=x", start), Ok(()));
-        assert_eq!(rate.request(Kind::List, "/api/v1/secrets", "", start), Ok(()));
-        assert!(rate.request(Kind::List, path, "", start + Duration::from_secs(9)).is_err());
+        assert_eq!(rate.request(Kind::List, MAPS, "limit=5&continue=x", start), Ok(()));
+        assert_eq!(rate.request(Kind::List, SECRETS, "", start), Ok(()));
+        assert!(rate.request(Kind::List, MAPS, "", start + Duration::from_secs(9)).is_err());
         let mut rate = RequestRate::default();
         for second in 0..30 {
             assert_eq!(
-                rate.request(Kind::List, path, "", start + Duration::from_millis(1_500 * second)),
+                rate.request(Kind::List, MAPS, "", start + Duration::from_millis(1_500 * second)),
                 Ok(())
             );
         }
-        assert!(rate.request(Kind::List, path, "", start + Duration::from_secs(59)).is_err());
+        assert!(rate.request(Kind::List, MAPS, "", start + Duration::from_secs(59)).is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_page_is_requested_once_for_each_list() {
-        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        let now = Instant::now();
         let mut rate = RequestRate::default();
         for page in ["limit=1", "limit=1&continue=a", "limit=1&continue=b", "limit=1", "limit=1&continue=a"] {
-            assert_eq!(rate.request(Kind::List, path, page, now), Ok(()));
+            assert_eq!(rate.request(Kind::List, MAPS, page, now), Ok(()));
         }
-        assert!(rate.request(Kind::List, path, "limit=1&continue=a", now).unwrap_err().contains("again"));
+        assert!(rate.request(Kind::List, MAPS, "limit=1&continue=a", now).unwrap_err().contains("again"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_before_retry_after_is_an_error() {
-        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        let now = Instant::now();
         let mut rate = RequestRate::default();
-        rate.retry_after(Kind::List, path, 10, now);
-        assert_eq!(rate.request(Kind::List, "/api/v1/secrets", "", now), Ok(()));
-        assert_eq!(rate.request(Kind::Watch, path, "watch=1", now), Ok(()));
-        assert_eq!(rate.request(Kind::Question, path, "limit=1", now), Ok(()));
+        rate.retry_after(Kind::List, MAPS, 10, now);
+        assert_eq!(rate.request(Kind::List, SECRETS, "", now), Ok(()));
+        assert_eq!(rate.request(Kind::Watch, MAPS, "watch=1", now), Ok(()));
+        assert_eq!(rate.request(Kind::Question, MAPS, "limit=1", now), Ok(()));
         assert!(
-            rate.request(Kind::List, path, "", now + Duration::from_secs(9))
+            rate.request(Kind::List, MAPS, "", now + Duration::from_secs(9))
                 .unwrap_err()
                 .contains("1s earlier")
         );
-        assert_eq!(rate.request(Kind::List, path, "", now + Duration::from_secs(10)), Ok(()));
+        assert_eq!(rate.request(Kind::List, MAPS, "", now + Duration::from_secs(10)), Ok(()));
     }
 
     /// The reflector may have given up the watch for the list before it knew the answer.
     #[tokio::test(start_paused = true)]
     async fn a_list_just_after_retry_after_of_a_watch_may_be_followed_by_a_watch() {
-        let (now, path) = (Instant::now(), "/api/v1/configmaps");
+        let now = Instant::now();
         for (delay, is_error) in [(9, false), (90, true)] {
             let mut rate = RequestRate::default();
-            rate.retry_after(Kind::Watch, path, 10, now);
+            rate.retry_after(Kind::Watch, MAPS, 10, now);
             let list = now + Duration::from_millis(delay);
-            assert_eq!(rate.request(Kind::List, path, "", list), Ok(()));
-            assert_eq!(rate.request(Kind::Watch, path, "watch=1", list).is_err(), is_error);
+            assert_eq!(rate.request(Kind::List, MAPS, "", list), Ok(()));
+            assert_eq!(rate.request(Kind::Watch, MAPS, "watch=1", list).is_err(), is_error);
         }
+    }
+
+    /// Questions are those of either of two informers of one path.
+    #[tokio::test(start_paused = true)]
+    async fn two_informers_of_a_path_have_a_rate_each() {
+        let (now, mut rate) = (Instant::now(), RequestRate::default());
+        let metadata = Sender { projection: Some(Projection::Metadata), ..MAPS };
+        let either = Sender { projection: None, ..MAPS };
+        for _ in 0..8 {
+            assert_eq!(rate.request(Kind::List, MAPS, "", now), Ok(()));
+            assert_eq!(rate.request(Kind::List, metadata, "", now), Ok(()));
+        }
+        rate.retry_after(Kind::Question, either, 10, now);
+        for _ in 0..4 {
+            assert_eq!(rate.request(Kind::Question, either, "limit=1", now), Ok(()));
+        }
+        assert!(rate.request(Kind::Question, either, "limit=1", now).is_err());
     }
 }

@@ -19,7 +19,7 @@ use tower::Service as _;
 
 use crate::random::pick;
 use crate::record::{Objects, Record};
-use crate::request_rate::{Kind, RequestRate};
+use crate::request_rate::{Kind, Projection, RequestRate, Sender};
 use crate::server::{
     Balancer, Cluster, DISCOVERY, History, Key, Lag, Options, Route, Server, WatchErrors, is_of_object,
 };
@@ -139,13 +139,19 @@ impl ApiServer {
                 false if is_metadata && is_of_one => Kind::Question,
                 false => Kind::List,
             };
+            let projection = match kind {
+                Kind::Question => None,
+                _ if is_metadata => Some(Projection::Metadata),
+                _ => Some(Projection::Whole),
+            };
             let removed = *removals.lock();
             if removed.running == 0 {
                 let mut rate = rate.lock();
                 if rate.0 != removed.ended {
                     *rate = (removed.ended, RequestRate::default());
                 }
-                if let Err(problem) = rate.1.request(kind, path, query, Instant::now()) {
+                let sender = Sender { path, projection };
+                if let Err(problem) = rate.1.request(kind, sender, query, Instant::now()) {
                     recorder.violation(problem);
                 }
             }
@@ -170,7 +176,8 @@ impl ApiServer {
                 if let Some(seconds) = delay
                     && *removals.lock() == removed
                 {
-                    rate.lock().1.retry_after(kind, &path, seconds, Instant::now());
+                    let sender = Sender { path: &path, projection };
+                    rate.lock().1.retry_after(kind, sender, seconds, Instant::now());
                 }
                 Ok::<_, std::io::Error>(answer)
             })
