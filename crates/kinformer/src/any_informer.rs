@@ -7,7 +7,7 @@ use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::kube_informer::BoxFuture;
+use crate::callbacks::BoxFuture;
 
 /// An informer of any type of objects: of Kubernetes objects, or one of
 /// [`informer_with`](crate::SharedInformerFactory::informer_with).

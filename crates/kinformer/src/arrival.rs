@@ -23,7 +23,7 @@ pub(crate) struct Arrival {
 /// The objects that are decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decoded {
-    /// All but those of which only the metadata was fetched, for the type of whole objects.
+    /// Whole objects, but not those that were fetched as metadata: the type is that of whole objects.
     Whole,
     All,
 }

@@ -1,5 +1,6 @@
 //! Handlers and events without the type of a program's objects: see [`crate::kube_informer`].
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,6 +11,8 @@ use kinformer_kube::PackedObject;
 use kinformer_processor::{AsyncEventHandler, Buffer, Event, ListenerStream};
 use kinformer_store::IndexValues;
 
+/// The future of a method of an informer.
+pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 pub(crate) type Object = Arc<PackedObject>;
 pub(crate) type Filter = Box<dyn Fn(&Object) -> bool + Send>;
 /// A function that returns an object's values in an index.

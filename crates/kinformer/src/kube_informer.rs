@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use kinformer_core::{PartOrKey, ResourceVersion};
@@ -19,14 +18,11 @@ use tokio::time::Instant;
 
 use crate::any_informer::AnyInformer;
 use crate::arrival::Arrival;
-use crate::callbacks::{Handler, HandlerSpec, Object, ObjectIndex, Polled};
+use crate::callbacks::{BoxFuture, Handler, HandlerSpec, Object, ObjectIndex, Polled};
 use crate::objects::{Objects, State};
 use crate::projection::{Decision, Projection};
 use crate::selection::{self, Selected};
 use crate::started::Started;
-
-/// The future of an informer's method.
-pub(crate) type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
 /// The informer of one resource and projection.
 pub(crate) struct KubeInformer {

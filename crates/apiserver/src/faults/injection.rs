@@ -90,7 +90,7 @@ impl Faults {
     }
 
     /// Closes the listening socket, so that the operating system refuses new connections. Open connections are not
-    /// affected. Completes when the socket is closed.
+    /// affected. The port stays reserved. Completes when the socket is closed.
     ///
     /// # Cancel safety
     /// The first poll requests the close. Dropping the future then only ends the wait.

@@ -8,7 +8,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +26,8 @@ const GRACE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How many connections wait to be accepted, as of tokio's listeners.
+const BACKLOG: u32 = 1_024;
 /// How long a connection may be idle between requests, or take to send a request head. Longer than the idle timeout
 /// of clients, so that clients close idle connections first.
 const IDLE: Duration = Duration::from_secs(300);
@@ -63,19 +65,25 @@ where
 pub(crate) async fn serve(listening: Listening) {
     let Listening { context, listener, address, tls, tasks } = listening;
     let mut listener_state = context.faults.listener().requested();
-    let mut listener = Some(listener);
+    let (mut listener, mut reserved) = (Some(listener), None);
     loop {
         let wanted = *listener_state.borrow_and_update();
         match wanted {
-            ListenerState::Closed => listener = None,
-            ListenerState::Open if listener.is_none() => match TcpListener::bind(address).await {
-                Ok(bound) => listener = Some(bound),
-                Err(error) => {
-                    tracing::error!(%address, %error, "cannot reopen the listening socket");
-                    return;
+            ListenerState::Closed if listener.take().is_some() => reserved = reserve(address).ok(),
+            ListenerState::Open if listener.is_none() => {
+                let socket = reserved.take().map_or_else(|| reserve(address), Ok);
+                match socket.and_then(listen) {
+                    Ok(opened) => listener = Some(opened),
+                    Err(error) => {
+                        tracing::error!(%address, %error, "cannot reopen the listening socket yet");
+                        tokio::select! {
+                            () = context.shutdown.cancelled() => return,
+                            () = tokio::time::sleep(ACCEPT_PAUSE) => continue,
+                        }
+                    }
                 }
-            },
-            ListenerState::Open => {}
+            }
+            _ => {}
         }
         context.faults.listener().set_actual(wanted);
         tokio::select! {
@@ -95,6 +103,26 @@ pub(crate) async fn serve(listening: Listening) {
             },
         }
     }
+}
+
+/// Binds a socket that does not listen: connections are refused, and no other socket gets the address.
+fn reserve(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    share(&socket, true)?;
+    socket.bind(address)?;
+    share(&socket, false)?;
+    Ok(socket)
+}
+
+fn listen(socket: TcpSocket) -> std::io::Result<TcpListener> {
+    share(&socket, true)?;
+    socket.listen(BACKLOG)
+}
+
+/// Whether the address may be that of other sockets: of the connections of the earlier listener, which may still be open.
+fn share(socket: &TcpSocket, is_shared: bool) -> std::io::Result<()> {
+    // On Windows such a socket would share the address with any other one.
+    if cfg!(windows) { Ok(()) } else { socket.set_reuseaddr(is_shared) }
 }
 
 async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {

@@ -88,6 +88,9 @@ async fn refused_requests_and_connections() {
     let fresh = Client::new(&server);
     let error = fresh.raw(Method::GET, MAPS, &[], "").await.unwrap_err();
     assert!(error.is_connect(), "{error}");
+    // The server returns on the same port.
+    let taken = tokio::net::TcpListener::bind(server.address()).await.unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
     faults.accept_connections().await;
     fresh.get(MAPS).await.ok();
 }

@@ -506,7 +506,7 @@ impl Judge {
     }
 }
 
-/// The name of what was read: metadata and whole objects may be read from two informers, of which one may be behind.
+/// The name of what was read: metadata and whole objects may be read from two informers, and one of them may be behind.
 fn name_of(plural: &str, view: View, key: &str) -> String {
     format!("{plural} {view:?} {key}")
 }
