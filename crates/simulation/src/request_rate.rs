@@ -67,7 +67,7 @@ impl RequestRate {
         now: Instant,
     ) -> Result<(), String> {
         let path = sender.path;
-        let (requests, is_certain) = self.requests(sender);
+        let (requests, is_certain) = self.requests(sender, now);
         let not_before = requests.not_before.get(&kind).filter(|_| is_certain);
         if let Some(early) = not_before.and_then(|(_, time)| time.checked_duration_since(now))
             && !early.is_zero()
@@ -94,7 +94,7 @@ impl RequestRate {
             recent.pop_front();
         }
         for (most, time) in LIMITS {
-            let within = recent.iter().filter(|earlier| now.duration_since(**earlier) < time).count();
+            let within = requests.within(time, now);
             if within > most {
                 return Err(format!("{within} requests of {path} within {time:?}"));
             }
@@ -104,20 +104,28 @@ impl RequestRate {
 
     /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
     pub(crate) fn retry_after(&mut self, kind: Kind, sender: Sender<'_>, seconds: u64, now: Instant) {
-        let (requests, _) = self.requests(sender);
+        let (requests, _) = self.requests(sender, now);
         let (answered, not_before) = requests.not_before.entry(kind).or_insert((now, now));
         *answered = now;
         *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
     }
 
     /// Returns the requests of an informer, and whether it is certain that it has sent this one. If a path has two
-    /// informers, a question counts for the one with fewer requests.
-    fn requests(&mut self, Sender { path, projection }: Sender<'_>) -> (&mut Requests, bool) {
+    /// informers, a question counts for the one with fewer requests in the shortest time with a limit.
+    fn requests(&mut self, Sender { path, projection }: Sender<'_>, now: Instant) -> (&mut Requests, bool) {
         let informers = self.paths.entry(path.to_owned()).or_default();
         let is_certain = projection.is_some() || informers.len() < 2;
-        let fewest = informers.iter().min_by_key(|(_, requests)| requests.recent.len());
+        let shortest = LIMITS[0].1;
+        let fewest = informers.iter().min_by_key(|(_, requests)| requests.within(shortest, now));
         let projection = projection.or(fewest.map(|(projection, _)| *projection));
         (informers.entry(projection.unwrap_or(Projection::Whole)).or_default(), is_certain)
+    }
+}
+
+impl Requests {
+    /// The number of requests within a time.
+    fn within(&self, time: Duration, now: Instant) -> usize {
+        self.recent.iter().filter(|earlier| now.duration_since(**earlier) < time).count()
     }
 }
 

@@ -168,6 +168,11 @@ impl HandlerView {
         self.is_removed = true;
     }
 
+    /// Whether the removal has ended.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed
+    }
+
     /// Checks that the handler has received each object by a resync since a time.
     ///
     /// # Errors

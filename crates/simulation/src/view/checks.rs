@@ -1,5 +1,6 @@
 //! The checks of an informer: its store, its parts and its handlers.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use kinformer::kube_core::Resource;
 use tokio::time::{Instant, sleep};
 
 use super::View;
+use super::handler::CheckedHandler;
 use crate::judge::{as_stored, difference};
 use crate::snapshots::objects_of;
 
@@ -55,8 +57,10 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         let live = handlers.iter().filter(|handler| !handler.registration.is_removed());
         let live: Vec<_> = live.collect();
         let stored = self.stored().1;
-        // The store has objects whose events wait for the handlers with back-pressure.
-        let is_published = !live.iter().any(|handler| handler.has_back_pressure);
+        // The store has objects whose events wait for the handlers with back-pressure, also while one is being removed.
+        let holds_up =
+            |handler: &Arc<CheckedHandler>| handler.has_back_pressure && !handler.known.lock().is_removed();
+        let is_published = !handlers.iter().any(holds_up);
         for handler in live.into_iter().filter(|handler| handler.registration.has_synced()) {
             let name = handler.registration.name();
             let mut known = handler.known.lock();
