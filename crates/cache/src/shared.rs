@@ -122,8 +122,18 @@ impl Shared {
     /// Makes reads wait for the writes that the informers before had, if others have taken their place.
     pub(crate) fn note_informers(&self, resource: &ApiResource) {
         let stored = storage_name(&resource.group, &resource.plural);
-        let informers = self.informers(&stored);
-        self.writes.note_state(&stored, || noted(&informers));
+        let mut informers = Vec::new();
+        self.writes.note_state(&stored, || self.noted(&stored, &mut informers));
+    }
+
+    /// Returns the state of the informers for the record of writes, under whose lock it is called: an informer that is made
+    /// meanwhile is in it, so that the record does not take a write for seen by all. Adds the informers to `read`, which
+    /// outlives the lock, since the drop of an informer may run user code.
+    pub(crate) fn noted(&self, stored: &str, read: &mut Vec<Informer<()>>) -> Option<Noted> {
+        let informers = self.informers(stored);
+        let noted = noted(&informers);
+        read.extend(informers);
+        noted
     }
 
     /// Notes that the server has refused a question about a resource. Returns whether it is the first one.
@@ -151,7 +161,7 @@ pub(crate) fn lowest(versions: impl Iterator<Item = ResourceVersion>) -> Resourc
 }
 
 /// Returns the state of informers for the record of writes; `None` if there are none.
-pub(crate) fn noted(informers: &[Informer<()>]) -> Option<Noted> {
+fn noted(informers: &[Informer<()>]) -> Option<Noted> {
     // Before the version, so that a version after it is not taken for one before.
     let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
     let of_informer =

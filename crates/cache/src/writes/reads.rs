@@ -15,7 +15,7 @@ use super::ledger::{Pending, Write};
 use super::question::{list_one, of_name};
 use crate::error::Error;
 use crate::list::Query;
-use crate::shared::{Shared, lowest, noted, storage_name};
+use crate::shared::{Shared, lowest, storage_name};
 
 /// Longer than the time between two bookmarks, which is a minute. An informer of an idle resource has a version that is not
 /// one of its objects only then. Also longer than the time between the lists of an informer without a watch.
@@ -77,8 +77,8 @@ pub(crate) async fn caught_up(
     wait.bound_old_writes().await;
     loop {
         let pending = {
-            let informers = shared.informers(name);
-            shared.writes.pending((name, informer.id()), key, || noted(&informers))
+            let mut informers = Vec::new();
+            shared.writes.pending((name, informer.id()), key, || shared.noted(name, &mut informers))
         };
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;

@@ -14,7 +14,7 @@ use super::ledger::Write;
 use super::reads::may_hold;
 use super::request::{Target, is_dry_run, is_write};
 use super::update;
-use crate::shared::{Shared, noted, storage_name};
+use crate::shared::{Shared, storage_name};
 
 /// Sends requests with another client, and records what they write.
 pub(crate) struct Recorder {
@@ -73,12 +73,13 @@ async fn write(
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await;
     let informers = shared.informers(&resource);
+    let mut read = Vec::new();
     // The fields of another version have other names.
     let has_state = !informers.is_empty() && informers.iter().all(|known| target.is_of(known.api_resource()));
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
         let is_of = |key: &ObjectKey| informers.iter().any(|informer| may_hold(informer, key));
         if !informers.is_empty() && !key.as_ref().is_none_or(is_of) {
-            shared.writes.pass(&resource, &write, || noted(&informers));
+            shared.writes.pass(&resource, &write, || shared.noted(&resource, &mut read));
             continue;
         }
         if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
@@ -90,7 +91,7 @@ async fn write(
         if !has_state {
             write = write.without_state();
         }
-        shared.writes.record(&resource, key, write, || noted(&informers));
+        shared.writes.record(&resource, key, write, || shared.noted(&resource, &mut read));
     }
     Ok(Response::from_parts(head, Body::from(body?)))
 }

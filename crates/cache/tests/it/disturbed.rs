@@ -193,12 +193,13 @@ impl Task {
             options = options.namespace(namespace);
         }
         if let Some(of) = of {
-            // After a removal there is none.
+            // After a removal there is none. Another task may have added it.
             _ = kind.index_field("value", &["metadata", "annotations", "value"]);
             options = options.field("value", of);
         }
         let list = match self.read_of(kind.list(&options).await) {
-            Some(Err(Error::NoFieldIndex { .. })) if self.has_removals => return,
+            // Its informer was removed, or another task has begun to add the index and is not done.
+            Some(Err(Error::NoFieldIndex { .. })) => return,
             Some(list) => list.unwrap(),
             None => return,
         };
