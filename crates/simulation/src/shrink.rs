@@ -96,6 +96,11 @@ mod tests {
 
     #[test]
     fn actors_end_and_the_others_do_the_same() {
+        // Without the versions, since other actors write as well.
+        let lines_of = |actor, seed, limits: &Limits| {
+            let lines = lines_of(actor, seed, limits).into_iter();
+            lines.map(|line| line.split(" at ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
         for seed in [3, 4] {
             let actors = World::of(seed).actors().split_last().unwrap().1;
             let whole = lines_of("writer", seed, &Limits::default());
