@@ -402,8 +402,7 @@ impl SharedInformerFactory {
         if is_second {
             tracing::info!(
                 informer = entry.name(),
-                "second informer of this resource, whose first one has started with metadata; to have one, set \
-                 `whole_objects` in the options of the resource, or request whole objects before the start"
+                "second informer of a resource: the first has only metadata; set whole_objects to have one"
             );
         }
         if self.is_shut_down() {
