@@ -17,25 +17,6 @@ const FIGURES: &str = "benches/counted/figures.json";
 /// The function of the program in which instructions are counted.
 const COUNTED: &str = "--toggle-collect=counted::counted";
 
-/// The profile of the program: optimised, and each crate in one unit, so that a change of a crate does not change how
-/// others are inlined.
-const PROFILE: [&str; 3] = ["counted.inherits=\"bench\"", "counted.lto=false", "counted.codegen-units=1"];
-
-/// Crates that are not optimised, because no hot path runs their code.
-const NOT_HOT: [&str; 11] = [
-    "aho-corasick",
-    "encoding_rs",
-    "jsonpath-rust",
-    "k8s-openapi",
-    "kube-client",
-    "pest",
-    "pest_meta",
-    "regex",
-    "regex-automata",
-    "regex-syntax",
-    "serde-saphyr",
-];
-
 /// The greatest ratio of a figure to the recorded one that passes, and the one below which the figure should be recorded.
 const MOST: f64 = 1.03;
 const LEAST: f64 = 0.97;
@@ -144,25 +125,28 @@ impl Recorded {
     }
 }
 
-/// Builds the program, and returns its path.
+/// Builds the program, and returns its path. It is a release, whose dependencies the simulation needs as well, but each of
+/// our crates is one unit, so that a change of a function does not change how others are inlined.
 fn build() -> Result<PathBuf, String> {
     let mut cargo = files::command("cargo");
+    // The whole workspace, as the simulation is built: it decides the features of the dependencies.
     cargo.args([
         "build",
         "--quiet",
-        "--package",
-        "counted",
-        "--profile",
+        "--release",
+        "--workspace",
+        "--bin",
         "counted",
         "--target-dir",
         "target",
     ]);
-    let not_hot = NOT_HOT.map(|name| format!("counted.package.{name}.opt-level=0"));
-    for setting in PROFILE.into_iter().chain(not_hot.iter().map(String::as_str)) {
-        cargo.args(["--config", &format!("profile.{setting}")]);
+    let mut metadata = cargo_metadata::MetadataCommand::new();
+    let metadata = metadata.current_dir(files::root()).no_deps().exec().map_err(|error| error.to_string())?;
+    for package in &metadata.packages {
+        cargo.args(["--config", &format!("profile.release.package.{}.codegen-units=1", package.name)]);
     }
     files::run(&mut cargo)?;
-    Ok(files::root().join("target/counted/counted"))
+    Ok(files::root().join("target/release/counted"))
 }
 
 /// Returns the chosen names, or all of them.
