@@ -30,7 +30,7 @@ async fn server() -> (ApiServer, SharedInformerFactory, mpsc::Receiver<()>) {
 
 /// The message of a wait whose deadline has passed.
 async fn not_synced(factory: &SharedInformerFactory) -> String {
-    factory.wait_for_cache_sync_until(Instant::now()).await.into_result().unwrap_err().to_string()
+    factory.wait_for_cache_sync().until(Instant::now()).await.into_result().unwrap_err().to_string()
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn warning_without_start() {
     let pods = factory.informer::<Pod>();
     tokio::time::pause();
     let deadline = Instant::now() + Duration::from_secs(11);
-    pods.wait_for_sync_until(deadline).await.unwrap_err();
+    pods.wait_for_sync().until(deadline).await.unwrap_err();
     let lines = logs::lines();
     let line = lines.iter().find(|line| line.contains("waiting for an informer")).unwrap();
     let (_, message) = line.split_once("started: ").unwrap();

@@ -210,7 +210,7 @@ impl Cache {
     /// [`kinformer::Error::NotSynced`] names the informers that have not synced.
     pub async fn wait_for_sync(&self) -> Result<(), Error> {
         let deadline = tokio::time::Instant::now() + self.shared.settings.sync_timeout;
-        Ok(self.shared.factory.wait_for_cache_sync_until(deadline).await.into_result()?)
+        Ok(self.shared.factory.wait_for_cache_sync().until(deadline).await.into_result()?)
     }
 
     /// Returns a client whose writes this cache knows: each later read of a written object waits until the cache reflects

@@ -126,7 +126,7 @@ impl<K> Kind<K> {
         }
         let informer = self.synced_informer().await?;
         if let Some(namespace) = key.namespace()
-            && !informer.has_namespace(namespace)
+            && !informer.selection().has_namespace(namespace)
         {
             return Err(Error::UnknownNamespace { resource: self.name(), namespace: namespace.into() });
         }
@@ -137,7 +137,9 @@ impl<K> Kind<K> {
         }
         match self.get_from(&informer, key).await {
             // Objects that are not in namespaces have no namespace in their keys.
-            Err(Error::NotFound { .. }) if key.namespace().is_some() && !informer.is_namespaced() => {
+            Err(Error::NotFound { .. })
+                if key.namespace().is_some() && !informer.selection().is_namespaced() =>
+            {
                 self.get_from(&informer, KeyRef::named(key.name())).await
             }
             found => found,
@@ -203,7 +205,7 @@ impl<K> Kind<K> {
         let known = self.informer.read().clone();
         let factory = &self.shared.factory;
         if let Some(known) = known
-            && (!known.is_stopped() || factory.is_shut_down())
+            && (!known.status().is_stopped() || factory.is_shut_down())
         {
             return Ok(known);
         }
@@ -251,7 +253,7 @@ impl<K> Kind<K> {
         let informer = self.informer()?;
         if !informer.has_synced() {
             let timeout = self.shared.settings.sync_timeout;
-            let synced = informer.wait_for_sync_until(Instant::now() + timeout).await;
+            let synced = informer.wait_for_sync().until(Instant::now() + timeout).await;
             synced.map_err(|source| Error::NotSynced { timeout, source })?;
         }
         Ok(informer)

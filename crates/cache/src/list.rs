@@ -117,12 +117,12 @@ pub(crate) fn list(
     query: &Query,
 ) -> Result<Vec<Packed<()>>, Error> {
     let Query { namespace, labels, fields, limit } = query;
-    let namespace = namespace.as_deref().filter(|_| informer.is_namespaced());
+    let namespace = namespace.as_deref().filter(|_| informer.selection().is_namespaced());
     if let Some(namespace) = namespace
-        && !informer.has_namespace(namespace)
+        && !informer.selection().has_namespace(namespace)
     {
         return Err(Error::UnknownNamespace {
-            resource: informer.resource().into(),
+            resource: informer.selection().resource().into(),
             namespace: namespace.into(),
         });
     }
@@ -130,7 +130,10 @@ pub(crate) fn list(
     let mut conditions: Vec<(Arc<str>, &str)> = Vec::new();
     for (field, value) in fields {
         if !names.contains(field) {
-            return Err(Error::NoFieldIndex { resource: informer.resource().into(), field: field.clone() });
+            return Err(Error::NoFieldIndex {
+                resource: informer.selection().resource().into(),
+                field: field.clone(),
+            });
         }
         conditions.push((field.clone(), value));
     }

@@ -83,14 +83,14 @@ impl Shared {
     /// The informer that reads of the metadata of a resource use, until it has stopped; `None` if there was no such read.
     pub(crate) fn metadata_informer(&self, resource: &ApiResource) -> Option<Informer<()>> {
         let known = self.metadata.lock().get(&versioned_name(resource)).cloned();
-        known.filter(|informer| !informer.is_stopped())
+        known.filter(|informer| !informer.status().is_stopped())
     }
 
     /// Makes further reads of the metadata of a resource use this informer, unless they use another one. Returns theirs.
     pub(crate) fn share_metadata(&self, resource: &ApiResource, informer: Informer<()>) -> Informer<()> {
         let name = versioned_name(resource);
         let mut of_metadata = self.metadata.lock();
-        let known = of_metadata.get(&name).filter(|known| !known.is_stopped()).cloned();
+        let known = of_metadata.get(&name).filter(|known| !known.status().is_stopped()).cloned();
         let stopped = if known.is_none() { of_metadata.insert(name, informer.clone()) } else { None };
         drop(of_metadata); // first, since the drop of an informer may run user code
         drop(stopped);
@@ -164,8 +164,9 @@ pub(crate) fn lowest(versions: impl Iterator<Item = ResourceVersion>) -> Resourc
 fn noted(informers: &[Informer<()>]) -> Option<Noted> {
     // Before the version, so that a version after it is not taken for one before.
     let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
-    let of_informer =
-        |informer: &Informer<()>| (informer.id(), informer.parts().iter().map(went_back).sum::<u64>());
+    let of_informer = |informer: &Informer<()>| {
+        (informer.id(), informer.status().parts().iter().map(went_back).sum::<u64>())
+    };
     let noted = informers.iter().map(of_informer).collect();
     (!informers.is_empty()).then(|| Noted { informers: noted, version: lowest_version(informers) })
 }

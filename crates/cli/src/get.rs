@@ -110,9 +110,9 @@ async fn get(
             Ok(error) = fatal_error => {
                 // It may be the error of the watch that follows the list.
                 let wait = if can_watch { Duration::ZERO } else { LISTED };
-                informer.wait_for_sync_until(Instant::now() + wait).await.map_err(|_| error).map(|()| true)
+                informer.wait_for_sync().until(Instant::now() + wait).await.map_err(|_| error).map(|()| true)
             }
-            synced = informer.wait_for_sync_until(Instant::now() + SYNC) => {
+            synced = informer.wait_for_sync().until(Instant::now() + SYNC) => {
                 synced.map_err(|error| Error::Timeout(error.to_string())).map(|()| true)
             }
             () = stop.requested() => Ok(false),

@@ -80,7 +80,7 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     let (summaries, result) = summaries;
     let usage = Usage::now();
     for (index, (lines, informer)) in running.into_iter().enumerate() {
-        let relists = informer.metrics().reflector.relists;
+        let relists = informer.status().metrics().reflector.relists;
         let summary = summaries.get(index).copied().unwrap_or_default();
         lines.stopped(&mut last, Summary { relists, ..summary }, usage);
     }

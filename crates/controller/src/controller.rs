@@ -94,7 +94,7 @@ impl NewController {
     /// As [`Self::reconciles_informer`], with predicates and other options of the trigger.
     pub fn reconciles_on<R: 'static>(self, objects: InformerTrigger<R>) -> ControllerBuilder<ObjectKey> {
         let informer = objects.informer();
-        let kind = OwnerKind::of(informer.api_resource(), informer.is_namespaced());
+        let kind = OwnerKind::of(informer.selection().api_resource(), informer.selection().is_namespaced());
         let name = kind.kind.to_lowercase();
         let mut builder = self.keyed(name).trigger(objects.object());
         builder.owner = Some(kind);
@@ -283,7 +283,7 @@ impl<K: Key> Controller<K> {
         for trigger in &triggers {
             if let Source::Informer { informer, .. } = &trigger.source {
                 // The first call binds it, so that the factory starts this informer.
-                if informer.is_stopped() {
+                if informer.status().is_stopped() {
                     return Err(Error::informer_stopped(&workers.name, informer));
                 }
                 informers.push(Held { lease: informer.lease(), _factory: informer.factory() });
@@ -291,13 +291,13 @@ impl<K: Key> Controller<K> {
         }
         factory.start().map_err(|source| Error::Informer { controller: workers.name.clone(), source })?;
         // After the start, which decides whether an informer has whole objects.
-        let missing = informers.iter().map(|informer| informer.lease.resource().into()).collect();
+        let missing = informers.iter().map(|informer| informer.lease.selection().resource().into()).collect();
         workers.status.set(ControllerState::Waiting { missing });
         let limit = (settings.sync_timeout, after(settings.sync_timeout));
         let synced = informers.iter().map(async |informer| {
-            let synced = informer.lease.wait_for_sync_until(limit.1).await;
+            let synced = informer.lease.wait_for_sync().until(limit.1).await;
             synced.map_err(|error| Error::not_synced(&workers.name, &informer.lease, limit, &error))?;
-            workers.status.synced(&informer.lease.resource());
+            workers.status.synced(&informer.lease.selection().resource());
             Ok::<_, Error>(())
         });
         let mut stopped = informer_stopped(&workers, &informers);
@@ -465,7 +465,7 @@ impl<K: Key> Warm<K> {
         }
         let limit = (self.settings.sync_timeout, after(self.settings.sync_timeout));
         let synced = waits.into_iter().map(async |(informer, handler)| {
-            let synced = handler.synced_until(limit.1).await;
+            let synced = handler.synced().until(limit.1).await;
             synced.map_err(|error| Error::not_synced(&name, &informer, limit, &error))
         });
         try_join_all(synced).await.map(drop)

@@ -89,7 +89,10 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn informer_stopped(controller: &Arc<str>, informer: &Informer<()>) -> Self {
-        Self::InformerStopped { controller: controller.clone(), informer: informer.resource().into() }
+        Self::InformerStopped {
+            controller: controller.clone(),
+            informer: informer.selection().resource().into(),
+        }
     }
 
     /// The error of a wait for the objects of an informer, which has ended by the deadline or because the informer stops.
@@ -102,7 +105,7 @@ impl Error {
         if Instant::now() < deadline {
             return Self::informer_stopped(controller, informer);
         }
-        let (controller, informer) = (controller.clone(), informer.resource().into());
+        let (controller, informer) = (controller.clone(), informer.selection().resource().into());
         Self::NotSynced { controller, informer, timeout, reason: reason.to_string() }
     }
 }

@@ -138,12 +138,12 @@ impl<K: 'static> InformerTrigger<K> {
 
     /// Enqueues the owner that controls the object, if it is of the kind of this informer.
     pub fn owner_of<O>(self, owners: &Informer<O>) -> Trigger<ObjectKey> {
-        self.owner_kind(OwnerKind::of(owners.api_resource(), owners.is_namespaced()))
+        self.owner_kind(OwnerKind::of(owners.selection().api_resource(), owners.selection().is_namespaced()))
     }
 
     /// Enqueues all owners that are of the kind of this informer, not only the one that controls the object.
     pub fn all_owners_of<O>(self, owners: &Informer<O>) -> Trigger<ObjectKey> {
-        let kind = OwnerKind::of(owners.api_resource(), owners.is_namespaced());
+        let kind = OwnerKind::of(owners.selection().api_resource(), owners.selection().is_namespaced());
         self.owner_kind(OwnerKind { is_controller: false, ..kind })
     }
 
@@ -269,7 +269,7 @@ impl<Key> fmt::Debug for Trigger<Key> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Informer { informer, .. } => {
-                f.debug_tuple("Trigger").field(&informer.resource()).finish()
+                f.debug_tuple("Trigger").field(&informer.selection().resource()).finish()
             }
             Source::Stream(_) => f.debug_tuple("Trigger").field(&"stream").finish(),
         }

@@ -1,6 +1,6 @@
 //! The shared vocabulary of Kubernetes informers, and the traits that connect the layers of kinformer.
 //!
-//! This crate contains data types and traits only: no async runtime, no HTTP, no Kubernetes. It defines:
+//! This crate contains data types and traits only: no async runtime by default, no HTTP, no Kubernetes. It defines:
 //!
 //! * [`Object`]: anything with a key. Your own `struct Pod { name, value }` becomes one by implementing `key`; wrap a
 //!   foreign type in [`Keyed`].
@@ -12,6 +12,7 @@
 //! * [`Change`]: the effect of a delta on a stored object.
 //! * [`Sink`]: the target of a reflector. Queues and stores are sinks.
 //! * [`KnownObjects`]: the objects that a queue looks up in a store.
+//! * `Wait`: a future that may have a deadline (feature `wait`, which needs tokio's timer).
 //! * [`Error`] and [`PartialErrors`]: an `Err` means that nothing changed; a [`PartialErrors`] lists the errors of individual objects
 //!   in an operation that was applied to all others.
 //!
@@ -66,6 +67,8 @@ mod sink;
 mod tombstone;
 mod transform;
 mod version;
+#[cfg(all(feature = "wait", not(loom)))]
+mod wait;
 mod watch_event;
 
 pub use change::Change;
@@ -79,4 +82,6 @@ pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::{FinalStateUnknown, Tombstone};
 pub use transform::Transform;
 pub use version::{ResourceVersion, VersionUpdate};
+#[cfg(all(feature = "wait", not(loom)))]
+pub use wait::Wait;
 pub use watch_event::{DecodeError, EventType, WatchEvent};

@@ -66,8 +66,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 async fn state(State(kinds): State<Kinds>) -> Json<Value> {
     let mut state = Map::new();
     for kind in kinds.iter() {
-        let objects = kind.metrics().objects;
-        state.insert(kind.resource(), json!({"synced": kind.has_synced(), "objects": objects}));
+        let objects = kind.status().metrics().objects;
+        state.insert(kind.selection().resource(), json!({"synced": kind.has_synced(), "objects": objects}));
     }
     Json(Value::Object(state))
 }
@@ -106,7 +106,7 @@ fn object(kind: &Informer<DynamicObject>, key: KeyRef<'_>) -> Answer {
 }
 
 fn find<'k>(kinds: &'k Kinds, resource: &str) -> Result<&'k Informer<DynamicObject>, (StatusCode, String)> {
-    let kind = kinds.iter().find(|kind| kind.resource() == resource);
+    let kind = kinds.iter().find(|kind| kind.selection().resource() == resource);
     kind.ok_or_else(|| (StatusCode::NOT_FOUND, format!("there is no informer of {resource}")))
 }
 

@@ -4,7 +4,6 @@ use std::any::Any;
 
 use kinformer_core::Object;
 use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::BoxFuture;
@@ -17,7 +16,9 @@ pub(crate) trait AnyInformer: Any + Send + Sync {
     fn run(&self, cancel: CancellationToken) -> BoxFuture<'_, Result<(), Error>>;
     /// Ends an informer that was never run.
     fn discard(&self);
-    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>>;
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Error>>;
+    /// Returns the outcome of `wait_for_sync` at a deadline that passes now.
+    fn sync_at_deadline(&self) -> Result<(), Error>;
 }
 
 impl<T: Object> AnyInformer for SharedIndexInformer<T> {
@@ -37,12 +38,11 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
         self.discard();
     }
 
-    fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(async move {
-            match deadline {
-                Some(deadline) => self.wait_for_sync_until(deadline).await,
-                None => self.wait_for_sync().await,
-            }
-        })
+    fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.wait_for_sync())
+    }
+
+    fn sync_at_deadline(&self) -> Result<(), Error> {
+        self.wait_for_sync().at_deadline()
     }
 }

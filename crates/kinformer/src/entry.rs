@@ -9,7 +9,6 @@ use kinformer_shared_informer::{Error, Phase, SharedIndexInformer};
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -275,7 +274,7 @@ impl Entry {
     /// # Errors
     /// [`Error::NotStarted`] at once if the informer is not started, and when the task of its run is dropped before it
     /// ran; else the errors of the informer.
-    pub(crate) async fn synced(&self, deadline: Option<Instant>) -> Result<(), Error> {
+    pub(crate) async fn synced(&self) -> Result<(), Error> {
         loop {
             let lost = self.holders.lock().run.as_ref().map(|run| run.lost.clone());
             let Some(lost) = lost else {
@@ -283,13 +282,21 @@ impl Entry {
                 if self.informer.phase() == Phase::NotStarted {
                     return Err(Error::NotStarted { informer: self.informer.name().into() });
                 }
-                return self.informer.wait_for_sync(deadline).await;
+                return self.informer.wait_for_sync().await;
             };
             tokio::select! {
                 biased;
-                synced = self.informer.wait_for_sync(deadline) => return synced,
+                synced = self.informer.wait_for_sync() => return synced,
                 () = lost.cancelled() => {}
             }
+        }
+    }
+
+    /// Returns the outcome of `synced` at a deadline that passes now.
+    pub(crate) fn synced_at_deadline(&self) -> Result<(), Error> {
+        match self.holders.lock().run.is_none() && self.informer.phase() == Phase::NotStarted {
+            true => Err(Error::NotStarted { informer: self.informer.name().into() }),
+            false => self.informer.sync_at_deadline(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use dashmap::DashMap;
 use futures::future::join_all;
-use kinformer_core::Object;
+use kinformer_core::{Object, Wait};
 use kinformer_kube::{KubeListerWatcher, PackedObject};
 use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::{SharedIndexInformer, SharedIndexInformerBuilder, Sources};
@@ -16,7 +16,6 @@ use kube_core::discovery::ApiResource;
 use kube_core::gvk::GroupVersionResource;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -198,7 +197,7 @@ impl SharedInformerFactory {
     }
 
     /// Makes the informers of these resources request them now, if the server did not serve them until now: for callers that
-    /// have learnt that it does. See [`Informer::retry_if_not_served`](crate::Informer::retry_if_not_served).
+    /// have learnt that it does. See [`InformerStatus::retry_if_not_served`](crate::InformerStatus::retry_if_not_served).
     pub fn retry_not_served(&self, is_served: impl Fn(&GroupVersionResource) -> bool) {
         for entry in self.inner.entries() {
             let is_wanted = entry.key().to_resource().is_some_and(|resource| is_served(&resource));
@@ -277,17 +276,8 @@ impl SharedInformerFactory {
     /// client-go 0.37 (`WaitForCacheSync`) leaves out informers that were not started, so a program that forgets
     /// `Start` reads empty listers.
     ///
-    /// The wait for an informer that cannot sync lasts until the informer stops: see
-    /// [`Self::wait_for_cache_sync_until`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future loses nothing: the informers continue to sync, and a later call returns their outcome.
-    pub async fn wait_for_cache_sync(&self) -> CacheSync {
-        self.synced(None).await
-    }
-
-    /// As [`Self::wait_for_cache_sync`], until a deadline. The outcome of an informer that has not synced by then is
-    /// [`InformerError::NotSynced`](crate::InformerError::NotSynced).
+    /// The wait for an informer that cannot sync lasts until the informer stops, or until [a deadline](Wait::until): the
+    /// outcome of an informer that has not synced by then is [`InformerError::NotSynced`](crate::InformerError::NotSynced).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -302,27 +292,32 @@ impl SharedInformerFactory {
     /// use tokio::time::Instant;
     ///
     /// factory.start()?;
-    /// let synced = factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(60)).await;
+    /// let synced = factory.wait_for_cache_sync().until(Instant::now() + Duration::from_secs(60)).await;
     /// synced.into_result()?; // an error names the informers that have not synced, with their last errors
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Cancel safety
-    /// As [`Self::wait_for_cache_sync`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_cache_sync_until(&self, deadline: Instant) -> CacheSync {
-        self.synced(Some(deadline)).await
-    }
-
-    async fn synced(&self, deadline: Option<Instant>) -> CacheSync {
-        let waits = self.inner.entries().into_iter().map(|entry| async move {
-            let synced = entry.synced(deadline).await;
-            (!entry.is_released()).then(|| (Arc::<str>::from(entry.name()), synced))
-        });
-        CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
+    /// Dropping the future loses nothing: the informers continue to sync, and a later call returns their outcome.
+    pub fn wait_for_cache_sync(&self) -> Wait<impl Future<Output = CacheSync>, impl Fn() -> CacheSync> {
+        let entries = self.inner.entries();
+        let outcome = |entry: &Entry, synced| (Arc::<str>::from(entry.name()), synced);
+        let at_deadline = {
+            let entries = entries.clone();
+            move || {
+                let held = entries.iter().filter(|entry| !entry.is_released());
+                CacheSync::new(held.map(|entry| outcome(entry, entry.synced_at_deadline())).collect())
+            }
+        };
+        let wait = async move {
+            let waits = entries.iter().map(async |entry| {
+                let synced = entry.synced().await;
+                (!entry.is_released()).then(|| outcome(entry, synced))
+            });
+            CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
+        };
+        Wait::new(wait, at_deadline)
     }
 
     /// Stops every informer that the factory has started, and waits for all their tasks. Informers that were not started
@@ -344,7 +339,7 @@ impl SharedInformerFactory {
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
     /// factory.shutdown().await?;
-    /// assert!(factory.is_shut_down() && pods.is_stopped());
+    /// assert!(factory.is_shut_down() && pods.status().is_stopped());
     /// assert_eq!(pods.snapshot()?.len(), 1, "the objects can still be read");
     /// # Ok(())
     /// # }

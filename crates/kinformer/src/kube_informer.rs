@@ -14,9 +14,7 @@ use kinformer_processor::{ListenerBuilder, ListenerStream, Registration};
 use kinformer_shared_informer::{Error, InformerMetrics, Part, Phase, SharedIndexInformer};
 use kinformer_store::{Error as StoreError, IndexFunction};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
-use crate::any_informer::AnyInformer;
 use crate::arrival::Arrival;
 use crate::callbacks::{BoxFuture, Handler, HandlerSpec, Object, ObjectIndex, Polled};
 use crate::objects::{Objects, State};
@@ -178,23 +176,33 @@ impl KubeInformer {
         self.informer.has_synced()
     }
 
-    pub(crate) fn wait_for_sync(&self, deadline: Option<Instant>) -> BoxFuture<'_, Result<(), Error>> {
-        AnyInformer::wait_for_sync(&self.informer, deadline)
+    pub(crate) fn wait_for_sync(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.informer.wait_for_sync())
+    }
+
+    /// Returns the outcome of `wait_for_sync` at a deadline that passes now.
+    pub(crate) fn sync_at_deadline(&self) -> Result<(), Error> {
+        self.informer.wait_for_sync().at_deadline()
     }
 
     pub(crate) fn wait_for<'a>(
         &'a self,
         place: PartOrKey<'a>,
         version: &'a ResourceVersion,
-        deadline: Option<Instant>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             self.check(place)?;
-            match deadline {
-                Some(deadline) => self.informer.wait_for_until(place, version, deadline).await,
-                None => self.informer.wait_for(place, version).await,
-            }
+            self.informer.wait_for(place, version).await
         })
+    }
+
+    /// Returns the outcome of `wait_for` at a deadline that passes now.
+    pub(crate) fn version_at_deadline(
+        &self,
+        place: PartOrKey<'_>,
+        version: &ResourceVersion,
+    ) -> Result<(), Error> {
+        self.informer.wait_for(place, version).at_deadline()
     }
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.

@@ -3,7 +3,7 @@
 
 pub use kinformer_core::{
     BoxError, Error as CoreError, FinalStateUnknown, KeyError, KeyProblem, KeyRef, Keyed, Labels, Object,
-    ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions,
+    ObjectKey, PartId, PartOrKey, ResourceVersion, Tombstone, Transform, Versions, Wait,
 };
 pub use kinformer_kube::{
     DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as ClientError, FieldPath,

@@ -122,7 +122,7 @@ pub use self::{
     field_selector::{FieldSelector, FieldSelectorError},
     generated::accessors,
     handler::{EventStream, HandlerBuilder},
-    informer::{Informer, InformerLease},
+    informer::{Informer, InformerLease, InformerSelection, InformerStatus},
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
     own_informer::NewInformer,

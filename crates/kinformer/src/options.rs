@@ -103,10 +103,10 @@ impl SharedInformerFactoryBuilder {
     /// Restricts the informers to these namespaces. No names, or an empty name among them, means all namespaces. Has no
     /// effect on cluster-scoped kinds. [`ResourceOptions::namespaces`] sets them for one resource. If the definition of a
     /// kind returns with another scope, its informer delivers nothing until the scope is as before; see
-    /// [`Informer::not_served`](crate::Informer::not_served).
+    /// [`InformerStatus::not_served`](crate::InformerStatus::not_served).
     ///
     /// An informer of several namespaces is one informer with one store, revision and set of handlers. Each namespace
-    /// is a [part](crate::Informer::parts) of the informer with its own list, watch, resource version and errors. The
+    /// is a [part](crate::InformerStatus::parts) of the informer with its own list, watch, resource version and errors. The
     /// informer has synced when all namespaces have been listed. If one cannot be listed, the others continue to work.
     ///
     /// Follows controller-runtime 0.25 (`cache.Options.DefaultNamespaces`), which has one informer and one store per

@@ -86,7 +86,7 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informers that the factory has of a resource now: for each version that was requested and not released or
-    /// removed since, the one of whole objects, the one of metadata, or both; see [`Informer::projection`]. Does not keep
+    /// removed since, the one of whole objects, the one of metadata, or both; see [`InformerSelection::projection`]. Does not keep
     /// them: one that is only leased stops with its last lease.
     ///
     /// ```
@@ -94,7 +94,7 @@ impl SharedInformerFactory {
     /// # fn example(factory: &SharedInformerFactory) {
     /// let pods = factory.core().v1().pods();
     /// let [known] = &factory.informers_of("", "pods")[..] else { panic!("one version") };
-    /// assert!(known.is_same_as(&pods));
+    /// assert_eq!(known.id(), pods.id());
     /// assert!(factory.informers_of("apps", "deployments").is_empty());
     /// # }
     /// ```

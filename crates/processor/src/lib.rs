@@ -85,7 +85,9 @@ mod undelivered;
 
 // What users of this crate need of other crates.
 #[doc(no_inline)]
-pub use kinformer_core::{Change, KeyRef, Keyed, Labels, Object, ObjectKey, ResourceVersion, Tombstone};
+pub use kinformer_core::{
+    Change, KeyRef, Keyed, Labels, Object, ObjectKey, ResourceVersion, Tombstone, Wait,
+};
 #[doc(no_inline)]
 pub use tokio_util::sync::CancellationToken;
 

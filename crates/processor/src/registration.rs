@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use kinformer_core::Wait;
 
 use crate::error::Error;
 use crate::listener::{HandlerMetrics, Listener};
@@ -60,35 +60,24 @@ impl Registration {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Ended`] if the handler ends first.
+    /// [`Error::Ended`] if the handler ends first. [`Error::DeadlineExceeded`], with the number of undelivered events,
+    /// if [a deadline](Wait::until) passes first.
     ///
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the handler, and a later call returns at once if it has synced.
-    pub async fn synced(&self) -> Result<(), Error> {
-        let listener = &self.listener;
-        tokio::select! {
-            biased;
-            () = listener.synced.cancelled() => Ok(()),
-            () = listener.stop.cancelled() => {
-                Err(Error::Ended { handler: listener.name.clone(), depth: listener.depth_at_removal() })
+    pub fn synced(&self) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let listener = &*self.listener;
+        let wait = async move {
+            tokio::select! {
+                biased;
+                () = listener.synced.cancelled() => Ok(()),
+                () = listener.stop.cancelled() => {
+                    Err(Error::Ended { handler: listener.name.clone(), depth: listener.depth_at_removal() })
+                }
             }
-        }
-    }
-
-    /// Waits as [`Self::synced`], until `deadline` at the latest.
-    ///
-    /// # Errors
-    /// [`Error::Ended`] if the handler ends first. [`Error::DeadlineExceeded`], with the number of undelivered events,
-    /// if the deadline passes first.
-    ///
-    /// # Cancel safety
-    /// As for [`Self::synced`]: nothing is lost.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn synced_until(&self, deadline: Instant) -> Result<(), Error> {
-        tokio::time::timeout_at(deadline, self.synced()).await.unwrap_or_else(|_| {
-            let metrics = self.listener.metrics();
+        };
+        Wait::new(wait, || {
+            let metrics = listener.metrics();
             Err(Error::DeadlineExceeded { handler: metrics.name, depth: metrics.depth, stuck: metrics.stuck })
         })
     }

@@ -130,7 +130,8 @@ mod unidentified;
 // What users of this crate need of other crates.
 #[doc(no_inline)]
 pub use kinformer_core::{
-    BoxError, DecodeError, EventType, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Sink, WatchEvent,
+    BoxError, DecodeError, EventType, KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Sink, Wait,
+    WatchEvent,
 };
 #[doc(no_inline)]
 pub use tokio_util::sync::CancellationToken;

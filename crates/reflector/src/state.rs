@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kinformer_core::ResourceVersion;
+use kinformer_core::{ResourceVersion, Wait};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 use crate::SourceError;
 
@@ -462,18 +461,6 @@ impl ReflectorHandle {
 
     /// Waits until the sink has been given its first list. Any number of tasks may wait.
     ///
-    /// # Errors
-    /// [`SourceError::NotSynced`], with the last error, if the reflector stops first.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost: the wait only observes the state, and a later call returns at once if the list has arrived.
-    pub async fn wait_for_sync(&self) -> Result<(), SourceError> {
-        let done = self.progress(|p| p.synced || p.stopped().is_some()).await;
-        if done.is_some_and(|p| p.synced) { Ok(()) } else { Err(self.not_synced()) }
-    }
-
-    /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -488,23 +475,25 @@ impl ReflectorHandle {
     ///
     /// let handle = reflector.handle();
     /// tokio::spawn(reflector.run(Default::default()));
-    /// handle.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
+    /// handle.wait_for_sync().until(Instant::now() + Duration::from_secs(60)).await?;
     /// assert!(handle.is_synced());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`SourceError::NotSynced`], with the last error, if the reflector stops or the deadline passes first.
+    /// [`SourceError::NotSynced`], with the last error, if the reflector stops first, or [a deadline](Wait::until) passes.
     ///
     /// # Cancel safety
-    /// As for [`Self::wait_for_sync`]: nothing is lost.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), SourceError> {
-        let wait = tokio::time::timeout_at(deadline, self.wait_for_sync());
-        wait.await.unwrap_or_else(|_| Err(self.not_synced()))
+    /// Nothing is lost: the wait only observes the state, and a later call returns at once if the list has arrived.
+    pub fn wait_for_sync(
+        &self,
+    ) -> Wait<impl Future<Output = Result<(), SourceError>>, impl Fn() -> Result<(), SourceError>> {
+        let wait = async {
+            let done = self.progress(|p| p.synced || p.stopped().is_some()).await;
+            if done.is_some_and(|p| p.synced) { Ok(()) } else { Err(self.not_synced()) }
+        };
+        Wait::new(wait, || Err(self.not_synced()))
     }
 
     /// Waits until the reflector has stopped and returns the reason. Any number of tasks may wait.
@@ -514,17 +503,6 @@ impl ReflectorHandle {
     pub async fn stopped(&self) -> StopReason {
         let done = self.progress(|p| p.stopped().is_some()).await;
         done.and_then(|p| p.stopped()).unwrap_or(StopReason::Dropped)
-    }
-
-    /// Waits as [`Self::stopped`], until `deadline` at the latest. Returns `None` if the reflector still runs then.
-    ///
-    /// # Cancel safety
-    /// As for [`Self::stopped`]: nothing is lost.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn stopped_until(&self, deadline: Instant) -> Option<StopReason> {
-        tokio::time::timeout_at(deadline, self.stopped()).await.ok()
     }
 
     /// Waits for a state that satisfies `wanted`, or for the end of the reflector, and returns the state found. States

@@ -112,12 +112,12 @@ impl App {
         &self,
         informer: kinformer::Informer<kinformer::kube_core::DynamicObject>,
     ) -> Result<(), crate::Error> {
-        let (resource, scope) = (informer.resource(), informer.scope().to_owned());
-        let cluster = informer.metrics().cluster;
+        let (resource, scope) = (informer.selection().resource(), informer.selection().scope().to_owned());
+        let cluster = informer.status().metrics().cluster;
         // The number is that of the changes which the handler records, so calls follow each other.
         let adding = self.adding.lock();
         let known = self.informers();
-        if known.iter().any(|watched| watched.informer.is_same_as(&informer)) {
+        if known.iter().any(|watched| watched.informer.id() == informer.id()) {
             return Ok(());
         }
         if known.iter().any(|watched| watched.is_named(&resource, Some(&cluster), Some(&scope))) {

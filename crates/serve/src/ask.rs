@@ -80,7 +80,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn path(watched: &Watched, key: &ObjectKey) -> String {
-    let api = watched.informer.api_resource();
+    let api = watched.informer.selection().api_resource();
     let root = if api.group.is_empty() { "/api" } else { "/apis" };
     let mut path = format!("{root}/{}", api.api_version);
     if let Some(namespace) = key.namespace() {
@@ -107,7 +107,7 @@ fn exists(app: &App, watched: &Watched, key: &ObjectKey, mut object: Value) -> F
 fn why(watched: &Watched, key: &ObjectKey, object: Option<&Arc<PackedObject>>) -> String {
     let informer = &watched.informer;
     let namespace = key.namespace().unwrap_or_default();
-    if informer.is_namespaced() && !informer.has_namespace(namespace) {
+    if informer.selection().is_namespaced() && !informer.selection().has_namespace(namespace) {
         return format!("the informer holds no objects of namespace {namespace:?}");
     }
     let stored = watched.snapshot().and_then(|snapshot| {
@@ -115,7 +115,7 @@ fn why(watched: &Watched, key: &ObjectKey, object: Option<&Arc<PackedObject>>) -
         Some(object.resource_version())
     });
     let Some(object) = object else { return "its metadata cannot be read".to_owned() };
-    if !informer.selects(&Packed::<DynamicObject>::new(object.clone())) {
+    if !informer.selection().selects(&Packed::<DynamicObject>::new(object.clone())) {
         let selectors = selectors(watched, namespace).unwrap_or_else(|| "of the informer".to_owned());
         return format!("its labels or fields do not match the selector {selectors}");
     }

@@ -76,7 +76,7 @@ fn present(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Answer> {
             .message
             .push_str(&format!("; it received a newer one, and could not store it: {}", failure.message));
     }
-    if watched.informer.phase() == Phase::Stopped {
+    if watched.informer.status().phase() == Phase::Stopped {
         answer.message.push_str("; the informer has stopped, so this is the last state it saw");
     }
     answer.version = Some(version);
@@ -86,16 +86,16 @@ fn present(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Answer> {
 fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     let informer = &watched.informer;
     let namespace = key.namespace().unwrap_or_default();
-    if informer.is_namespaced() && !informer.has_namespace(namespace) {
+    if informer.selection().is_namespaced() && !informer.selection().has_namespace(namespace) {
         return answer(
             "OutOfScope",
             format!(
                 "this informer holds no objects of namespace {namespace:?}, only of: {}",
-                informer.scope()
+                informer.selection().scope()
             ),
         );
     }
-    if informer.phase() == Phase::NotStarted {
+    if informer.status().phase() == Phase::NotStarted {
         return answer("NotSynced", "the informer was not started");
     }
     let failure = failure(app, watched, key);
@@ -109,10 +109,10 @@ fn missing(app: &App, watched: &Watched, key: &ObjectKey) -> Answer {
     if let Some(deletion) = deletion {
         return deleted(watched, namespace, deletion);
     }
-    if informer.phase() == Phase::Stopped {
+    if informer.status().phase() == Phase::Stopped {
         return answer("Stopped", "the informer has stopped, and its store did not have the object");
     }
-    if let Some(error) = informer.not_served() {
+    if let Some(error) = informer.status().not_served() {
         return answer(
             "NotServed",
             format!("the server does not serve {}: {}", watched.name(), watched.text_of(&error)),
@@ -165,7 +165,7 @@ fn deleted(watched: &Watched, namespace: &str, deletion: Deletion) -> Answer {
 }
 
 fn not_synced(watched: &Watched) -> Answer {
-    let parts = watched.informer.parts().iter().filter(|part| !part.reflector().is_synced());
+    let parts = watched.informer.status().parts().iter().filter(|part| !part.reflector().is_synced());
     let errors: Vec<_> = parts.filter_map(|part| part.reflector().last_error()).collect();
     let is_refused =
         |error: &SourceError| error.status().is_some_and(|status| matches!(status.code, 401 | 403));
@@ -202,7 +202,7 @@ fn newer_failure(
 
 /// The failure of an object, from the log or from the last error of a reflector.
 fn failure(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Undelivered> {
-    let failure = watched.informer.parts().iter().find_map(|part| {
+    let failure = watched.informer.status().parts().iter().find_map(|part| {
         let reflector = part.reflector();
         let logged = app.failures_of(watched).and_then(|log| log.of(reflector.name(), key));
         logged.or_else(|| {
@@ -219,10 +219,11 @@ fn failure(app: &App, watched: &Watched, key: &ObjectKey) -> Option<Undelivered>
 /// The selectors of the informer for objects of a namespace, as text; `None` if it has none.
 pub(crate) fn selectors(watched: &Watched, namespace: &str) -> Option<String> {
     let informer = &watched.informer;
-    let selectors: Vec<String> = [informer.label_selector(namespace), informer.field_selector(namespace)]
-        .into_iter()
-        .flatten()
-        .map(|selector| format!("{:?}", &*selector))
-        .collect();
+    let selectors: Vec<String> =
+        [informer.selection().label_selector(namespace), informer.selection().field_selector(namespace)]
+            .into_iter()
+            .flatten()
+            .map(|selector| format!("{:?}", &*selector))
+            .collect();
     (!selectors.is_empty()).then(|| selectors.join(" and "))
 }

@@ -99,7 +99,7 @@ fn page(
     (offset, limit): (usize, usize),
     query: &Query,
 ) -> Response {
-    let kind = &watched.informer.api_resource().kind;
+    let kind = &watched.informer.selection().api_resource().kind;
     let objects = view.objects.iter().skip(offset).take(limit);
     let after = offset.saturating_add(limit);
     let next = (after < view.objects.len()).then(|| {
@@ -201,7 +201,7 @@ impl Selection {
                 && self.filter.as_deref().is_none_or(|filter| matches(object.key(), filter))
         };
         let mut objects: Vec<Arc<PackedObject>> = Vec::new();
-        let by_namespace = self.namespace.as_deref().filter(|_| watched.informer.is_namespaced());
+        let by_namespace = self.namespace.as_deref().filter(|_| watched.informer.selection().is_namespaced());
         let by_index = match (&self.index, by_namespace) {
             (Some((index, value)), _) => Some(snapshot.by_index(index, value)),
             (None, Some(namespace)) => snapshot.by_index(NAMESPACE_INDEX, namespace).ok().map(Ok),
@@ -227,7 +227,7 @@ impl Selection {
             Column::Key | Column::Namespace => {}
             Column::Name => objects.sort_by(|one, other| one.name().cmp(other.name())),
             Column::Status => {
-                let kind = &watched.informer.api_resource().kind;
+                let kind = &watched.informer.selection().api_resource().kind;
                 objects.sort_by_cached_key(|object| summary::status(object, kind, &app.settings.hidden));
             }
             Column::Created => objects.sort_by_cached_key(|object| summary::created(object)),

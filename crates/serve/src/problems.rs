@@ -37,7 +37,7 @@ fn warning(reason: &'static str, message: String) -> Problem {
 pub(crate) fn of(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) -> Vec<Problem> {
     let mut problems = of_sources(watched);
     let informer = &watched.informer;
-    match informer.phase() {
+    match informer.status().phase() {
         Phase::Stopped => {
             problems.insert(
                 0,
@@ -93,7 +93,7 @@ fn of_reflectors(watched: &Watched, metrics: &InformerMetrics, trends: &Trends) 
             ),
         ));
     }
-    let undecoded = reflector.decode_errors.saturating_add(watched.informer.undecoded());
+    let undecoded = reflector.decode_errors.saturating_add(watched.informer.status().undecoded());
     if undecoded > 0 {
         problems.push(warning(
             "DecodeErrors",
@@ -146,12 +146,13 @@ fn panics_by_name<'a>(handlers: impl Iterator<Item = (&'a str, u64)>) -> BTreeMa
 /// The second informer of a resource: it has whole objects, and started after an informer of their metadata.
 fn of_whole_objects(watched: &Watched) -> Option<Problem> {
     let informer = &watched.informer;
-    let api = informer.api_resource();
+    let api = informer.selection().api_resource();
     let others = informer.factory()?.informers_of(&api.group, &api.plural);
     let is_second = |other: &Informer<()>| {
-        other.api_resource().version == api.version && other.projection() == Projection::Metadata
+        other.selection().api_resource().version == api.version
+            && other.selection().projection() == Projection::Metadata
     };
-    (informer.projection() == Projection::Whole && others.iter().any(is_second)).then(|| {
+    (informer.selection().projection() == Projection::Whole && others.iter().any(is_second)).then(|| {
         warning(
             "SecondInformer",
             format!(
@@ -166,9 +167,9 @@ fn of_whole_objects(watched: &Watched) -> Option<Problem> {
 /// The problems of the lists and watches.
 fn of_sources(watched: &Watched) -> Vec<Problem> {
     let informer = &watched.informer;
-    let parts = informer.parts();
+    let parts = informer.status().parts();
     let mut problems: Vec<Problem> = parts.iter().flat_map(|part| of_part(watched, part)).collect();
-    if informer.phase() == Phase::Running && !informer.has_synced() && problems.is_empty() {
+    if informer.status().phase() == Phase::Running && !informer.has_synced() && problems.is_empty() {
         let unsynced = parts.iter().filter(|part| !part.reflector().is_synced());
         let errors = unsynced.filter_map(|part| part.reflector().last_error());
         let errors: Vec<String> = errors.map(|error| watched.text_of(&error)).collect();

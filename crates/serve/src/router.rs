@@ -129,7 +129,8 @@ async fn healthz() -> Response {
 /// Follows Kubernetes 1.37 (`healthz.handleRootHealth`) in the form of its answer.
 async fn readyz(State(app): Shared, uri: Uri) -> Response {
     let informers = app.informers();
-    let is_ready = |watched: &Watched| watched.informer.has_synced() && !watched.informer.is_stopped();
+    let is_ready =
+        |watched: &Watched| watched.informer.has_synced() && !watched.informer.status().is_stopped();
     let all_ready = informers.iter().all(|watched| is_ready(watched));
     let mut text = String::new();
     if !all_ready || Query::of(&uri).has("verbose") {
@@ -140,8 +141,8 @@ async fn readyz(State(app): Shared, uri: Uri) -> Response {
                 .filter(|(_, value)| !value.is_empty())
                 .map(|(name, value)| format!(" {name}={value}"))
                 .collect();
-            let (sign, state) = match (is_ready(watched), informer.is_stopped()) {
-                (true, _) if informer.not_watchable().is_some() => {
+            let (sign, state) = match (is_ready(watched), informer.status().is_stopped()) {
+                (true, _) if informer.status().not_watchable().is_some() => {
                     ("+", "ok (not watchable: as fresh as the last list)")
                 }
                 (true, _) => ("+", "ok"),
@@ -254,7 +255,7 @@ async fn below_informers(
 /// Returns the key in the segments after `objects`, and what is requested of it.
 fn object(watched: &Watched, segments: &[&str]) -> Result<(ObjectKey, Of), Failure> {
     let invalid = |error: kinformer::KeyError| Failure::bad_request(error.to_string());
-    let (key, rest) = match (watched.informer.is_namespaced(), segments) {
+    let (key, rest) = match (watched.informer.selection().is_namespaced(), segments) {
         (true, [namespace, name, rest @ ..]) => (ObjectKey::new(namespace, name).map_err(invalid)?, rest),
         (false, [name, rest @ ..]) => (ObjectKey::named(name).map_err(invalid)?, rest),
         (true, _) => {
@@ -271,7 +272,7 @@ fn object(watched: &Watched, segments: &[&str]) -> Result<(ObjectKey, Of), Failu
         _ => None,
     };
     let of = of.ok_or_else(|| {
-        let place = if watched.informer.is_namespaced() { "NAMESPACE/NAME" } else { "NAME" };
+        let place = if watched.informer.selection().is_namespaced() { "NAMESPACE/NAME" } else { "NAME" };
         Failure::not_found(format!(
             "{} have …/objects/{place}, and below it history, explain and ask (POST)",
             watched.name()

@@ -104,8 +104,8 @@ impl InformerState {
     /// Reads the state. O(objects) at times, for the number of bytes.
     pub(crate) fn of(watched: &Watched, trends: &Trends, failures: Option<&FailureLog>) -> Self {
         let informer = &watched.informer;
-        let api = informer.api_resource();
-        let metrics = informer.metrics();
+        let api = informer.selection().api_resource();
+        let metrics = informer.status().metrics();
         let snapshot = watched.snapshot();
         let indexes = snapshot.as_ref().map(|snapshot| {
             let mut names: Vec<String> = snapshot.index_names().iter().map(ToString::to_string).collect();
@@ -120,14 +120,19 @@ impl InformerState {
             kind: api.kind.clone(),
             cluster: watched.cluster.to_string(),
             scope: watched.scope.clone(),
-            namespaced: informer.is_namespaced(),
-            phase: phase(informer.phase()),
+            namespaced: informer.selection().is_namespaced(),
+            phase: phase(informer.status().phase()),
             synced: informer.has_synced(),
             hidden: watched.is_hidden,
             objects: metrics.objects,
             resource_version: metrics.resource_versions.lowest().to_string(),
             bytes: snapshot.as_ref().map(|snapshot| watched.bytes_of(snapshot)),
-            sources: informer.parts().iter().map(|part| Source::of(part, watched, failures)).collect(),
+            sources: informer
+                .status()
+                .parts()
+                .iter()
+                .map(|part| Source::of(part, watched, failures))
+                .collect(),
             counters: Counters::of(&metrics, watched.events()),
             queue: Queue { items: metrics.queue.depth },
             handlers: metrics.handlers.iter().map(Handler::of).collect(),

@@ -66,7 +66,7 @@ impl Watched {
         show_secrets: bool,
         hidden: &HiddenFields,
     ) -> Result<Self, Error> {
-        let api = informer.api_resource();
+        let api = informer.selection().api_resource();
         let name = match api.group.is_empty() {
             true => api.plural.clone(),
             false => format!("{}.{}", api.plural, api.group),
@@ -93,8 +93,8 @@ impl Watched {
         Ok(Self {
             number,
             names,
-            cluster: informer.metrics().cluster,
-            scope: informer.scope().to_owned(),
+            cluster: informer.status().metrics().cluster,
+            scope: informer.selection().scope().to_owned(),
             since,
             conceals: is_hidden || !hidden.is_empty(),
             is_hidden,
@@ -108,7 +108,7 @@ impl Watched {
 
     /// The name of the informer, such as `deployments.apps` or `deployments.apps (metadata)`.
     pub(crate) fn name(&self) -> &str {
-        let projection = self.informer.projection();
+        let projection = self.informer.selection().projection();
         self.names.iter().find(|(of, _)| *of == projection).map_or("", |(_, name)| name)
     }
 
@@ -191,7 +191,7 @@ impl Watched {
         let mut value: Value = object.decode_new()?;
         // Items of lists have no type.
         if let Value::Object(fields) = &mut value {
-            let api = self.informer.api_resource();
+            let api = self.informer.selection().api_resource();
             let text = |text: &str| Value::String(text.to_owned());
             fields.entry("apiVersion").or_insert_with(|| text(&api.api_version));
             fields.entry("kind").or_insert_with(|| text(&api.kind));

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion};
+use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion, Wait};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, ListenerBuilder, ListenerStream, Registration, SharedProcessor};
 use kinformer_reflector::{SourceError, StopReason};
 use kinformer_store::{IndexFunction, Indexer, Reader, Snapshot};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, Span};
 
@@ -430,21 +429,6 @@ impl<T: Object> SharedIndexInformer<T> {
     /// Waits until the store has included everything of the first list. The wait may start before the informer does.
     /// Any number of tasks may wait.
     ///
-    /// # Errors
-    /// [`Error::NotSynced`], with the last error, if the informer stops first.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
-    pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        tokio::select! {
-            biased;
-            () = self.inner.synced.cancelled() => Ok(()),
-            () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
-        }
-    }
-
-    /// Waits as [`Self::wait_for_sync`], until `deadline` at the latest.
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -457,23 +441,31 @@ impl<T: Object> SharedIndexInformer<T> {
     /// use tokio::time::Instant;
     ///
     /// informer.spawn(Default::default());
-    /// informer.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
+    /// informer.wait_for_sync().until(Instant::now() + Duration::from_secs(60)).await?;
     /// assert!(informer.has_synced());
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or the deadline passes first.
+    /// [`Error::NotSynced`], with the progress and the last error, if the informer stops or [the deadline](Wait::until) passes
+    /// first.
     ///
     /// # Cancel safety
-    /// As for [`Self::wait_for_sync`]: nothing is lost.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        let synced = tokio::time::timeout_at(deadline, self.wait_for_sync()).await;
-        synced.unwrap_or_else(|_| Err(self.not_synced(WaitOutcome::DeadlineExceeded)))
+    /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
+    pub fn wait_for_sync(
+        &self,
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let wait = async {
+            tokio::select! {
+                biased;
+                () = self.inner.synced.cancelled() => Ok(()),
+                () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
+            }
+        };
+        let at_deadline =
+            || if self.has_synced() { Ok(()) } else { Err(self.not_synced(WaitOutcome::DeadlineExceeded)) };
+        Wait::new(wait, at_deadline)
     }
 
     /// Waits until the store reflects at least this version for a part or for the part of a key: for example, the
@@ -500,38 +492,25 @@ impl<T: Object> SharedIndexInformer<T> {
     /// until a list is complete, since any object may be missing.
     ///
     /// # Errors
-    /// [`Error::VersionNotReached`] if the informer stops first, if there is no such part, or if the versions do not
-    /// compare: see [`Reader::wait_for`].
+    /// [`Error::VersionNotReached`] if the informer stops or [the deadline](Wait::until) passes first, if there is no such
+    /// part, or if the versions do not compare: see [`Reader::wait_for`].
     ///
     /// # Cancel safety
     /// Dropping the future removes its wait. A later call returns at once if the store still has the version: a list may
     /// have set it back since.
-    pub async fn wait_for<'k>(
+    pub fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
-    ) -> Result<(), Error> {
-        self.inner.indexer.wait_for(place, version).await.map_err(|source| self.not_reached(source))
-    }
-
-    /// Waits as [`Self::wait_for`], until `deadline` at the latest.
-    ///
-    /// # Errors
-    /// [`Error::VersionNotReached`] as [`Self::wait_for`], and if the deadline passes first.
-    ///
-    /// # Cancel safety
-    /// As for [`Self::wait_for`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_until<'k>(
-        &self,
-        place: impl Into<PartOrKey<'k>>,
-        version: &ResourceVersion,
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        let waited = self.inner.indexer.wait_for_until(place, version, deadline).await;
-        waited.map_err(|source| self.not_reached(source))
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let (place, reader) = (place.into(), &**self.inner.indexer);
+        let wait =
+            async move { reader.wait_for(place, version).await.map_err(|source| self.not_reached(source)) };
+        let at_deadline = move || {
+            let outcome = reader.wait_for(place, version).at_deadline();
+            outcome.map_err(|source| self.not_reached(source))
+        };
+        Wait::new(wait, at_deadline)
     }
 
     /// Waits until the store has a state after this [revision](Snapshot::revision). Returns `false` if the informer stops

@@ -71,7 +71,7 @@ mod same;
 
 // What users of this crate need of other crates.
 #[doc(no_inline)]
-pub use kinformer_core::{KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Tombstone, Transform};
+pub use kinformer_core::{KeyRef, Keyed, Object, ObjectKey, ResourceVersion, Tombstone, Transform, Wait};
 #[doc(no_inline)]
 pub use kinformer_processor::{Buffer, Error as HandlerError, Event, EventHandler, Registration};
 #[doc(no_inline)]

@@ -82,7 +82,7 @@ async fn stuck_handler_delays_no_other_handler() {
     let running = Running::start(informer).await;
     let last = source.apply(Item::of("toaster", 0, 1));
     others.wait_for_version(last).await;
-    let error = stuck.synced_until(Instant::now() + HOUR).await.unwrap_err();
+    let error = stuck.synced().until(Instant::now() + HOUR).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("never returns") && text.contains("has not returned"), "{text}");
     assert_logged(&["never returns", "has not returned from an event"]);
@@ -186,7 +186,7 @@ async fn transform_must_not_change_the_key() {
         let running = Running::start(informer.clone()).await;
         seen.wait(|view| view.map.len() == 1).await;
         let last = source.apply(Item::of(&format!("{queue:?}/renamed"), 0, 2));
-        informer.wait_for_until(PartId::ONLY, &last.into(), soon()).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).until(soon()).await.unwrap();
         let left: Vec<_> = informer.store().keys().iter().map(ToString::to_string).collect();
         assert_eq!(left, [format!("{queue:?}/good")]);
         assert_eq!(seen.texts(), [format!("add {queue:?}/good 1 initial")]);
@@ -230,10 +230,10 @@ async fn source_that_is_down_at_start_is_retried() {
     let informer = builder(&source, "of a server that is down").build().unwrap();
     let seen = well_behaved(&informer);
     let running = Running::start_only(informer.clone());
-    let text = informer.wait_for_sync_until(soon()).await.unwrap_err().to_string();
+    let text = informer.wait_for_sync().until(soon()).await.unwrap_err().to_string();
     assert!(text.contains("of a server that is down") && text.contains("no listener"), "{text}");
     assert_logged(&["of a server that is down", "no listener"]);
-    informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+    informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
     seen.wait(|view| view.map.len() == 1).await;
     running.stop().await.unwrap();
 }
@@ -254,7 +254,7 @@ async fn forbidden_list_is_reported_to_waits() {
         .build()
         .unwrap();
     let running = Running::start_only(informer.clone());
-    let error = informer.wait_for_sync_until(soon()).await.unwrap_err();
+    let error = informer.wait_for_sync().until(soon()).await.unwrap_err();
     let Error::NotSynced(why) = &error else { panic!("{error}") };
     assert_eq!(why.last_error.as_ref().and_then(|error| error.status()).map(|status| status.code), Some(403));
     let text = error.to_string();

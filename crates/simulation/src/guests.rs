@@ -167,7 +167,7 @@ impl Guest {
         _ = running.await;
         self.view.has_ended();
         self.recorder.note(NAME, "drops the run of its informer");
-        if !self.view.informer().is_stopped() {
+        if !self.view.informer().status().is_stopped() {
             self.recorder.violation("the run of an informer was dropped, but the informer has not stopped");
         }
         sleep(GRACE).await;
@@ -191,7 +191,7 @@ impl Guest {
             before.has_ended();
         }
         sleep(APART).await;
-        if !before.informer().is_stopped() {
+        if !before.informer().status().is_stopped() {
             self.recorder.violation("an informer was removed or released, but has not stopped");
         }
         before.has_ended();
@@ -232,7 +232,7 @@ impl Guest {
 
     fn ended(view: &View<ConfigMap>, recorder: &Recorder) {
         view.has_ended();
-        if !view.informer().is_stopped() {
+        if !view.informer().status().is_stopped() {
             recorder.violation("a factory has ended, but not its informer");
         }
     }

@@ -83,6 +83,9 @@ mod wait;
 mod write;
 
 // What users of this crate need of other crates.
+#[cfg(not(loom))]
+#[doc(no_inline)]
+pub use kinformer_core::Wait;
 #[doc(no_inline)]
 pub use kinformer_core::{
     BoxError, Delta, DeltaType, KeyError, KeyRef, Keyed, Labels, Object, ObjectKey, PartialErrors,

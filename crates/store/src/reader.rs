@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(not(loom))]
+use kinformer_core::Wait;
 use kinformer_core::internal::try_accessors;
 use kinformer_core::{KeyRef, Object, ObjectKey, PartId, PartOrKey, Parts, ResourceVersion, Versions};
 
@@ -203,7 +205,7 @@ impl<T: Object> Reader<T> {
     /// object with this key. Returns immediately if `version` is unset; waits if the part has no version yet. An
     /// undivided store has one part, [`PartId::ONLY`], which contains all keys.
     ///
-    /// Any number of tasks can wait; each is woken once, when its version has been reached.
+    /// Any number of tasks can wait; each is woken once, when its version has been reached. [`Wait::until`] sets a deadline.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -231,12 +233,32 @@ impl<T: Object> Reader<T> {
     /// * [`Error::Stopped`]: the store was [stopped](crate::Indexer::stop) before it reached the version.
     /// * [`Error::Incomparable`]: the version of the part cannot be compared with this one.
     /// * [`Error::NoPart`], immediately: there is no such part, or the key does not determine one.
+    /// * [`Error::DeadlineExceeded`]: the deadline passed before.
+    #[cfg(not(loom))]
+    pub fn wait_for<'k>(
+        &self,
+        place: impl Into<PartOrKey<'k>>,
+        version: &ResourceVersion,
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let place = place.into();
+        let wait = async move { self.reached(self.part_of(place)?, version).await };
+        let at_deadline = move || {
+            let reached = self.resource_versions().of(self.part_of(place)?).clone();
+            Err(Error::DeadlineExceeded { wanted: version.clone(), reached })
+        };
+        Wait::new(wait, at_deadline)
+    }
+
+    #[cfg(loom)]
     pub async fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Result<(), Error> {
-        let part = self.part_of(place)?;
+        self.reached(self.part_of(place)?, version).await
+    }
+
+    async fn reached(&self, part: PartId, version: &ResourceVersion) -> Result<(), Error> {
         let current = || self.resource_versions().of(part).clone();
         self.shared.waiters.wait(part, version.clone(), current).await
     }
@@ -255,33 +277,6 @@ impl<T: Object> Reader<T> {
         };
         let known = part.filter(|part| part.number() < parts.count());
         known.ok_or_else(|| Error::NoPart { place: place.to_string(), parts: parts.count() })
-    }
-
-    /// Like [`Self::wait_for`], with a deadline.
-    ///
-    /// # Cancel safety
-    /// As for [`Self::wait_for`].
-    ///
-    /// # Errors
-    /// As [`Self::wait_for`], or [`Error::DeadlineExceeded`].
-    #[cfg(not(loom))]
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_until<'k>(
-        &self,
-        place: impl Into<PartOrKey<'k>>,
-        version: &ResourceVersion,
-        deadline: tokio::time::Instant,
-    ) -> Result<(), Error> {
-        let part = self.part_of(place)?;
-        match tokio::time::timeout_at(deadline, self.wait_for(part, version)).await {
-            Ok(result) => result,
-            Err(_) => {
-                let reached = self.resource_versions().of(part).clone();
-                Err(Error::DeadlineExceeded { wanted: version.clone(), reached })
-            }
-        }
     }
 
     /// Waits until the store has a state after this [revision](crate::Snapshot::revision): until a write of objects has been

@@ -79,7 +79,7 @@ impl UserInformer {
     /// Returns the error of a wait for the sync.
     async fn sync_error(&self) -> String {
         // The informer may sync later; the deadline ends the wait.
-        let sync = self.factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(1)).await;
+        let sync = self.factory.wait_for_cache_sync().until(Instant::now() + Duration::from_secs(1)).await;
         sync.into_result().unwrap_err().to_string()
     }
 }
@@ -209,13 +209,13 @@ async fn forbidden_namespace_does_not_block_others() {
     .await;
     setup.create("late").await;
     until("the open namespace is watched", || check(informer.len() == 2, informer.len())).await;
-    let sync = factory.wait_for_cache_sync_until(Instant::now() + Duration::from_secs(1)).await;
+    let sync = factory.wait_for_cache_sync().until(Instant::now() + Duration::from_secs(1)).await;
     let why = sync.into_result().unwrap_err().to_string();
     assert!(why.contains(&format!("no list yet of {closed}")) && why.contains("403 (Forbidden)"), "{why}");
 
     setup.allow(&closed, &guest()).await;
     let deadline = Instant::now() + Duration::from_secs(60);
-    factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
+    factory.wait_for_cache_sync().until(deadline).await.into_result().unwrap();
     equal(&informer, &recorder, &setup.client, &setup.path()).await;
     factory.shutdown().await.unwrap();
     setup.end().await;
@@ -232,7 +232,7 @@ async fn informer_of_one_object_needs_a_rule_with_its_name() {
     let user = UserInformer::with_fields(config.clone(), &setup.namespace, "metadata.name=chosen");
     let path = format!("{}?fieldSelector=metadata.name%3Dchosen", setup.path());
     let deadline = Instant::now() + Duration::from_secs(60);
-    user.factory.wait_for_cache_sync_until(deadline).await.into_result().unwrap();
+    user.factory.wait_for_cache_sync().until(deadline).await.into_result().unwrap();
     assert!(user.informer.len() == 0, "early is not selected");
     let maps = setup.maps();
     for _ in 0..2 {

@@ -145,7 +145,7 @@ impl Wait<'_> {
         }
         match (&pending.write, &stored) {
             // It has left the scope of the informer, or was never in it.
-            (Write::State(written), None) if !self.informer.selects(written) => Seen::InThisState,
+            (Write::State(written), None) if !self.informer.selection().selects(written) => Seen::InThisState,
             // An earlier state may still arrive.
             (Write::Absent(_), None) => Seen::InThisState,
             (Write::Deleted { existed, .. }, None) => {
@@ -176,12 +176,14 @@ impl Wait<'_> {
         write: &Write,
         stored: Option<&PackedRef<'_, ()>>,
     ) -> bool {
-        if self.informer.is_namespaced() && !query.has_namespace(namespace(key)) {
+        if self.informer.selection().is_namespaced() && !query.has_namespace(namespace(key)) {
             return false;
         }
         let path_of = |field: &str| self.informer.field_path(field);
         let written = match write {
-            Write::State(object) => self.informer.has_transform() || query.matches(object, path_of),
+            Write::State(object) => {
+                self.informer.selection().has_transform() || query.matches(object, path_of)
+            }
             Write::Deleted { .. } | Write::Absent(_) => false,
             _ => true,
         };
@@ -190,8 +192,8 @@ impl Wait<'_> {
 
     /// Whether an object cannot enter or leave the selectors of the informer.
     fn is_selection_fixed(&self, key: &ObjectKey) -> bool {
-        let fields = self.informer.field_selector(namespace(key));
-        self.informer.label_selector(namespace(key)).is_none()
+        let fields = self.informer.selection().field_selector(namespace(key));
+        self.informer.selection().label_selector(namespace(key)).is_none()
             && fields.is_none_or(|fields| {
                 let is_fixed =
                     |(field, ..): (&str, bool, &str)| matches!(field, "metadata.name" | "metadata.namespace");
@@ -202,13 +204,13 @@ impl Wait<'_> {
     /// The namespace that a write is about; for a write of any keys, the one that is read. `None` for all of them.
     fn namespace_of<'p>(&'p self, pending: &'p Pending) -> Option<&'p str> {
         let namespace = pending.key.as_ref().map_or_else(|| self.read.namespace(), ObjectKey::namespace);
-        namespace.filter(|namespace| !namespace.is_empty() && self.informer.is_namespaced())
+        namespace.filter(|namespace| !namespace.is_empty() && self.informer.selection().is_namespaced())
     }
 
     /// The parts of the informer that have the objects of a namespace. A part of another namespace may be behind, for as long
     /// as the server does not answer its requests.
     fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
-        let parts = self.informer.parts().iter();
+        let parts = self.informer.status().parts().iter();
         let is_of = move |part: &&Part| namespace.is_some_and(|namespace| part.name() == namespace);
         let (is_named, has_others) =
             (parts.clone().any(|part| is_of(&part)), parts.clone().any(|part| is_others(part.name())));
@@ -246,7 +248,7 @@ impl Wait<'_> {
                 true
             }
             // A transform may have removed the time of its deletion.
-            (Write::Deleted { is_gone: false, .. }, Some(_), _) => self.informer.has_transform(),
+            (Write::Deleted { is_gone: false, .. }, Some(_), _) => self.informer.selection().has_transform(),
             _ => false,
         };
         let version = write.known_version();
@@ -387,7 +389,7 @@ impl Wait<'_> {
     /// How long a read waits for a write, and until when.
     fn deadline(&self, write: &Write) -> (Duration, Instant) {
         let timeout = self.shared.settings.write_timeout;
-        let is_rare = matches!(write, Write::Reached(_)) || self.informer.not_watchable().is_some();
+        let is_rare = matches!(write, Write::Reached(_)) || self.informer.status().not_watchable().is_some();
         let timeout = if is_rare { timeout.max(BOOKMARKS) } else { timeout };
         (timeout, self.begun + timeout)
     }
@@ -408,13 +410,13 @@ impl Wait<'_> {
     /// Asks the server for the state of an object, or only for its current version, by a list that the informer may send as
     /// well: of the namespace of the key, of the one that is read, or of one of the informer's namespaces.
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
-        let first = || self.informer.scope().split(',').next().filter(|name| !is_others(name));
-        let read = self.read.namespace().filter(|_| self.informer.is_namespaced());
+        let first = || self.informer.selection().scope().split(',').next().filter(|name| !is_others(name));
+        let read = self.read.namespace().filter(|_| self.informer.selection().is_namespaced());
         let namespace = key.map_or_else(|| read.or_else(first), |key| key.namespace());
         let namespace = namespace.filter(|name| !name.is_empty());
         let fields = match key {
             Some(key) => Some(of_name(key.name()).into()),
-            None => self.informer.field_selector(namespace.unwrap_or_default()),
+            None => self.informer.selection().field_selector(namespace.unwrap_or_default()),
         };
         let (item, version) =
             list_one(&self.shared.client, self.resource, namespace, fields.as_deref()).await?;
@@ -442,10 +444,10 @@ fn identity(snapshot: &Snapshot<()>, key: &ObjectKey) -> Option<Identity> {
 
 /// Whether an informer can have an object with this key, by its namespaces and the names in its field selector.
 pub(super) fn may_hold(informer: &Informer<()>, key: &ObjectKey) -> bool {
-    if informer.is_namespaced() && !informer.has_namespace(namespace(key)) {
+    if informer.selection().is_namespaced() && !informer.selection().has_namespace(namespace(key)) {
         return false;
     }
-    let fields = informer.field_selector(namespace(key));
+    let fields = informer.selection().field_selector(namespace(key));
     let Some(Ok(fields)) = fields.map(|fields| fields.parse::<FieldSelector>()) else { return true };
     fields.requirements().all(|(field, is_equal, value)| match field {
         "metadata.name" => (value == key.name()) == is_equal,

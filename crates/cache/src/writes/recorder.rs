@@ -75,7 +75,8 @@ async fn write(
     let informers = shared.informers(&resource);
     let mut read = Vec::new();
     // The fields of another version have other names.
-    let has_state = !informers.is_empty() && informers.iter().all(|known| target.is_of(known.api_resource()));
+    let has_state =
+        !informers.is_empty() && informers.iter().all(|known| target.is_of(known.selection().api_resource()));
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
         let is_of = |key: &ObjectKey| informers.iter().any(|informer| may_hold(informer, key));
         if !informers.is_empty() && !key.as_ref().is_none_or(is_of) {

@@ -77,18 +77,18 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
     let Some((informer, stored)) = cached else { return Ok(()) };
     let mut missing = stored.dropped_fields();
     // Without a version the server may have a later state.
-    let dropped = if version.is_none() { informer.dropped_fields() } else { &[] };
+    let dropped = if version.is_none() { informer.selection().dropped_fields() } else { &[] };
     let is_managed = |field: &FieldPath| field.names().eq(["metadata", "managedFields"]);
     let is_protected = |field: &FieldPath| !is_managed(field) && field.names().next().is_some_and(is_written);
     let dropped: Vec<_> = dropped.iter().filter(|field| is_protected(field)).collect();
-    let is_asked = informer.has_transform() || !dropped.is_empty();
+    let is_asked = informer.selection().has_transform() || !dropped.is_empty();
     if missing.is_empty() && !is_asked {
         return Ok(());
     }
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return Ok(()) };
     missing.retain(|field| !has(&body, field));
     if is_asked {
-        let (client, resource) = (&shared.client, informer.api_resource());
+        let (client, resource) = (&shared.client, informer.selection().api_resource());
         let (live, _) = list_one(client, resource, namespace, Some(&of_name(&metadata.name))).await?;
         for field in dropped {
             let is_live = live.as_ref().is_some_and(|live| has(live, field));
@@ -101,7 +101,7 @@ pub(super) async fn check(shared: &Shared, target: &Target, body: &[u8]) -> Resu
             let of_live = live.pointer("/metadata/resourceVersion").and_then(Value::as_str);
             version.is_none() || of_live.map(ResourceVersion::from) == version
         };
-        if let Some(live) = live.filter(is_updated).filter(|_| informer.has_transform()) {
+        if let Some(live) = live.filter(is_updated).filter(|_| informer.selection().has_transform()) {
             let cached = stored.object().decode_new::<Value>()?;
             collect_missing(&live, &cached, &body, &mut Vec::new(), &mut missing);
         }
@@ -128,7 +128,7 @@ fn cached(
         None => KeyRef::named(name),
     };
     let informers = shared.factory.informers_of(&target.group, &target.plural).into_iter();
-    informers.filter(|informer| target.is_of(informer.api_resource())).find_map(|informer| {
+    informers.filter(|informer| target.is_of(informer.selection().api_resource())).find_map(|informer| {
         let stored = informer.snapshot().ok()?.get(key).map(PackedRef::into_owned)?;
         let is_updated = version.is_none_or(|version| *version == stored.resource_version());
         is_updated.then_some((informer, stored))

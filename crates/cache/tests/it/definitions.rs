@@ -51,10 +51,11 @@ fn patient(server: &ApiServer) -> CacheBuilder {
 /// Waits until the resource of the widgets is served, or until it is not and the next request is in an hour.
 async fn is_served(cache: &Cache, served: bool) {
     let informer = cache.kind::<Widget>().informer().unwrap();
-    let reflector = informer.parts()[0].reflector();
+    let reflector = informer.status().parts()[0].reflector();
     let is_long = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { delay, .. } if *delay > HOUR / 2);
-    let is_reached =
-        |state: &ReflectorState| informer.not_served().is_none() == served && (served || is_long(state));
+    let is_reached = |state: &ReflectorState| {
+        informer.status().not_served().is_none() == served && (served || is_long(state))
+    };
     tokio::time::timeout(Duration::from_secs(60), reflector.state_where(is_reached)).await.unwrap();
 }
 
@@ -72,7 +73,7 @@ async fn kind_returns_when_discovery_lists_it() {
 
     undefine(&server);
     is_served(&cache, false).await;
-    let error = widgets.informer().unwrap().not_served().unwrap();
+    let error = widgets.informer().unwrap().status().not_served().unwrap();
     assert!(matches!(&*error, SourceError::NotServed { .. }), "{error}");
     assert!(error.to_string().contains("is not served"), "{error}");
     // Its objects were deleted with it; reads are answered by the store.
@@ -138,7 +139,7 @@ async fn read_of_a_kind_that_is_not_served_says_so() {
     );
     define(&server, "integer");
     create(&server, "first", json!(1));
-    informer.retry_if_not_served();
+    informer.status().retry_if_not_served();
     tokio::time::timeout(Duration::from_secs(60), informer.wait_for_sync()).await.unwrap().unwrap();
     widgets.get("team-a/first").await.unwrap();
     cache.shutdown().await.unwrap();
@@ -179,7 +180,7 @@ async fn kind_returns_with_another_scope() {
         assert_eq!(widgets.get("second").await.is_ok(), is_cluster);
         assert_eq!(widgets.get("team-b/second").await.is_ok(), is_cluster);
         assert_eq!((listed("team-a").await, listed("team-b").await), (1, usize::from(is_cluster)));
-        assert_eq!(widgets.informer().unwrap().is_namespaced(), !is_cluster);
+        assert_eq!(widgets.informer().unwrap().selection().is_namespaced(), !is_cluster);
         assert!(matches!(widgets.get("team-a/first").await, Err(Error::NotFound { .. })));
         cache.shutdown().await.unwrap();
         server.shutdown().await;

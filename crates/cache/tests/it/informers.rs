@@ -41,7 +41,7 @@ async fn informer_is_shared_and_can_be_removed() {
 
     assert!(pods.remove_informer().await);
     assert!(!pods.remove_informer().await, "there is none");
-    assert!(informer.is_stopped());
+    assert!(informer.status().is_stopped());
     pods.get("team-a/web").await.unwrap();
     cache.get::<Pod>("team-a/web").await.unwrap();
     assert_eq!(requests(&server, "pods"), 2 * once, "the next read has requested one informer");
@@ -49,7 +49,7 @@ async fn informer_is_shared_and_can_be_removed() {
     assert!(other.remove_informer().await, "by a handle that has not read");
     let requested = pods.informer().unwrap();
     assert!(other.remove_informer().await, "one that was requested and not used yet");
-    assert!(requested.is_stopped());
+    assert!(requested.status().is_stopped());
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

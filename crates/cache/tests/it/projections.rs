@@ -66,13 +66,13 @@ async fn reads_of_metadata_stay_with_their_informer() {
     };
     let first = read().await;
     cache.get::<ConfigMap>("team-a/a").await.unwrap();
-    assert!(read().await.is_same_as(&first), "although there are whole objects now");
-    assert_eq!(first.projection(), Projection::Metadata);
-    assert!(cache.metadata::<ConfigMap>().remove_informer().await && first.is_stopped());
+    assert_eq!(read().await.id(), first.id(), "although there are whole objects now");
+    assert_eq!(first.selection().projection(), Projection::Metadata);
+    assert!(cache.metadata::<ConfigMap>().remove_informer().await && first.status().is_stopped());
     let second = read().await;
-    assert_eq!(second.projection(), Projection::Whole);
-    assert!(cache.kind::<ConfigMap>().remove_informer().await && second.is_stopped());
-    assert_eq!(read().await.projection(), Projection::Metadata);
+    assert_eq!(second.selection().projection(), Projection::Whole);
+    assert!(cache.kind::<ConfigMap>().remove_informer().await && second.status().is_stopped());
+    assert_eq!(read().await.selection().projection(), Projection::Metadata);
     cache.shutdown().await.unwrap();
     server.shutdown().await;
 }

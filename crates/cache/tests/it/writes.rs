@@ -719,7 +719,7 @@ async fn wait_for_the_next_list_is_longer_than_the_time_between_lists() {
     cache.start().unwrap();
     let maps = cache.kind::<ConfigMap>();
     let informer = maps.synced_informer().await.unwrap();
-    while informer.not_watchable().is_none() {
+    while informer.status().not_watchable().is_none() {
         tokio::task::yield_now().await;
     }
     let api: Api<ConfigMap> = Api::namespaced(cache.client(), "team-a");
@@ -881,7 +881,7 @@ async fn reads_that_wait_add_no_handlers() {
     assert!(futures::poll!(reads.0.as_mut()).is_pending());
     assert!(futures::poll!(reads.1.as_mut()).is_pending());
     assert!(futures::poll!(reads.2.as_mut()).is_pending());
-    assert!(world.maps.informer().unwrap().metrics().handlers.is_empty());
+    assert!(world.maps.informer().unwrap().status().metrics().handlers.is_empty());
     world.gated.open();
     assert_eq!(value(&reads.0.await.unwrap()), "1");
     assert!(is_not_found(reads.1.await));

@@ -35,7 +35,7 @@ async fn controller_keeps_its_informers() {
     assert_eq!(calls.next().await.key, key("b"));
     cluster.create(secret("c"));
     assert_eq!(calls.next().await.key, key("c"));
-    assert!(!running.task.is_finished() && !informer.is_stopped());
+    assert!(!running.task.is_finished() && !informer.status().is_stopped());
     running.end().await.unwrap();
     within(informer.stopped()).await;
     cluster.end().await;

@@ -31,7 +31,13 @@ async fn shutdown_finishes_running_reconciliations() {
     assert_eq!((monitor.metrics().succeeded, queue.depth()), (2, 0));
     let config_maps = cluster.factory.informer::<ConfigMap>();
     within(async {
-        while config_maps.metrics().handlers.iter().any(|handler| handler.name.starts_with("controller")) {
+        while config_maps
+            .status()
+            .metrics()
+            .handlers
+            .iter()
+            .any(|handler| handler.name.starts_with("controller"))
+        {
             tokio::task::yield_now().await;
         }
     })

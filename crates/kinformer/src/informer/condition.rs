@@ -1,14 +1,16 @@
 //! Waits for a condition of an object.
 
 use futures::StreamExt as _;
-use kinformer_core::{KeyError, KeyRef, ObjectKey};
+use kinformer_core::{KeyError, KeyRef, ObjectKey, Wait};
 use kinformer_kube::{Packed, PackedRef};
 use kinformer_processor::Event;
-use tokio::time::{Instant, timeout_at};
 
 use crate::error::Error;
 use crate::informer::Informer;
 use crate::kind::resource_name;
+
+/// The state that fulfils a condition.
+type Found<K> = Result<Option<Packed<K>>, Error>;
 
 impl<K: 'static> Informer<K> {
     /// Waits until an object fulfils a condition, and returns the state that does; `None` if there is no such object and the
@@ -42,49 +44,35 @@ impl<K: 'static> Informer<K> {
     /// Dropping the future ends the wait; nothing else changes. A later call begins with the state in the store.
     ///
     /// # Errors
-    /// [`Error::ConditionNotMet`] if the informer stops first; the errors of [`Self::wait_for_sync`]; [`Error::Key`] if a
-    /// string is not the key of a Kubernetes object.
+    /// [`Error::ConditionNotMet`] if the informer stops or [the deadline](Wait::until) passes first; the errors of
+    /// [`Self::wait_for_sync`]; [`Error::Key`] if a string is not the key of a Kubernetes object.
     ///
     /// Follows client-go 0.37 (`watch.UntilWithSync`) and kube-runtime 5 (`await_condition`), which list and watch the object
     /// for each wait.
-    pub async fn wait_for_condition<'k>(
+    pub fn wait_for_condition<'k>(
         &self,
         key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
         condition: impl FnMut(Option<&Packed<K>>) -> bool,
-    ) -> Result<Option<Packed<K>>, Error> {
-        let key = owned(key)?;
-        self.wait_for_sync().await?;
-        self.next_match(&key, condition).await
-    }
-
-    /// As [`Self::wait_for_condition`], until a deadline.
-    ///
-    /// # Cancel safety
-    /// As [`Self::wait_for_condition`].
-    ///
-    /// # Errors
-    /// As [`Self::wait_for_condition`], and [`Error::ConditionNotMet`] at the deadline, or
-    /// [`InformerError::NotSynced`](crate::InformerError::NotSynced) if the informer has not synced by then.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_condition_until<'k>(
-        &self,
-        key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
-        condition: impl FnMut(Option<&Packed<K>>) -> bool,
-        deadline: Instant,
-    ) -> Result<Option<Packed<K>>, Error> {
-        let key = owned(key)?;
-        self.wait_for_sync_until(deadline).await?;
-        let matched = timeout_at(deadline, self.next_match(&key, condition)).await;
-        matched.unwrap_or_else(|_| Err(self.not_met(&key, false)))
+    ) -> Wait<impl Future<Output = Found<K>>, impl Fn() -> Found<K>> {
+        let key = owned(key);
+        let text = key.as_ref().map(ToString::to_string).unwrap_or_default();
+        let at_deadline = move || {
+            self.wait_for_sync().at_deadline()?;
+            Err(self.not_met(&text, false))
+        };
+        let wait = async move {
+            let key = key?;
+            self.wait_for_sync().await?;
+            self.next_match(&key, condition).await
+        };
+        Wait::new(wait, at_deadline)
     }
 
     async fn next_match(
         &self,
         key: &ObjectKey,
         mut condition: impl FnMut(Option<&Packed<K>>) -> bool,
-    ) -> Result<Option<Packed<K>>, Error> {
+    ) -> Found<K> {
         let of_key = key.clone();
         let is_of_key = move |object: PackedRef<'_, K>| object.key() == KeyRef::from(&of_key);
         // The name is in metrics, which must not have keys.
@@ -109,12 +97,12 @@ impl<K: 'static> Informer<K> {
                 return Ok(state);
             }
         }
-        Err(self.not_met(key, true))
+        Err(self.not_met(&key.to_string(), true))
     }
 
-    fn not_met(&self, key: &ObjectKey, is_stopped: bool) -> Error {
-        let resource = resource_name(self.api_resource()).into();
-        Error::ConditionNotMet { resource, key: key.to_string(), is_stopped }
+    fn not_met(&self, key: &str, is_stopped: bool) -> Error {
+        let resource = resource_name(self.selection().api_resource()).into();
+        Error::ConditionNotMet { resource, key: key.to_owned(), is_stopped }
     }
 }
 

@@ -53,7 +53,7 @@ impl<K> Informer<K> {
     /// # factory.start()?;
     /// # pods.wait_for_sync().await?;
     /// assert!(pods.remove().await);
-    /// assert!(pods.is_stopped());
+    /// assert!(pods.status().is_stopped());
     /// # Ok(())
     /// # }
     /// ```

@@ -4,7 +4,7 @@ mod condition;
 mod handlers;
 mod lease;
 mod reads;
-mod scope;
+mod selection;
 mod status;
 mod view;
 mod waits;
@@ -13,20 +13,19 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use kinformer_shared_informer::Phase;
 use kube_core::DynamicObject;
-use kube_core::discovery::ApiResource;
 use kube_core::metadata::PartialObjectMeta;
 use tokio_util::sync::CancellationToken;
 
 pub use self::lease::InformerLease;
+pub use self::selection::InformerSelection;
+pub use self::status::InformerStatus;
 use self::view::View;
 use crate::Error;
 use crate::entry::Entry;
 use crate::factory::SharedInformerFactory;
-use crate::kind::{resource_name, versioned_name};
+use crate::kind::versioned_name;
 use crate::kube_informer::KubeInformer;
-use crate::projection::Projection;
 use crate::target::Target;
 
 /// An informer of one resource that decodes its objects as a `K`.
@@ -34,7 +33,7 @@ use crate::target::Target;
 /// All informers of one resource that a factory returns are views of the same informer, whatever their types: a
 /// built-in kind, [dynamic objects](Self::dynamic), or a custom type with some of the fields. They share one watch, one
 /// store and its indexes. There are two informers of a resource only if whole objects are requested after an informer of
-/// their metadata has started; see [`Self::projection`]. Cheap to clone.
+/// their metadata has started; see [`InformerSelection::projection`]. Cheap to clone.
 ///
 /// An informer runs from the factory's next [start](SharedInformerFactory::start). The first call of any method but
 /// [`lease`](Self::lease) and [`remove`](Self::remove) binds this view and its clones to the informer, and the factory
@@ -130,23 +129,6 @@ impl<K> Informer<K> {
         self.shared().name()
     }
 
-    /// The resource name as in kubectl, with the projection if it is not the whole object: `pods`, `deployments.apps`,
-    /// `pods (metadata)`.
-    pub fn resource(&self) -> String {
-        self.projection().named(resource_name(&self.view.target.resource))
-    }
-
-    /// The part of each object that the informer fetches. It is decided when the informer starts: whole objects if any view
-    /// of the resource requested them until then, else metadata.
-    pub fn projection(&self) -> Projection {
-        self.view.projection()
-    }
-
-    /// The group, version, kind and plural name of the resource.
-    pub fn api_resource(&self) -> &ApiResource {
-        &self.view.target.resource
-    }
-
     /// Returns the factory; `None` if it was dropped, and the informer has stopped with it. An informer does not keep its factory
     /// alive.
     pub fn factory(&self) -> Option<SharedInformerFactory> {
@@ -168,24 +150,10 @@ impl<K> Informer<K> {
         Ok(self.view.bound().entry.run(cancel).await?)
     }
 
-    /// Whether both are views of the same informer. An informer that is requested after a removal is another one.
-    pub fn is_same_as<M>(&self, other: &Informer<M>) -> bool {
-        self.id() == other.id()
-    }
-
-    /// A number that all views of this informer have, and no other informer of this process.
+    /// A number that all views of this informer have, and no other informer of this process. An informer that is requested
+    /// after a removal is another one.
     pub fn id(&self) -> u64 {
         self.view.bound().entry.id()
-    }
-
-    /// Whether the informer has stopped.
-    pub fn is_stopped(&self) -> bool {
-        self.phase() == Phase::Stopped
-    }
-
-    /// The phase of the informer: not started, running or stopped.
-    pub fn phase(&self) -> Phase {
-        self.shared().phase()
     }
 }
 

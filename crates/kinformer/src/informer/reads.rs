@@ -157,7 +157,7 @@ impl<K> Informer<K> {
     /// [option](crate::SharedInformerFactoryBuilder::decode). Other types are decoded when they are read.
     ///
     /// An object whose decoding fails or panics is logged, reported to the factory's [error
-    /// hook](crate::SharedInformerFactoryBuilder::on_error), [counted](Self::undecoded), and stored and delivered
+    /// hook](crate::SharedInformerFactoryBuilder::on_error), [counted](crate::InformerStatus::undecoded), and stored and delivered
     /// anyway: other views can read it, and [`Packed::decode`](crate::Packed::decode) returns the error.
     ///
     /// ```
@@ -182,10 +182,5 @@ impl<K> Informer<K> {
     {
         self.shared().decode_on_arrival(DecodeAs::of::<K>());
         self
-    }
-
-    /// The number of objects that could not be decoded on arrival.
-    pub fn undecoded(&self) -> u64 {
-        self.shared().undecoded()
     }
 }

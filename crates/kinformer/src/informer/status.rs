@@ -3,15 +3,53 @@
 use std::sync::Arc;
 
 use kinformer_reflector::SourceError;
-use kinformer_shared_informer::{InformerMetrics, Part};
+use kinformer_shared_informer::{InformerMetrics, Part, Phase};
 
 use crate::informer::Informer;
+use crate::kube_informer::KubeInformer;
 
 impl<K> Informer<K> {
+    /// The state of the informer and of its lists and watches.
+    pub fn status(&self) -> InformerStatus<'_> {
+        InformerStatus { informer: self.shared() }
+    }
+
+    /// Adds the informer to a collector of metrics.
+    ///
+    /// # Errors
+    /// [`InformerError::DuplicateMetrics`](crate::InformerError::DuplicateMetrics) if an informer with the same name, resource, cluster and scope is registered.
+    #[cfg(feature = "prometheus")]
+    pub fn add_to(
+        &self,
+        collector: &kinformer_shared_informer::prometheus::InformerCollector,
+    ) -> Result<(), crate::Error> {
+        Ok(self.shared().add_to(collector)?)
+    }
+}
+
+/// The state of an informer and of its lists and watches. Each method returns the state of the moment. From
+/// [`Informer::status`].
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct InformerStatus<'a> {
+    informer: &'a KubeInformer,
+}
+
+impl<'a> InformerStatus<'a> {
+    /// The phase of the informer: not started, running or stopped.
+    pub fn phase(&self) -> Phase {
+        self.informer.phase()
+    }
+
+    /// Whether the informer has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.phase() == Phase::Stopped
+    }
+
     /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each
     /// part has its own reflector.
-    pub fn parts(&self) -> &[Part] {
-        self.shared().parts()
+    pub fn parts(&self) -> &'a [Part] {
+        self.informer.parts()
     }
 
     /// Returns the error of the server while it does not serve the resource (404): its CustomResourceDefinition was deleted
@@ -39,20 +77,13 @@ impl<K> Informer<K> {
         self.parts().iter().for_each(|part| part.reflector().retry_if_not_served());
     }
 
-    /// The current metrics of the informer.
-    pub fn metrics(&self) -> InformerMetrics {
-        self.shared().metrics()
+    /// The number of objects that could not be [decoded on arrival](Informer::decode_on_arrival).
+    pub fn undecoded(&self) -> u64 {
+        self.informer.undecoded()
     }
 
-    /// Adds the informer to a collector of metrics.
-    ///
-    /// # Errors
-    /// [`InformerError::DuplicateMetrics`](crate::InformerError::DuplicateMetrics) if an informer with the same name, resource, cluster and scope is registered.
-    #[cfg(feature = "prometheus")]
-    pub fn add_to(
-        &self,
-        collector: &kinformer_shared_informer::prometheus::InformerCollector,
-    ) -> Result<(), crate::Error> {
-        Ok(self.shared().add_to(collector)?)
+    /// The current metrics of the informer.
+    pub fn metrics(&self) -> InformerMetrics {
+        self.informer.metrics()
     }
 }

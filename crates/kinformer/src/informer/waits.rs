@@ -1,22 +1,24 @@
 //! Waits for the sync of an informer, for versions and for changes.
 
-use kinformer_core::{PartOrKey, ResourceVersion};
+use kinformer_core::{PartOrKey, ResourceVersion, Wait};
 use kinformer_shared_informer::Error as InformerError;
-use tokio::time::Instant;
 
 use crate::Error;
 use crate::informer::Informer;
+use crate::kube_informer::KubeInformer;
+
+/// Waits, and logs a warning if the informer is still not started after 10 s.
+async fn started(
+    informer: &KubeInformer,
+    wait: impl Future<Output = Result<(), InformerError>>,
+) -> Result<(), Error> {
+    Ok(informer.started().check_wait(informer.name(), wait).await?)
+}
 
 impl<K> Informer<K> {
     /// Whether all objects of the first list have been stored.
     pub fn has_synced(&self) -> bool {
         self.shared().has_synced()
-    }
-
-    /// Waits, and logs a warning if the informer is still not started after 10 s.
-    async fn wait(&self, wait: impl Future<Output = Result<(), InformerError>>) -> Result<(), Error> {
-        let informer = self.shared();
-        Ok(informer.started().check_wait(informer.name(), wait).await?)
     }
 
     /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
@@ -31,8 +33,11 @@ impl<K> Informer<K> {
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
+    /// use std::time::Duration;
+    ///     ///
     /// factory.start()?;
-    /// pods.wait_for_sync().await?;
+    /// pods.wait_for_sync().until(Instant::now() + Duration::from_secs(60)).await?;
+    /// pods.wait_for_sync().await?; // without a deadline
     /// assert_eq!(pods.snapshot()?.len(), 1);
     /// # Ok(())
     /// # }
@@ -42,43 +47,13 @@ impl<K> Informer<K> {
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once if it has synced.
     ///
     /// # Errors
-    /// [`InformerError::NotSynced`] if the informer stopped before, with its last error.
-    pub async fn wait_for_sync(&self) -> Result<(), Error> {
-        self.wait(self.shared().wait_for_sync(None)).await
-    }
-
-    /// As [`Self::wait_for_sync`], until a deadline.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
-    /// # server.create(pod("web-0"))?;
-    /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
-    /// # let pods = factory.core().v1().pods();
-    /// use std::time::Duration;
-    /// use tokio::time::Instant;
-    ///
-    /// factory.start()?;
-    /// pods.wait_for_sync_until(Instant::now() + Duration::from_secs(60)).await?;
-    /// assert!(pods.has_synced());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Cancel safety
-    /// As [`Self::wait_for_sync`].
-    ///
-    /// # Errors
-    /// [`InformerError::NotSynced`] if the informer stopped or the deadline passed before, with its progress and its last
-    /// error.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_sync_until(&self, deadline: Instant) -> Result<(), Error> {
-        self.wait(self.shared().wait_for_sync(Some(deadline))).await
+    /// [`InformerError::NotSynced`] if the informer stopped or [the deadline](Wait::until) passed before, with its progress and
+    /// its last error.
+    pub fn wait_for_sync(
+        &self,
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let informer = self.shared();
+        Wait::new(started(informer, informer.wait_for_sync()), || Ok(informer.sync_at_deadline()?))
     }
 
     /// Waits until the store reflects at least this version, for example the version that a write returned.
@@ -107,33 +82,16 @@ impl<K> Informer<K> {
     /// have set it back since.
     ///
     /// # Errors
-    /// [`InformerError::VersionNotReached`] if the informer stopped before, or if the versions cannot be compared; at once if
-    /// the part does not exist or the informer does not have the namespace of the key.
-    pub async fn wait_for<'k>(
+    /// [`InformerError::VersionNotReached`] if the informer stopped or [the deadline](Wait::until) passed before, or if the
+    /// versions cannot be compared; at once if the part does not exist or the informer does not have the namespace of the key.
+    pub fn wait_for<'k>(
         &self,
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
-    ) -> Result<(), Error> {
-        self.wait(self.shared().wait_for(place.into(), version, None)).await
-    }
-
-    /// As [`Self::wait_for`], until a deadline.
-    ///
-    /// # Cancel safety
-    /// As [`Self::wait_for`].
-    ///
-    /// # Errors
-    /// As [`Self::wait_for`], and [`InformerError::VersionNotReached`] at the deadline.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with a timer.
-    pub async fn wait_for_until<'k>(
-        &self,
-        place: impl Into<PartOrKey<'k>>,
-        version: &ResourceVersion,
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        self.wait(self.shared().wait_for(place.into(), version, Some(deadline))).await
+    ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
+        let (informer, place) = (self.shared(), place.into());
+        let wait = async move { started(informer, informer.wait_for(place, version)).await };
+        Wait::new(wait, move || Ok(informer.version_at_deadline(place, version)?))
     }
 
     /// Waits until the store has a state after this [revision](crate::Snapshot::revision). Returns `false` if the informer stops

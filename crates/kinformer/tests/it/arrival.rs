@@ -26,7 +26,7 @@ async fn transform_result_is_decoded() {
     maps.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
     let created = server.create(config_map("default", "b", "2")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&created)).until(soon()).await.unwrap();
     for name in ["a", "b"] {
         let map = maps.lister().get(("default", name)).unwrap();
         assert!(map.is_decoded(), "{name}");
@@ -60,7 +60,7 @@ async fn objects_between_arrival_and_store_are_decoded() {
     })
     .unwrap();
     synced(&factory).await;
-    assert_eq!(maps.undecoded(), 2);
+    assert_eq!(maps.status().undecoded(), 2);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -137,10 +137,10 @@ async fn panicking_decoder_is_reported_without_loss() {
     let maps = factory.core().v1().config_maps().cast::<Panicking>();
     maps.decode_on_arrival();
     synced(&factory).await;
-    assert_eq!((maps.snapshot().unwrap().len(), maps.undecoded()), (3, 1));
+    assert_eq!((maps.snapshot().unwrap().len(), maps.status().undecoded()), (3, 1));
     let created = server.create(config_map("default", "d", "panic")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
-    assert_eq!((maps.snapshot().unwrap().len(), maps.undecoded()), (4, 2));
+    maps.wait_for(PartId::ONLY, &version(&created)).until(soon()).await.unwrap();
+    assert_eq!((maps.snapshot().unwrap().len(), maps.status().undecoded()), (4, 2));
     assert!(maps.lister().get(("default", "c")).unwrap().is_decoded());
     let as_another_type = maps.cast::<ConfigMap>().lister().get(("default", "d")).unwrap();
     assert!(as_another_type.decode().is_ok());
@@ -150,7 +150,7 @@ async fn panicking_decoder_is_reported_without_loss() {
         assert!(report.starts_with(&format!("configmaps {key}")), "{report}");
         assert!(report.contains("a type that panics"), "{report}");
     }
-    assert_eq!(maps.parts()[0].reflector().metrics().relists, 0, "no batch was lost");
+    assert_eq!(maps.status().parts()[0].reflector().metrics().relists, 0, "no batch was lost");
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -48,7 +48,7 @@ async fn methods_of_an_informer_return_one_error() {
         pods.index_by_field("node", &["spec", "nodeName"])?;
         let handler: Registration = pods.for_each(|_| {})?;
         pods.lister().get("a/b").map(drop).or_else(|_| pods.snapshot()?.by_index("node", "a").map(drop))?;
-        handler.synced_until(tokio::time::Instant::now()).await?;
+        handler.synced().until(tokio::time::Instant::now()).await?;
         Ok(())
     }
     // Handlers wait for a list that never arrives.

@@ -101,18 +101,18 @@ async fn start_starts_new_informers_in(decode: Decode) {
     let factory = factory_with(&server, decode);
     factory.start().unwrap();
     let maps = factory.informer::<ConfigMap>();
-    assert_eq!(maps.phase(), Phase::NotStarted);
+    assert_eq!(maps.status().phase(), Phase::NotStarted);
     synced(&factory).await;
-    assert_eq!(maps.phase(), Phase::Running);
+    assert_eq!(maps.status().phase(), Phase::Running);
 
     let nodes = factory.informer::<Node>();
-    assert_eq!(nodes.phase(), Phase::NotStarted);
+    assert_eq!(nodes.status().phase(), Phase::NotStarted);
     let sync = factory.wait_for_cache_sync().await;
     let synced_now: Vec<bool> = sync.iter().map(|(_, synced)| synced.is_ok()).collect();
     assert_eq!(synced_now, [true, false], "unstarted informers are not waited for");
     factory.start().unwrap();
     synced(&factory).await;
-    assert_eq!(nodes.phase(), Phase::Running);
+    assert_eq!(nodes.status().phase(), Phase::Running);
     watches(&server, 2).await;
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -155,10 +155,10 @@ async fn options_apply_to_every_informer() {
     assert_eq!(node_handler.resync_period(), Some(Duration::from_secs(60)));
     server.faults().inject(Fault::internal_error().resource("configmaps"));
     synced(&factory).await;
-    handler.synced_until(soon()).await.unwrap();
+    handler.synced().until(soon()).await.unwrap();
 
-    assert_eq!((maps.name(), maps.resource()), ("mine/configmaps", "configmaps".to_owned()));
-    assert_eq!(nodes.resource(), "nodes");
+    assert_eq!((maps.name(), maps.selection().resource()), ("mine/configmaps", "configmaps".to_owned()));
+    assert_eq!(nodes.selection().resource(), "nodes");
     assert_eq!(maps.snapshot().unwrap().len(), 2, "only the namespace");
     assert_eq!(nodes.snapshot().unwrap().len(), 1, "nodes are in no namespace");
     assert!(
@@ -167,7 +167,7 @@ async fn options_apply_to_every_informer() {
     );
     assert_eq!(*delivered.lock(), [None, None], "handlers receive the transformed objects");
     assert_eq!(failures.lock()[..], ["mine/configmaps"]);
-    assert_eq!(maps.metrics().reflector.watch_lists, 0, "the reflector's options");
+    assert_eq!(maps.status().metrics().reflector.watch_lists, 0, "the reflector's options");
     factory.shutdown().await.unwrap();
 
     let selecting =
@@ -191,10 +191,10 @@ async fn wait_returns_the_outcome_of_each_informer() {
         builder(&server).on_error(move |failure| drop(failed.try_send(failure.reflector.to_owned()))).build();
     let (maps, secrets) = (factory.informer::<ConfigMap>(), factory.informer::<Secret>());
     factory.start().unwrap();
-    maps.wait_for_sync_until(soon()).await.unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
     // A forbidden resource does not affect the other informer.
     assert_eq!(failures.recv().await.as_deref(), Some("secrets"));
-    let report = factory.wait_for_cache_sync_until(tokio::time::Instant::now()).await;
+    let report = factory.wait_for_cache_sync().until(tokio::time::Instant::now()).await;
     assert!(!report.all_synced());
     let results: Vec<_> = report.iter().map(|(name, result)| (name.to_owned(), result.is_ok())).collect();
     assert_eq!(results, [("configmaps".to_owned(), true), ("secrets".to_owned(), false)]);
@@ -203,7 +203,7 @@ async fn wait_returns_the_outcome_of_each_informer() {
 
     // RBAC allows it from now on.
     server.faults().clear();
-    secrets.wait_for_sync_until(soon()).await.unwrap();
+    secrets.wait_for_sync().until(soon()).await.unwrap();
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -232,14 +232,14 @@ async fn shutdown_waits_for_every_task_in(decode: Decode) {
     one.unwrap();
     other.unwrap();
     factory.shutdown().await.unwrap();
-    assert!(factory.is_shut_down() && maps.is_stopped());
+    assert!(factory.is_shut_down() && maps.status().is_stopped());
     assert!(maps.handler().for_each(|_| {}).is_err(), "a stopped informer refuses handlers");
 
     assert!(never_started.wait_for_sync().await.is_err(), "it will never sync");
 
     let late = factory.informer::<Pod>();
     factory.start().unwrap();
-    assert_eq!(late.phase(), Phase::Stopped);
+    assert_eq!(late.status().phase(), Phase::Stopped);
     assert!(late.wait_for_sync().await.is_err(), "it will never sync");
     let sync = factory.wait_for_cache_sync().await;
     let synced_before = sync.iter().filter(|(_, synced)| synced.is_ok()).count();
@@ -272,7 +272,7 @@ async fn stuck_handler_is_named_and_dropped() {
     let other = maps.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
     started.recv().await.unwrap();
-    other.synced_until(soon()).await.unwrap();
+    other.synced().until(soon()).await.unwrap();
 
     let error = factory.shutdown().await.unwrap_err();
     assert!(matches!(error, Error::Stuck { .. }) && error.to_string().contains("stuck"), "{error}");
@@ -341,7 +341,7 @@ async fn custom_resources_are_discovered() {
     let factory = factory(&server);
     let resource = GroupVersionResource::gvr("stable.example.com", "v1", "crontabs");
     let tabs = factory.for_resource(&resource).await.unwrap();
-    assert_eq!(tabs.resource(), "crontabs.stable.example.com");
+    assert_eq!(tabs.selection().resource(), "crontabs.stable.example.com");
     let informer = tabs.clone();
     let by_kind =
         factory.for_kind(&GroupVersionKind::gvk("stable.example.com", "v1", "CronTab")).await.unwrap();
@@ -393,7 +393,7 @@ async fn packed_objects_are_decoded_when_read() {
     handler.unwrap();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
-    packed.wait_for_until(("kube-public", "b"), &version(&written), soon()).await.unwrap();
+    packed.wait_for(("kube-public", "b"), &version(&written)).until(soon()).await.unwrap();
     tokio::time::timeout_at(soon(), delivered.wait_for(|delivered| *delivered == 2)).await.unwrap().unwrap();
 
     let now = packed.snapshot().unwrap();
@@ -422,7 +422,7 @@ async fn lister_reads_the_stored_objects_in(decode: Decode) {
     let lister = maps.lister();
     synced(&factory).await;
     let written = server.create(config_map("kube-public", "b", "2")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&written), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&written)).until(soon()).await.unwrap();
 
     assert_eq!(lister.list(&LabelSelector::everything()).unwrap().len(), 2);
     let two: LabelSelector = "value in (2, 3)".parse().unwrap();
@@ -467,12 +467,12 @@ async fn server_that_starts_late_is_retried() {
     let maps = factory.informer::<ConfigMap>();
     factory.start().unwrap();
     failures.recv().await.unwrap();
-    let error = maps.wait_for_sync_until(tokio::time::Instant::now()).await.unwrap_err().to_string();
+    let error = maps.wait_for_sync().until(tokio::time::Instant::now()).await.unwrap_err().to_string();
     assert!(error.contains("\"configmaps\"") && error.contains("refused"), "{error}");
 
     let server = kinformer_apiserver::ApiServer::builder().listen(address).start().await.unwrap();
     server.create(config_map("default", "a", "1")).unwrap();
-    maps.wait_for_sync_until(soon()).await.unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -511,10 +511,10 @@ async fn factory_ignores_informers_run_by_others() {
         let (maps, cancel) = (maps.clone(), cancel.clone());
         async move { maps.run(cancel).await }
     });
-    maps.wait_for_sync_until(soon()).await.unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
     factory.start().unwrap();
     factory.shutdown().await.unwrap();
-    assert_eq!(maps.phase(), Phase::Running);
+    assert_eq!(maps.status().phase(), Phase::Running);
     cancel.cancel();
     running.await.unwrap().unwrap();
     server.shutdown().await;
@@ -530,16 +530,16 @@ async fn dropped_waits_change_nothing() {
     let maps = factory.informer::<ConfigMap>();
     factory.start().unwrap();
     assert!(factory.wait_for_cache_sync().now_or_never().is_none());
-    assert!(factory.wait_for_cache_sync_until(soon()).now_or_never().is_none());
+    assert!(factory.wait_for_cache_sync().until(soon()).now_or_never().is_none());
     assert!(maps.wait_for_sync().now_or_never().is_none());
-    assert!(maps.wait_for_sync_until(soon()).now_or_never().is_none());
+    assert!(maps.wait_for_sync().until(soon()).now_or_never().is_none());
     assert!(maps.wait_for(PartId::ONLY, &1.into()).now_or_never().is_none());
-    assert!(maps.wait_for_until(PartId::ONLY, &1.into(), soon()).now_or_never().is_none());
+    assert!(maps.wait_for(PartId::ONLY, &1.into()).until(soon()).now_or_never().is_none());
     assert!(maps.stopped().now_or_never().is_none());
-    let sync = factory.wait_for_cache_sync_until(soon()).await;
+    let sync = factory.wait_for_cache_sync().until(soon()).await;
     assert_eq!(sync.iter().filter(|(_, synced)| synced.is_ok()).count(), 1);
     maps.wait_for(PartId::ONLY, &1.into()).now_or_never().unwrap().unwrap();
-    assert_eq!(maps.phase(), Phase::Running);
+    assert_eq!(maps.status().phase(), Phase::Running);
     factory.shutdown().await.unwrap();
     maps.stopped().now_or_never().unwrap();
     server.shutdown().await;
@@ -609,7 +609,7 @@ async fn dropped_run_and_removals_are_done() {
     drop(running);
     tokio::time::timeout_at(soon(), maps.stopped()).await.unwrap();
     assert!(started.recv().await.is_none(), "the callback was dropped");
-    assert!(other.is_removed() && maps.phase() == Phase::Stopped);
+    assert!(other.is_removed() && maps.status().phase() == Phase::Stopped);
     assert!(maps.run(Default::default()).await.is_err());
     watches(&server, 0).await;
     server.shutdown().await;
@@ -626,10 +626,10 @@ async fn dropped_discovery_creates_no_informer() {
     assert!(factory.for_resource(&resource).now_or_never().is_none());
     assert!(factory.for_kind(&kind).now_or_never().is_none());
     factory.start().unwrap();
-    assert_eq!(factory.wait_for_cache_sync_until(soon()).await.iter().len(), 0);
+    assert_eq!(factory.wait_for_cache_sync().until(soon()).await.iter().len(), 0);
     let maps = factory.for_resource(&resource).await.unwrap();
     synced(&factory).await;
-    assert_eq!(maps.phase(), Phase::Running);
+    assert_eq!(maps.status().phase(), Phase::Running);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -651,7 +651,7 @@ async fn invalid_path_segments_send_no_request() {
         factory.start().unwrap();
         let failed = async {
             loop {
-                if let Some(error) = pods.parts()[0].reflector().last_error() {
+                if let Some(error) = pods.status().parts()[0].reflector().last_error() {
                     return error;
                 }
                 tokio::task::yield_now().await;

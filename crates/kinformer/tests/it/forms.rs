@@ -43,7 +43,7 @@ async fn reads(decode: Decode) {
     });
     let handler = handler.unwrap();
     synced(&factory).await;
-    handler.synced_until(soon()).await.unwrap();
+    handler.synced().until(soon()).await.unwrap();
     received.lock().sort();
     assert_eq!(received.lock()[..], ["1", "2", "2"]);
     let with = |value: &str| {
@@ -54,7 +54,7 @@ async fn reads(decode: Decode) {
     };
     assert_eq!(with("2"), ["default/b", "default/c"]);
     let changed = server.update(config_map("default", "b", "3")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&changed)).until(soon()).await.unwrap();
     assert_eq!(with("2"), ["default/c"]);
     assert!(maps.lister().get(("default", "a")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
@@ -207,7 +207,7 @@ async fn index_by_field_decodes_nothing_else() {
         assert_eq!(store.index_len("host", "true").unwrap(), 1001);
         assert_eq!(store.index_len("priority", "7").unwrap(), 1001);
         let bound = server.create(pod("late", Some("node-3"))).unwrap();
-        pods.wait_for_until(PartId::ONLY, &version(&bound), soon()).await.unwrap();
+        pods.wait_for(PartId::ONLY, &version(&bound)).until(soon()).await.unwrap();
         assert_eq!(pods.snapshot().unwrap().by_index("node", "node-3").unwrap().len(), 101);
         assert_eq!(DECODED[0].load(Ordering::Relaxed), before, "no pod was read");
         let one = pods.lister().get(("default", "p0")).unwrap();

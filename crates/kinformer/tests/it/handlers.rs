@@ -53,7 +53,7 @@ async fn async_handler_with_methods_gets_every_event() {
     }
     server.update(config_map("default", "a", "2")).unwrap();
     let deleted = server.delete("v1", "ConfigMap", "default", "b").unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&deleted), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&deleted)).until(soon()).await.unwrap();
     until(|| received.lock().len() >= 4).await.unwrap();
     assert_eq!(*received.lock(), ["1 +a", "3 +b", "4 =a", "5 -b"]);
     assert_eq!(registration.metrics().panics, 1);

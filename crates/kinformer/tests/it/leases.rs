@@ -25,11 +25,11 @@ async fn informer_stops_with_its_last_lease() {
     let object = Arc::downgrade(first.lister().get(("default", "a")).unwrap().object());
     // A registration is not a holder.
     let handler = first.handler().for_each(|_| {}).unwrap();
-    handler.synced_until(soon()).await.unwrap();
+    handler.synced().until(soon()).await.unwrap();
 
     drop(first);
     second.release().await;
-    assert_eq!(third.phase(), Phase::Running, "one lease is left");
+    assert_eq!(third.status().phase(), Phase::Running, "one lease is left");
     tokio::time::timeout_at(soon(), third.release()).await.unwrap();
     assert!(handler.is_removed());
     watches(&server, 0).await;
@@ -37,7 +37,7 @@ async fn informer_stops_with_its_last_lease() {
 
     // A later request creates a new informer.
     let again = maps.lease();
-    assert_eq!(again.phase(), Phase::NotStarted);
+    assert_eq!(again.status().phase(), Phase::NotStarted);
     synced(&factory).await;
     assert_eq!(again.snapshot().unwrap().len(), 1);
     watches(&server, 1).await;
@@ -55,8 +55,11 @@ async fn informers_of_a_resource_are_found_and_not_held() {
     let v1 = factory.informer::<v1::HorizontalPodAutoscaler>();
     factory.dynamic(resource, Scope::Namespaced);
     let found = factory.informers_of("autoscaling", "horizontalpodautoscalers");
-    assert_eq!(found.iter().map(|known| &*known.api_resource().version).collect::<Vec<_>>(), ["v1", "v2"]);
-    assert!(found[0].is_same_as(&v1) && !found[1].is_same_as(&v1));
+    assert_eq!(
+        found.iter().map(|known| &*known.selection().api_resource().version).collect::<Vec<_>>(),
+        ["v1", "v2"]
+    );
+    assert!(found[0].id() == v1.id() && found[1].id() != v1.id());
     assert!(factory.informers_of("", "horizontalpodautoscalers").is_empty());
 
     // It stores metadata, and stops with its lease.
@@ -65,7 +68,7 @@ async fn informers_of_a_resource_are_found_and_not_held() {
     let found = factory.informers_of("", "configmaps");
     assert!(found[0].snapshot().unwrap().get(("default", "a")).unwrap().is_metadata_only());
     maps.release().await;
-    assert!(found[0].is_stopped());
+    assert!(found[0].status().is_stopped());
     assert!(factory.informers_of("", "configmaps").is_empty());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -82,13 +85,13 @@ async fn kept_informer_runs_without_leases() {
     kept.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
     lease.release().await;
-    assert_eq!(kept.phase(), Phase::Running);
+    assert_eq!(kept.status().phase(), Phase::Running);
     watches(&server, 1).await;
 
     // It can be removed, regardless of its holders.
     let lease = maps.lease();
     assert!(tokio::time::timeout_at(soon(), maps.remove()).await.unwrap());
-    assert!(kept.is_stopped() && lease.is_stopped());
+    assert!(kept.status().is_stopped() && lease.status().is_stopped());
     assert!(!maps.remove().await);
     watches(&server, 0).await;
     drop(lease);
@@ -96,7 +99,7 @@ async fn kept_informer_runs_without_leases() {
     // A later request creates a new informer.
     let new = factory.core().v1().config_maps();
     synced(&factory).await;
-    assert_eq!(new.phase(), Phase::Running);
+    assert_eq!(new.status().phase(), Phase::Running);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -113,17 +116,17 @@ async fn used_view_stays_with_its_removed_informer() {
     synced(&factory).await;
     assert!(tokio::time::timeout_at(soon(), used.remove()).await.unwrap());
     let lease = used.lease();
-    assert!(lease.is_stopped() && used.is_stopped());
+    assert!(lease.status().is_stopped() && used.status().is_stopped());
     lease.release().await;
 
     // The unused view gets a new informer, which the other views do not stop.
     let new = unused.lease();
-    assert_eq!(new.phase(), Phase::NotStarted);
+    assert_eq!(new.status().phase(), Phase::NotStarted);
     synced(&factory).await;
     assert!(!used.remove().await);
     drop(used.lease());
-    assert_eq!((new.phase(), new.snapshot().unwrap().len()), (Phase::Running, 1));
-    assert!(used.is_stopped());
+    assert_eq!((new.status().phase(), new.snapshot().unwrap().len()), (Phase::Running, 1));
+    assert!(used.status().is_stopped());
     watches(&server, 1).await;
     assert!(tokio::time::timeout_at(soon(), new.remove()).await.unwrap());
     watches(&server, 0).await;
@@ -145,7 +148,7 @@ async fn dropped_removal_and_release_are_done() {
     watches(&server, 3).await;
     let (secrets, pods) = (Informer::clone(&lease), Informer::clone(&unpolled));
     drop(maps.remove());
-    assert_eq!(maps.phase(), Phase::Running, "never polled");
+    assert_eq!(maps.status().phase(), Phase::Running, "never polled");
     assert!(maps.remove().now_or_never().is_none());
     assert!(lease.release().now_or_never().is_none());
     drop(unpolled.release());
@@ -153,7 +156,7 @@ async fn dropped_removal_and_release_are_done() {
     tokio::time::timeout_at(soon(), stopped).await.unwrap();
     watches(&server, 0).await;
     assert!(!maps.remove().await, "removed before");
-    assert_eq!(factory.wait_for_cache_sync_until(soon()).await.iter().len(), 0);
+    assert_eq!(factory.wait_for_cache_sync().until(soon()).await.iter().len(), 0);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -165,7 +168,7 @@ async fn view_without_its_factory_is_stopped() {
     let factory = builder(&server).name("dropped").build();
     let (maps, metadata) = (factory.core().v1().config_maps(), factory.metadata::<Secret>());
     drop(factory);
-    assert!(maps.is_stopped() && metadata.lease().is_stopped());
+    assert!(maps.status().is_stopped() && metadata.lease().status().is_stopped());
     assert_eq!(maps.name(), "dropped/configmaps");
     assert!(maps.handler().for_each(|_| {}).is_err());
     assert!(tokio::time::timeout_at(soon(), maps.wait_for_sync()).await.unwrap().is_err());
@@ -180,7 +183,7 @@ async fn run_by_owner(maps: &Informer<ConfigMap>) -> JoinHandle<Result<(), Error
         let maps = maps.clone();
         async move { maps.run(Default::default()).await }
     });
-    maps.wait_for_sync_until(soon()).await.unwrap();
+    maps.wait_for_sync().until(soon()).await.unwrap();
     running
 }
 
@@ -197,7 +200,7 @@ async fn informer_run_by_its_owner_is_removed_and_released() {
             factory.start().unwrap();
         }
         assert!(maps.remove().await);
-        assert!(maps.is_stopped());
+        assert!(maps.status().is_stopped());
         running.await.unwrap().unwrap();
 
         let lease = factory.core().v1().config_maps().lease();
@@ -207,7 +210,7 @@ async fn informer_run_by_its_owner_is_removed_and_released() {
             factory.start().unwrap();
         }
         lease.release().await;
-        assert!(maps.is_stopped());
+        assert!(maps.status().is_stopped());
         running.await.unwrap().unwrap();
     }
     factory.shutdown().await.unwrap();
@@ -244,13 +247,13 @@ async fn leases_are_taken_and_released_concurrently() {
             tokio::spawn(async move {
                 for _ in 0..20 {
                     let lease = factory.core().v1().secrets().lease();
-                    assert!(!lease.is_stopped(), "a stopped informer was handed out");
+                    assert!(!lease.status().is_stopped(), "a stopped informer was handed out");
                     factory.start().unwrap();
                     let handler = lease.handler().for_each(|_| {}).unwrap();
                     // It runs, and is not stopped while it is held.
-                    lease.wait_for_sync_until(soon()).await.unwrap();
-                    handler.synced_until(soon()).await.unwrap();
-                    assert_eq!(lease.phase(), Phase::Running);
+                    lease.wait_for_sync().until(soon()).await.unwrap();
+                    handler.synced().until(soon()).await.unwrap();
+                    assert_eq!(lease.status().phase(), Phase::Running);
                     drop(lease);
                 }
             })
@@ -265,7 +268,7 @@ async fn leases_are_taken_and_released_concurrently() {
     let informer = factory.informer::<Secret>();
     factory.informer::<ConfigMap>();
     synced(&factory).await;
-    assert_eq!(informer.phase(), Phase::Running);
+    assert_eq!(informer.status().phase(), Phase::Running);
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

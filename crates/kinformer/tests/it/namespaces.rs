@@ -60,24 +60,28 @@ async fn namespaces_are_parts_of_one_informer() {
         })
         .unwrap();
     synced(&factory).await;
-    handler.synced_until(soon()).await.unwrap();
+    handler.synced().until(soon()).await.unwrap();
     assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
-    assert_eq!((nodes.snapshot().unwrap().len(), nodes.parts().len()), (1, 1), "nodes are in no namespace");
-    let names: Vec<_> = maps.parts().iter().map(|part| (part.id().number(), part.name())).collect();
+    assert_eq!(
+        (nodes.snapshot().unwrap().len(), nodes.status().parts().len()),
+        (1, 1),
+        "nodes are in no namespace"
+    );
+    let names: Vec<_> = maps.status().parts().iter().map(|part| (part.id().number(), part.name())).collect();
     assert_eq!(names, [(0, "team-a"), (1, "team-b")]);
-    assert!(maps.parts().iter().all(|part| part.reflector().is_synced()));
+    assert!(maps.status().parts().iter().all(|part| part.reflector().is_synced()));
     // Two of maps, one of nodes.
     watches(&server, 3).await;
 
     let changed = server.update(config_map("team-b", "map", "2")).unwrap();
-    maps.wait_for_until(("team-b", "map"), &version(&changed), soon()).await.unwrap();
+    maps.wait_for(("team-b", "map"), &version(&changed)).until(soon()).await.unwrap();
     assert_eq!(maps.snapshot().unwrap().resource_versions().of(PartId::new(1)), &version(&changed));
     let lower = maps.snapshot().unwrap().resource_versions().lowest();
     assert!(version(&changed).reaches(&lower) && !lower.is_unset());
     server.create(config_map("team-c", "other", "1")).unwrap();
     let last = server.delete("v1", "ConfigMap", "team-a", "map").unwrap();
-    maps.wait_for_until(PartId::new(0), &version(&last), soon()).await.unwrap();
-    assert!(maps.wait_for_until(("team-c", "map"), &version(&last), soon()).await.is_err());
+    maps.wait_for(PartId::new(0), &version(&last)).until(soon()).await.unwrap();
+    assert!(maps.wait_for(("team-c", "map"), &version(&last)).until(soon()).await.is_err());
     until(|| events.lock().len() == 4).await.unwrap();
     events.lock()[..2].sort();
     assert_eq!(*events.lock(), ["+team-a/map true", "+team-b/map true", "=team-b/map", "-team-a/map"]);
@@ -99,13 +103,13 @@ async fn relist_of_one_namespace_affects_no_other() {
     maps.handler().for_each(move |event| event_log.lock().push(described(&event))).unwrap();
     synced(&factory).await;
     watches(&server, 2).await;
-    let [first, second] = maps.parts() else { panic!("two namespaces") };
+    let [first, second] = maps.status().parts() else { panic!("two namespaces") };
     let replaces = |part: &kinformer::Part| part.reflector().metrics().replaces;
     let before = replaces(second);
     first.reflector().relist(kinformer_reflector::SourceError::expired("on purpose"));
     until(|| replaces(first) == 2).await.unwrap();
     let created = server.create(config_map("team-a", "new", "1")).unwrap();
-    maps.wait_for_until(("team-a", "new"), &version(&created), soon()).await.unwrap();
+    maps.wait_for(("team-a", "new"), &version(&created)).until(soon()).await.unwrap();
     assert_eq!(keys(&maps), ["team-a/map", "team-a/new", "team-b/map"]);
     assert_eq!(replaces(second), before);
     until(|| events.lock().len() == 3).await.unwrap();
@@ -131,11 +135,11 @@ async fn every_queue_serves_several_namespaces() {
         let maps = factory.core().v1().config_maps();
         synced(&factory).await;
         assert_eq!(keys(&maps), ["team-a/map", "team-b/map"], "{queue:?}");
-        assert_eq!((made.load(Ordering::Relaxed), &*maps.metrics().cluster), (1, "east"));
+        assert_eq!((made.load(Ordering::Relaxed), &*maps.status().metrics().cluster), (1, "east"));
         let created = server.create(config_map("team-b", "new", "1")).unwrap();
-        maps.wait_for_until(("team-b", "new"), &version(&created), soon()).await.unwrap();
+        maps.wait_for(("team-b", "new"), &version(&created)).until(soon()).await.unwrap();
         let deleted = server.delete("v1", "ConfigMap", "team-b", "new").unwrap();
-        maps.wait_for_until(PartId::new(1), &version(&deleted), soon()).await.unwrap();
+        maps.wait_for(PartId::new(1), &version(&deleted)).until(soon()).await.unwrap();
         assert_eq!(maps.snapshot().unwrap().len(), 2, "{queue:?}");
         factory.shutdown().await.unwrap();
     }
@@ -154,7 +158,7 @@ async fn no_namespace_and_an_empty_one_mean_all() {
     ] {
         let maps = factory.core().v1().config_maps();
         synced(&factory).await;
-        assert_eq!((maps.snapshot().unwrap().len(), maps.parts().len()), (3, 1));
+        assert_eq!((maps.snapshot().unwrap().len(), maps.status().parts().len()), (3, 1));
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;
@@ -179,13 +183,13 @@ async fn other_namespaces_have_selectors_of_their_own() {
     synced(&factory).await;
     assert_eq!(keys(&maps), ["team-a/labelled", "team-b/map", "team-c/map"]);
     assert_eq!(
-        maps.parts().iter().map(|part| part.name()).collect::<Vec<_>>(),
+        maps.status().parts().iter().map(|part| part.name()).collect::<Vec<_>>(),
         ["team-a", "other namespaces"]
     );
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-d"}});
     server.create(namespace).unwrap();
     let later = server.create(config_map("team-d", "map", "1")).unwrap();
-    maps.wait_for_until(("team-d", "map"), &version(&later), soon()).await.unwrap();
+    maps.wait_for(("team-d", "map"), &version(&later)).until(soon()).await.unwrap();
     assert_eq!(keys(&maps).len(), 4);
     server.delete("v1", "ConfigMap", "team-d", "map").unwrap();
     until(|| keys(&maps).len() == 3).await.unwrap();
@@ -208,24 +212,24 @@ async fn key_of_another_namespace_is_in_no_part() {
         // For metadata, then for whole objects.
         let stored = metadata.lister().get(("team-a", "map")).unwrap().resource_version();
         for key in [("team-c", "map"), ("", "map")] {
-            let waited = metadata.wait_for_until(key, &stored, soon()).await;
+            let waited = metadata.wait_for(key, &stored).until(soon()).await;
             assert!(
                 matches!(waited, Err(Error::Informer(InformerError::VersionNotReached { .. }))),
                 "{key:?}: {waited:?}"
             );
         }
         let whole = factory.core().v1().config_maps();
-        let waited = whole.wait_for_until(("team-c", "map"), &stored, soon()).await;
+        let waited = whole.wait_for(("team-c", "map"), &stored).until(soon()).await;
         assert!(
             matches!(waited, Err(Error::Informer(InformerError::VersionNotReached { .. }))),
             "{waited:?}"
         );
         factory.start().unwrap();
-        whole.wait_for_until(("team-a", "map"), &stored, soon()).await.unwrap();
-        whole.wait_for_until(PartId::ONLY, &stored, soon()).await.unwrap();
+        whole.wait_for(("team-a", "map"), &stored).until(soon()).await.unwrap();
+        whole.wait_for(PartId::ONLY, &stored).until(soon()).await.unwrap();
         // Cluster-scoped objects are not restricted.
         let version = nodes.lister().get(KeyRef::named("n")).unwrap().resource_version();
-        nodes.wait_for_until(KeyRef::named("n"), &version, soon()).await.unwrap();
+        nodes.wait_for(KeyRef::named("n"), &version).until(soon()).await.unwrap();
         factory.shutdown().await.unwrap();
     }
     server.shutdown().await;

@@ -69,17 +69,19 @@ async fn informer_survives_its_definition() {
         .unwrap();
     synced(&factory).await;
     assert_eq!(widgets.lister().get(("default", "first")).unwrap().decode().unwrap().size, 1);
-    assert!(widgets.not_served().is_none());
+    assert!(widgets.status().not_served().is_none());
 
     undefine(&server);
-    until(|| widgets.not_served().is_some()).await.unwrap();
+    until(|| widgets.status().not_served().is_some()).await.unwrap();
     // The server deletes the objects of a definition with it, and the watch has delivered that.
     assert!(widgets.snapshot().unwrap().is_empty());
     assert!(widgets.has_synced());
 
     define(&server, "string");
     create(&server, "second", json!("large"));
-    until(|| widgets.not_served().is_none() && widgets.snapshot().unwrap().len() == 1).await.unwrap();
+    until(|| widgets.status().not_served().is_none() && widgets.snapshot().unwrap().len() == 1)
+        .await
+        .unwrap();
     let second = widgets.lister().get(("default", "second")).unwrap();
     assert!(second.decode().is_err(), "a size is no number any more");
     let any = factory.dynamic(ApiResource::erase::<Widget>(&()), Scope::Namespaced);
@@ -92,9 +94,9 @@ async fn informer_survives_its_definition() {
     assert!(errors.iter().any(|error| error.contains("second")), "{errors:?}");
 
     undefine(&server);
-    until(|| widgets.not_served().is_some()).await.unwrap();
+    until(|| widgets.status().not_served().is_some()).await.unwrap();
     tokio::time::timeout_at(soon(), widgets.remove()).await.unwrap();
-    assert!(widgets.is_stopped());
+    assert!(widgets.status().is_stopped());
     tokio::time::timeout_at(soon(), factory.shutdown()).await.unwrap().unwrap();
     server.shutdown().await;
 }
@@ -107,11 +109,11 @@ async fn sync_timeout_says_that_resource_is_not_served() {
     let factory = builder(&server).build();
     let (widgets, pods) = (factory.informer::<Widget>(), factory.informer::<Pod>());
     factory.start().unwrap();
-    until(|| widgets.not_served().is_some()).await.unwrap();
-    let error = widgets.wait_for_sync_until(Instant::now()).await.unwrap_err().to_string();
+    until(|| widgets.status().not_served().is_some()).await.unwrap();
+    let error = widgets.wait_for_sync().until(Instant::now()).await.unwrap_err().to_string();
     assert!(error.contains("widgets") && error.contains("not served"), "{error}");
-    pods.wait_for_sync_until(soon()).await.unwrap();
-    assert!(pods.not_served().is_none());
+    pods.wait_for_sync().until(soon()).await.unwrap();
+    assert!(pods.status().not_served().is_none());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -156,7 +158,7 @@ async fn restricted_kind_becomes_cluster_scoped() {
     synced(&factory).await;
 
     undefine(&server);
-    until(|| widgets.not_served().is_some()).await.unwrap();
+    until(|| widgets.status().not_served().is_some()).await.unwrap();
     define_in(&server, "Cluster", "integer");
     create_in(&server, None, "wide", json!(1));
     let namespace = |part: &Part| match part.reflector().not_served().as_deref() {
@@ -165,16 +167,18 @@ async fn restricted_kind_becomes_cluster_scoped() {
         }
         _ => None,
     };
-    let namespaces = || widgets.parts().iter().filter_map(namespace).collect::<Vec<_>>();
+    let namespaces = || widgets.status().parts().iter().filter_map(namespace).collect::<Vec<_>>();
     until(|| namespaces() == ["default", "other"]).await.unwrap();
-    let error = widgets.not_served().unwrap().to_string();
+    let error = widgets.status().not_served().unwrap().to_string();
     assert!(error.contains("widgets.example.com are cluster-scoped"), "{error}");
-    assert!(widgets.snapshot().unwrap().is_empty() && !widgets.is_stopped());
+    assert!(widgets.snapshot().unwrap().is_empty() && !widgets.status().is_stopped());
 
     undefine(&server);
     define(&server, "integer");
     create_in(&server, Some("other"), "second", json!(1));
-    until(|| widgets.not_served().is_none() && widgets.snapshot().unwrap().len() == 1).await.unwrap();
+    until(|| widgets.status().not_served().is_none() && widgets.snapshot().unwrap().len() == 1)
+        .await
+        .unwrap();
     until(|| events.lock().len() == 3).await.unwrap();
     assert_eq!(*events.lock(), ["default/first", "default/first", "other/second"]);
     factory.shutdown().await.unwrap();
@@ -201,11 +205,11 @@ async fn cluster_scoped_kind_comes_into_namespaces() {
     create_in(&server, Some("other"), "second", json!(1));
     let is_other =
         |error: &Arc<SourceError>| matches!(**error, SourceError::OtherScope { namespace: None, .. });
-    until(|| widgets.not_served().as_ref().is_some_and(is_other)).await.unwrap();
-    let error = widgets.not_served().unwrap().to_string();
+    until(|| widgets.status().not_served().as_ref().is_some_and(is_other)).await.unwrap();
+    let error = widgets.status().not_served().unwrap().to_string();
     assert!(error.contains("widgets.example.com are in namespaces"), "{error}");
     until(|| all.snapshot().unwrap().len() == 2).await.unwrap();
-    assert!(all.is_namespaced() && all.not_served().is_none());
+    assert!(all.selection().is_namespaced() && all.status().not_served().is_none());
 
     // An informer that is requested with the scope of now is restricted.
     let again = impatient(&server).namespaces(["default"]).build();

@@ -33,7 +33,7 @@ async fn views_before_the_start_share_the_informer_of_whole_objects() {
         let factory = factory(&server);
         let metadata = factory.metadata::<ConfigMap>();
         assert_eq!(
-            (metadata.resource(), metadata.projection()),
+            (metadata.selection().resource(), metadata.selection().projection()),
             ("configmaps (metadata)".into(), Projection::Metadata)
         );
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -44,8 +44,8 @@ async fn views_before_the_start_share_the_informer_of_whole_objects() {
             metadata.handler().for_each(move |event| record(event.key().name())).unwrap();
         }
         let whole = factory.core().v1().config_maps();
-        assert!(whole.is_same_as(&metadata));
-        for view in [whole.resource(), metadata.resource()] {
+        assert_eq!(whole.id(), metadata.id());
+        for view in [whole.selection().resource(), metadata.selection().resource()] {
             assert_eq!(view, "configmaps");
         }
         if !is_used_before {
@@ -56,7 +56,7 @@ async fn views_before_the_start_share_the_informer_of_whole_objects() {
         assert_eq!(value_of(&whole.lister().get(("default", "a")).unwrap()), "1");
         assert!(!metadata.lister().get(("default", "a")).unwrap().is_metadata_only());
         until(|| received.lock().len() == 2).await.unwrap();
-        assert_eq!(metadata.parts()[0].reflector().metrics().relists, 0);
+        assert_eq!(metadata.status().parts()[0].reflector().metrics().relists, 0);
         watches(&server, 1).await;
         assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1);
         factory.shutdown().await.unwrap();
@@ -79,7 +79,8 @@ async fn whole_objects_after_the_start_have_a_second_informer() {
     assert_eq!(has(), [true, false]);
 
     let whole = factory.informer::<ConfigMap>();
-    assert!(!whole.is_same_as(&metadata) && factory.core().v1().config_maps().is_same_as(&whole));
+    assert_ne!(whole.id(), metadata.id());
+    assert_eq!(factory.core().v1().config_maps().id(), whole.id());
     assert_eq!(has(), [true, true]);
     assert!(factory.wait_for_cache_sync().await.into_result().is_err(), "it was not started");
     synced(&factory).await;
@@ -87,8 +88,8 @@ async fn whole_objects_after_the_start_have_a_second_informer() {
     assert_eq!(value_of(&whole.lister().get(("default", "b")).unwrap()), "2");
     assert!(metadata.lister().get(("default", "b")).unwrap().is_metadata_only());
     let changed = server.update(config_map("default", "b", "3")).unwrap();
-    whole.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
-    metadata.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    whole.wait_for(PartId::ONLY, &version(&changed)).until(soon()).await.unwrap();
+    metadata.wait_for(PartId::ONLY, &version(&changed)).until(soon()).await.unwrap();
     assert_eq!(lines.having(&["INFO", "configmaps", "second informer", "whole_objects"]).len(), 1);
 
     // They differ by name, also in metrics.
@@ -107,15 +108,15 @@ async fn whole_objects_after_the_start_have_a_second_informer() {
     }
     let found = factory.informers_of("", "configmaps");
     assert_eq!(
-        found.iter().map(|one| one.projection()).collect::<Vec<_>>(),
+        found.iter().map(|one| one.selection().projection()).collect::<Vec<_>>(),
         [Projection::Whole, Projection::Metadata]
     );
 
     // Each is removed by itself. Metadata is that of the whole objects, if there is an informer of them.
     let later = factory.metadata::<ConfigMap>();
-    assert!(later.is_same_as(&whole));
-    assert!(whole.remove().await && !metadata.is_stopped());
-    assert!(factory.metadata::<ConfigMap>().is_same_as(&metadata));
+    assert_eq!(later.id(), whole.id());
+    assert!(whole.remove().await && !metadata.status().is_stopped());
+    assert_eq!(factory.metadata::<ConfigMap>().id(), metadata.id());
     watches(&server, 1).await;
     assert!(metadata.remove().await);
     assert_eq!(has(), [false, false]);
@@ -133,9 +134,12 @@ async fn start_decides_before_the_informer_runs() {
     metadata.handler().for_each(|_| {}).unwrap();
     factory.start().unwrap();
     let whole = factory.informer::<ConfigMap>();
-    assert!(!whole.is_same_as(&metadata));
+    assert_ne!(whole.id(), metadata.id());
     synced(&factory).await;
-    assert_eq!((metadata.projection(), whole.projection()), (Projection::Metadata, Projection::Whole));
+    assert_eq!(
+        (metadata.selection().projection(), whole.selection().projection()),
+        (Projection::Metadata, Projection::Whole)
+    );
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }
@@ -149,7 +153,7 @@ async fn option_fetches_whole_objects_from_the_start() {
     let secrets = factory.metadata::<Secret>();
     synced(&factory).await;
     assert_eq!((metadata.name(), secrets.name()), ("configmaps", "secrets (metadata)"));
-    assert!(factory.informer::<ConfigMap>().is_same_as(&metadata));
+    assert_eq!(factory.informer::<ConfigMap>().id(), metadata.id());
     let map = metadata.lister().get(("default", "a")).unwrap();
     assert!(!map.is_metadata_only() && map.decode().unwrap().metadata.name.is_some());
     watches(&server, 2).await;
@@ -168,7 +172,7 @@ async fn option_decodes_whole_objects_on_arrival() {
     let whole = factory.informer::<ConfigMap>();
     synced(&factory).await;
     assert!(whole.snapshot().unwrap().iter().all(|map| map.is_decoded()));
-    assert_eq!((whole.undecoded(), metadata.undecoded()), (0, 0));
+    assert_eq!((whole.status().undecoded(), metadata.status().undecoded()), (0, 0));
     factory.shutdown().await.unwrap();
     server.shutdown().await;
 }

@@ -21,7 +21,12 @@ async fn user_code_may_call_the_factory() {
         let (factory, informer) = (factory.clone(), informer.clone());
         move || {
             drop(format!("{factory:?} {informer:?}"));
-            drop((factory.is_shut_down(), informer.metrics(), informer.phase(), informer.has_synced()));
+            drop((
+                factory.is_shut_down(),
+                informer.status().metrics(),
+                informer.status().phase(),
+                informer.has_synced(),
+            ));
         }
     });
     let handler = CheckOnDrop("the drop of a handler");
@@ -32,7 +37,7 @@ async fn user_code_may_call_the_factory() {
         })
         .unwrap();
     factory.start().unwrap();
-    within(factory.wait_for_cache_sync_until(soon())).await.into_result().unwrap();
+    within(factory.wait_for_cache_sync().until(soon())).await.into_result().unwrap();
     within(registration.synced()).await.unwrap();
     let lease = factory.core().v1().config_maps().lease();
     within(lease.release()).await;

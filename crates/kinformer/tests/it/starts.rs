@@ -61,11 +61,11 @@ fn ended_runtime_loses_no_informer() {
         let short_lived = short_lived();
         short_lived.block_on(async { factory.start().unwrap() });
         drop(short_lived);
-        assert_eq!((maps.phase(), lease.phase()), (Phase::NotStarted, Phase::NotStarted));
+        assert_eq!((maps.status().phase(), lease.status().phase()), (Phase::NotStarted, Phase::NotStarted));
     }
     lasting.block_on(async {
         in_time(synced(&factory)).await;
-        assert_eq!((maps.phase(), lease.phase()), (Phase::Running, Phase::Running));
+        assert_eq!((maps.status().phase(), lease.status().phase()), (Phase::Running, Phase::Running));
         in_time(lease.release()).await;
         in_time(factory.shutdown()).await.unwrap();
         server.shutdown().await;
@@ -101,7 +101,7 @@ fn start_on_an_ended_runtime_has_no_effect() {
     lasting.block_on(async {
         in_time(lease.release()).await;
         in_time(factory.shutdown()).await.unwrap();
-        assert!(maps.is_stopped());
+        assert!(maps.status().is_stopped());
         server.shutdown().await;
     });
 }
@@ -153,7 +153,7 @@ async fn unstarted_informers_are_named() {
     let _lease = factory.core().v1().nodes().lease();
     for sync in [
         in_time(factory.wait_for_cache_sync()).await,
-        in_time(factory.wait_for_cache_sync_until(soon())).await,
+        in_time(factory.wait_for_cache_sync().until(soon())).await,
     ] {
         assert!(!sync.all_synced());
         let outcomes = outcomes(&sync);
@@ -187,7 +187,7 @@ async fn wait_includes_informers_run_by_others() {
         async move { nodes.run(cancel).await }
     });
     // As soon as it runs.
-    while nodes.phase() == Phase::NotStarted {
+    while nodes.status().phase() == Phase::NotStarted {
         tokio::task::yield_now().await;
     }
     in_time(factory.wait_for_cache_sync()).await.into_result().unwrap();
@@ -208,7 +208,7 @@ async fn nothing_starts_or_hangs_after_a_shutdown() {
     in_time(factory.shutdown()).await.unwrap();
     factory.start().unwrap();
     let late = factory.informer::<Secret>();
-    assert!(maps.is_stopped() && late.is_stopped());
+    assert!(maps.status().is_stopped() && late.status().is_stopped());
     let sync = in_time(factory.wait_for_cache_sync()).await;
     let outcomes = outcomes(&sync);
     assert_eq!(outcomes.len(), 2);
@@ -228,7 +228,7 @@ async fn wait_leaves_out_released_informers() {
     let factory = factory(&server);
     let lease = factory.core().v1().secrets().lease();
     let removed = factory.core().v1().nodes();
-    removed.phase();
+    removed.status().phase();
     // These never sync.
     server.faults().inject(Fault::internal_error().resource("secrets").always());
     server.faults().inject(Fault::internal_error().resource("nodes").always());
@@ -256,7 +256,7 @@ async fn waits_succeed_while_leases_come_and_go() {
         factory.start().unwrap();
         let waiting = tokio::spawn({
             let factory = factory.clone();
-            async move { factory.wait_for_cache_sync_until(soon()).await }
+            async move { factory.wait_for_cache_sync().until(soon()).await }
         });
         // Released at another moment in each round.
         for _ in 0..round * 20 {

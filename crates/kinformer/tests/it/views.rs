@@ -83,7 +83,7 @@ async fn all_types_are_views_of_one_informer() {
     watches(&server, 1).await;
     assert_eq!(factory.wait_for_cache_sync().await.iter().count(), 1);
     for handler in [&blocking, &inline, &asynchronous] {
-        handler.synced_until(soon()).await.unwrap();
+        handler.synced().until(soon()).await.unwrap();
     }
     for _ in 0..2 {
         let event = stream.next().await.unwrap();
@@ -117,7 +117,7 @@ async fn all_types_are_views_of_one_informer() {
     // A handler of one view belongs to the informer.
     assert!(metadata.remove_handler(&blocking).await);
     let changed = server.update(config_map("default", "b", "2")).unwrap();
-    dynamic.wait_for_until(PartId::ONLY, &version(&changed), soon()).await.unwrap();
+    dynamic.wait_for(PartId::ONLY, &version(&changed)).until(soon()).await.unwrap();
     factory.shutdown().await.unwrap();
     watches(&server, 0).await;
     server.shutdown().await;
@@ -173,19 +173,19 @@ async fn undecodable_object_is_counted_and_stored() {
     synced(&factory).await;
     let namespaces = factory.core().v1().namespaces();
     assert_eq!(
-        (numbers.undecoded(), namespaces.snapshot().unwrap().len()),
+        (numbers.status().undecoded(), namespaces.snapshot().unwrap().len()),
         (namespaces.snapshot().unwrap().len() as u64, namespaces.snapshot().unwrap().len())
     );
     assert!(numbers.snapshot().unwrap().iter().all(|object| object.decode().is_err()));
     assert!(namespaces.snapshot().unwrap().iter().all(|object| object.decode().is_ok()));
     let map = maps.lister().get(("default", "a")).unwrap();
-    assert!(map.is_decoded() && maps.undecoded() == 0);
+    assert!(map.is_decoded() && maps.status().undecoded() == 0);
     let (first, second) = (map.decode().unwrap(), map.decode().unwrap());
     assert!(std::ptr::eq(&raw const *first, &raw const *second));
 
     // Objects of the watch are decoded as well.
     let created = server.create(config_map("default", "c", "3")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&created), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&created)).until(soon()).await.unwrap();
     assert!(maps.lister().get(("default", "c")).unwrap().is_decoded());
     factory.shutdown().await.unwrap();
     server.shutdown().await;
@@ -343,7 +343,7 @@ async fn resource_without_a_type_has_options() {
     let maps = factory.dynamic(maps(), Scope::Namespaced);
     let handler = maps.handler().for_each(|_| {}).unwrap();
     synced(&factory).await;
-    handler.synced_until(soon()).await.unwrap();
+    handler.synced().until(soon()).await.unwrap();
     let map = maps.lister().get(("default", "a")).unwrap();
     assert!(map.is_decoded());
     let decoded = map.decode().unwrap();
@@ -386,7 +386,7 @@ async fn snapshots_differ_by_the_writes_in_between() {
     server.create(config_map("default", "passing", "1")).unwrap();
     server.delete("v1", "ConfigMap", "default", "passing").unwrap();
     let last = server.create(config_map("default", "new", "1")).unwrap();
-    maps.wait_for_until(PartId::ONLY, &version(&last), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &version(&last)).until(soon()).await.unwrap();
     let later = maps.snapshot().unwrap();
     assert_eq!(differences(&earlier, &later), ["+new", "-gone", "=changed 1>3"]);
     assert_eq!(differences(&later, &earlier), ["+gone", "-new", "=changed 3>1"]);
@@ -423,7 +423,7 @@ async fn repeated_event_is_no_difference() {
     synced(&factory).await;
     let earlier = maps.snapshot().unwrap();
     send.send((line(map("a", "5")) + &line(map("b", "6"))).into()).await.unwrap();
-    maps.wait_for_until(PartId::ONLY, &6.into(), soon()).await.unwrap();
+    maps.wait_for(PartId::ONLY, &6.into()).until(soon()).await.unwrap();
     let later = maps.snapshot().unwrap();
     let stored = |snapshot: &Snapshot<ConfigMap>| snapshot.get(("default", "a")).unwrap().object().clone();
     assert!(!Arc::ptr_eq(&stored(&earlier), &stored(&later)), "stored again");

@@ -21,7 +21,7 @@ fn with_value(name: &str, value: &str) -> Value {
 
 /// Waits until the informer has a handler, so that a wait has begun.
 async fn begun(informer: &Informer<ConfigMap>) {
-    until(|| !informer.metrics().handlers.is_empty()).await.unwrap();
+    until(|| !informer.status().metrics().handlers.is_empty()).await.unwrap();
 }
 
 // contract: F-25a, F-25b, F-25c
@@ -39,14 +39,12 @@ async fn wait_sees_the_stored_state_and_each_later_one() {
     assert!(none.is_none());
 
     let seen = Mutex::new(Vec::new());
-    let wait = maps.wait_for_condition_until(
-        ("default", "map"),
-        |map| {
+    let wait = maps
+        .wait_for_condition(("default", "map"), |map| {
             seen.lock().push(value(map).unwrap_or_else(|| "none".to_owned()));
             value(map).as_deref() == Some("3")
-        },
-        soon(),
-    );
+        })
+        .until(soon());
     let write = async {
         begun(&maps).await;
         server.update(with_value("map", "2")).unwrap();
@@ -66,21 +64,21 @@ async fn wait_ends_with_the_deadline_the_informer_or_its_future() {
     let server = server().await;
     let factory = builder(&server).build();
     let maps = factory.core().v1().config_maps();
-    let early = maps.wait_for_condition_until("default/map", |_| true, Instant::now()).await;
+    let early = maps.wait_for_condition("default/map", |_| true).until(Instant::now()).await;
     assert!(matches!(early, Err(Error::Informer(InformerError::NotSynced(_)))), "{early:?}");
     assert!(matches!(maps.wait_for_condition("a/b/c", |_| true).await, Err(Error::Key(_))));
     synced(&factory).await;
-    let late = maps.wait_for_condition_until("default/map", |map| map.is_some(), Instant::now()).await;
+    let late = maps.wait_for_condition("default/map", |map| map.is_some()).until(Instant::now()).await;
     let error = late.unwrap_err().to_string();
     assert_eq!(error, r#"configmaps "default/map" had not fulfilled the condition when the deadline passed"#);
-    until(|| maps.metrics().handlers.is_empty()).await.unwrap();
+    until(|| maps.status().metrics().handlers.is_empty()).await.unwrap();
 
     let mut dropped = Box::pin(maps.wait_for_condition("default/map", |map| map.is_some()));
     assert!(futures::poll!(&mut dropped).is_pending());
     begun(&maps).await;
-    assert_eq!(&*maps.metrics().handlers[0].name, "wait");
+    assert_eq!(&*maps.status().metrics().handlers[0].name, "wait");
     drop(dropped);
-    until(|| maps.metrics().handlers.is_empty()).await.unwrap();
+    until(|| maps.status().metrics().handlers.is_empty()).await.unwrap();
 
     let stop = async {
         begun(&maps).await;

@@ -384,7 +384,7 @@ async fn sync_wait_error_names_the_reason() {
     let handler = processor.handler().name("slow").for_each(|_: &Event<Arc<Pod>>| ()).unwrap();
     processor.publish([added("a", 1).in_initial_list()]);
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(5);
-    let error = within(handler.synced_until(deadline)).await.unwrap_err().to_string();
+    let error = within(handler.synced().until(deadline)).await.unwrap_err().to_string();
     assert!(
         error.contains("deadline") && error.contains("\"slow\"") && error.contains("1 events"),
         "{error}"

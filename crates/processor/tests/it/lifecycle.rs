@@ -198,7 +198,7 @@ async fn dropped_waits_lose_nothing() {
     processor.publish_synced();
     let soon = started + Duration::from_secs(1);
     assert!(registration.synced().now_or_never().is_none());
-    assert!(registration.synced_until(soon).now_or_never().is_none());
+    assert!(registration.synced().until(soon).now_or_never().is_none());
     assert!(processor.ready().now_or_never().is_none());
     let (dropped, other) = (processor.ready(), processor.ready());
     let (mut dropped, mut other) = (Box::pin(dropped), Box::pin(other));
@@ -209,7 +209,7 @@ async fn dropped_waits_lose_nothing() {
     within(other).await;
     assert!(processor.is_ready(), "a wait reserves no room");
     within(registration.synced()).await.unwrap();
-    within(registration.synced_until(soon)).await.unwrap();
+    within(registration.synced().until(soon)).await.unwrap();
     running.stop().await.unwrap();
 }
 
@@ -310,7 +310,7 @@ async fn stuck_handler_is_marked_until_it_returns() {
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(stuck.metrics().stuck && !fine.metrics().stuck, "{buffer:?}");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(1);
-        let error = stuck.synced_until(deadline).await.unwrap_err().to_string();
+        let error = stuck.synced().until(deadline).await.unwrap_err().to_string();
         assert!(error.contains("has not returned"), "{error}");
 
         pass.send_replace(true);

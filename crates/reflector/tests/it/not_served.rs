@@ -114,7 +114,7 @@ async fn requests_of_a_resource_that_is_not_served_are_a_minute_apart() {
     let run = Run::new(Outage::new(Duration::ZERO..30 * MINUTE));
     run.until(10 * MINUTE).await;
     assert!(!run.handle.is_synced());
-    let error = run.handle.wait_for_sync_until(Instant::now()).await.unwrap_err();
+    let error = run.handle.wait_for_sync().until(Instant::now()).await.unwrap_err();
     assert!(error.to_string().contains("not served"), "{error}");
     let error = run.handle.not_served().unwrap();
     let SourceError::NotServed { lasted, status } = &*error else { panic!("{error}") };

@@ -15,6 +15,7 @@ use kinformer_reflector::{
 use kinformer_testing::fake_source::Change;
 use kinformer_testing::{FakeSource, Item, RecordingSink};
 use proptest::prelude::*;
+use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Debug)]
@@ -133,12 +134,12 @@ async fn history(kind: u8, page: u8, steps: Vec<Step>) {
             Step::NoRoom => sink.set_room(0),
             Step::Room => sink.set_room(usize::MAX),
             // The paused clock advances only while no task can run.
-            Step::Pass(ms) => drop(handle.stopped_until(after(u64::from(ms))).await),
+            Step::Pass(ms) => drop(timeout_at(after(u64::from(ms)), handle.stopped()).await),
         }
     }
     sink.set_room(usize::MAX);
     // From here on the server does not change. The wait is longer than all delays and deadlines.
-    handle.stopped_until(after(3_600_000)).await;
+    _ = timeout_at(after(3_600_000), handle.stopped()).await;
     let stored = sink.objects();
     let decodable = server.decodable();
     for (key, item) in &decodable {

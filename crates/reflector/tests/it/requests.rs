@@ -15,7 +15,7 @@ use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink};
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// More requests than any test makes. A loop without delays ends there.
@@ -170,7 +170,7 @@ async fn run_for(source: &Arc<ByteSource>, options: ReflectorOptions, time: Dura
     let reflector = Reflector::with_options("test", source.clone(), RecordingSink::new(), options);
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
     let task = tokio::spawn(reflector.run(cancel.clone()));
-    assert_eq!(handle.stopped_until(Instant::now() + time).await, None);
+    assert_eq!(timeout(time, handle.stopped()).await.ok(), None);
     cancel.cancel();
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
     source.inner.lock().requests.clone()
@@ -255,7 +255,7 @@ where
     let reflector = Reflector::new("test", source, RecordingSink::new());
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(CancellationToken::new()));
-    handle.stopped_until(Instant::now() + Duration::from_secs(300)).await;
+    _ = timeout(Duration::from_secs(300), handle.stopped()).await;
     task.abort();
     let (requests, metrics) = (bytes.inner.lock().requests.clone(), handle.metrics());
     (requests, metrics.lists, metrics.very_short_watches)

@@ -13,7 +13,7 @@ use kinformer_reflector::{
 };
 use kinformer_testing::fake_source::WatchScript;
 use kinformer_testing::{Item, RecordingSink, ScriptedSource};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 // contract: R-02a
@@ -73,7 +73,7 @@ async fn dropped_run_closes_watch_and_notifies_handles() {
     let idle = Reflector::new("idle", Arc::new(listed()), RecordingSink::new());
     let handle = idle.handle();
     drop(idle);
-    assert_eq!(handle.stopped_until(Instant::now() + SECOND).await, Some(StopReason::Dropped));
+    assert_eq!(timeout(SECOND, handle.stopped()).await, Ok(StopReason::Dropped));
 }
 
 // contract: R-01a
@@ -336,7 +336,7 @@ async fn first_list_wakes_all_waits() {
         })
         .collect();
     settle().await;
-    let late = run.handle.wait_for_sync_until(Instant::now() + SECOND / 2).await.unwrap_err();
+    let late = run.handle.wait_for_sync().until(Instant::now() + SECOND / 2).await.unwrap_err();
     assert_eq!(late.to_string(), "test is not synced; its last error: connection refused: no listener");
     for waiter in waiting {
         waiter.await.unwrap().unwrap();
@@ -387,7 +387,7 @@ async fn list_only_source_is_listed_per_watch_timeout() {
     let reflector = Reflector::with_options("test", OnlyList, sink.clone(), options);
     let handle = reflector.handle();
     let task = tokio::spawn(reflector.run(CancellationToken::new()));
-    handle.stopped_until(Instant::now() + Duration::from_secs(1000)).await;
+    _ = timeout(Duration::from_secs(1000), handle.stopped()).await;
     let lists = handle.metrics().lists;
     // Each takes 60 to 120 seconds and one of delay.
     assert!((9..=17).contains(&lists), "{lists}");

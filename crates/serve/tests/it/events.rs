@@ -298,7 +298,7 @@ async fn shutdown_ends_streams_and_leaves_nothing() {
     let ended = async { while stream.next().await.is_some() {} };
     within("the end of the stream", ended).await;
     assert!(tokio::net::TcpStream::connect(client.address).await.is_err(), "nothing listens");
-    assert!(pods.metrics().handlers.is_empty(), "{:?}", pods.metrics().handlers);
+    assert!(pods.status().metrics().handlers.is_empty(), "{:?}", pods.status().metrics().handlers);
     drop(idle);
     factory.shutdown().await.unwrap();
     cluster.shutdown().await;

@@ -64,7 +64,7 @@ async fn resource_that_is_not_watchable() {
     let state = client.ok(PODS).await;
     assert_eq!(state["problems"][0]["reason"], "NotWatchable", "{state}");
     assert!(state["sources"][0]["notWatchable"].as_str().unwrap().contains("403"), "{state}");
-    assert_eq!(pods.not_watchable().unwrap().status().unwrap().code, 403);
+    assert_eq!(pods.status().not_watchable().unwrap().status().unwrap().code, 403);
     server.shutdown().await;
     factory.shutdown().await.unwrap();
     cluster.shutdown().await;

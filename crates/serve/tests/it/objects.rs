@@ -399,7 +399,7 @@ async fn objects_are_addressed_by_their_keys() {
     };
     let nodes = dynamic("Node", "nodes", Scope::Namespaced);
     let pods = dynamic("Pod", "pods", Scope::Cluster);
-    assert!(nodes.is_namespaced() && !pods.is_namespaced());
+    assert!(nodes.selection().is_namespaced() && !pods.selection().is_namespaced());
     let server = Server::builder().listen("127.0.0.1:0".parse().unwrap()).informer(&nodes).informer(&pods);
     let server = server.bind().await.unwrap().spawn();
     factory.start().unwrap();

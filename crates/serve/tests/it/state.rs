@@ -43,7 +43,7 @@ async fn state_of_each_informer() {
         (&"Pod".into(), &true.into(), &false.into())
     );
     assert_eq!(pods["indexes"], serde_json::json!(["namespace", "node"]));
-    assert_eq!(pods["resourceVersion"], world.pods.metrics().resource_versions.lowest().to_string());
+    assert_eq!(pods["resourceVersion"], world.pods.status().metrics().resource_versions.lowest().to_string());
     let bytes: usize = world
         .pods
         .lister()
@@ -211,8 +211,8 @@ async fn informers_are_added_by_many_threads() {
     }
     for informer in &added {
         let names: Vec<_> =
-            informer.metrics().handlers.iter().map(|handler| handler.name.to_string()).collect();
-        assert_eq!(names, ["serve"], "{}", informer.resource());
+            informer.status().metrics().handlers.iter().map(|handler| handler.name.to_string()).collect();
+        assert_eq!(names, ["serve"], "{}", informer.selection().resource());
     }
     let all = world.client.ok("/api/v1/informers").await;
     assert_eq!(all["informers"].as_array().unwrap().len(), 2 + added.len());
@@ -222,9 +222,9 @@ async fn informers_are_added_by_many_threads() {
     let mut stream = world.client.stream("/api/v1/events", &[]).await;
     stream.next_of(&["state"]).await;
     for informer in &added {
-        let (kind, name) = (&informer.api_resource().kind, informer.resource());
+        let (kind, name) = (&informer.selection().api_resource().kind, informer.selection().resource());
         let mut metadata = serde_json::json!({"name": name});
-        if informer.is_namespaced() {
+        if informer.selection().is_namespaced() {
             metadata["namespace"] = "shop".into();
         }
         world

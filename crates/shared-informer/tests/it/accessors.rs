@@ -164,7 +164,7 @@ async fn run_case(case: Case) -> usize {
     }
     let cancel = CancellationToken::new();
     let running = informer.spawn(cancel.clone());
-    informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+    informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
     if operation != Operation::FirstList {
         fuse.armed.store(true, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ async fn run_case(case: Case) -> usize {
     }
     let last = items.apply(Item::of("z", 0, 3));
     let unidentified = nth.is_none() && accessor == Accessor::Key;
-    let reached = informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await;
+    let reached = informer.wait_for(PartId::ONLY, &last.into()).until(Instant::now() + HOUR).await;
     // No list is ever complete (S-17c).
     let is_incomplete = unidentified && matches!(operation, Operation::FirstList | Operation::Relist);
     assert_eq!(reached.is_err(), is_incomplete, "{case:?}: {reached:?}");

@@ -37,7 +37,7 @@ async fn runs_and_waits_can_be_spawned() -> Result<(), Error> {
     let cancel = CancellationToken::new();
     cancel.cancel();
     drop(is_send(informer.wait_for_sync()));
-    drop(is_send(informer.wait_for_sync_until(Instant::now())));
+    drop(is_send(informer.wait_for_sync().until(Instant::now())));
     is_send(informer.run(cancel)).await?;
     is_send(informer.stopped()).await;
     assert_eq!(informer.phase(), Phase::Stopped);

@@ -120,7 +120,7 @@ impl Running {
         }
         let cancel = CancellationToken::new();
         let task = informer.spawn(cancel.clone());
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
         let running = Self { source, informer, events, cancel, task };
         running.settle().await;
         running.events.iter().for_each(|events| events.lock().clear());
@@ -130,7 +130,7 @@ impl Running {
     /// Waits until all writes so far have been delivered.
     async fn settle(&self) {
         let version = self.source.items.version();
-        self.informer.wait_for_until(PartId::ONLY, &version.into(), Instant::now() + HOUR).await.unwrap();
+        self.informer.wait_for(PartId::ONLY, &version.into()).until(Instant::now() + HOUR).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
 

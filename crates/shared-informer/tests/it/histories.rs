@@ -189,7 +189,7 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
     }
     // From here on the server does not change. The wait is longer than all delays and deadlines.
     let end = Instant::now() + Duration::from_secs(3600);
-    informer.wait_for_sync_until(end).await.unwrap();
+    informer.wait_for_sync().until(end).await.unwrap();
     tokio::time::sleep_until(end).await;
 
     let stored: BTreeMap<ObjectKey, Arc<Item>> =
@@ -203,7 +203,7 @@ async fn history(queue: QueueKind, server: Server, steps: Vec<Step>) {
     }
     for handler in &handlers {
         let Handler { kind, received, registration } = handler;
-        registration.synced_until(end + Duration::from_secs(60)).await.unwrap();
+        registration.synced().until(end + Duration::from_secs(60)).await.unwrap();
         let received = received.lock();
         assert!(received.errors.is_empty(), "{kind:?}: {:?}", received.errors);
         let mut expected: BTreeMap<String, _> =

@@ -373,7 +373,7 @@ async fn failed_wait_for_sync_reports_the_reason() {
     let source = FakeSource::<Item>::new().without_watch_list();
     let informer = builder(&source, QueueKind::default()).build().unwrap();
     let soon = || Instant::now() + Duration::from_secs(5);
-    let error = informer.wait_for_sync_until(soon()).await.unwrap_err();
+    let error = informer.wait_for_sync().until(soon()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the informer \"items\" has not synced: the deadline passed, and it was never started"
@@ -386,7 +386,7 @@ async fn failed_wait_for_sync_reports_the_reason() {
 
     (0..1000).for_each(|_| source.fail_next_list(internal()));
     let running = Running::start_only(informer.clone());
-    let error = informer.wait_for_sync_until(soon()).await.unwrap_err();
+    let error = informer.wait_for_sync().until(soon()).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("\"items\"") && text.contains("the disk is full"), "{text}");
     let why = not_synced(error);
@@ -418,7 +418,7 @@ async fn failed_wait_for_sync_reports_processing() {
         .add_async(|_: Event<Arc<Item>>| std::future::pending::<()>())
         .unwrap();
     let running = Running::start_only(informer.clone());
-    let why = not_synced(informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap_err());
+    let why = not_synced(informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap_err());
     assert!(matches!(why.progress, SyncProgress::Processing { .. }), "{why}");
     let Err(Error::Stuck { handlers, .. }) = running.stop().await else { panic!("it never returns") };
     assert_eq!(handlers, ["never returns".into()]);
@@ -524,7 +524,7 @@ async fn handler_syncs_after_informer_and_own_list() {
     panics.synced().await.unwrap();
     assert_eq!(panics.metrics().panics, 2, "its events count as finished");
     assert!(!slow.has_synced(), "it has not finished its first event");
-    let error = slow.synced_until(Instant::now() + HOUR).await.unwrap_err();
+    let error = slow.synced().until(Instant::now() + HOUR).await.unwrap_err();
     assert!(error.to_string().contains("slow"), "{error}");
     open.send_replace(1);
     slow.synced().await.unwrap();

@@ -137,7 +137,7 @@ async fn errors_name_the_informer_and_the_cause() {
     let informer = informer(&source);
     let running = Running::start(informer.clone()).await;
     let soon = Instant::now() + Duration::from_secs(1);
-    let late = informer.wait_for_until(PartId::ONLY, &9999.into(), soon).await.unwrap_err();
+    let late = informer.wait_for(PartId::ONLY, &9999.into()).until(soon).await.unwrap_err();
     let unknown = informer.wait_for(PartId::ONLY, &"x".into()).await.unwrap_err();
     running.stop().await.unwrap();
     let ended = informer.wait_for(PartId::ONLY, &9999.into()).await.unwrap_err();
@@ -175,7 +175,7 @@ async fn registration_error_converts() {
             informer.discard();
             registration.synced().await?;
         }
-        registration.synced_until(Instant::now()).await?;
+        registration.synced().until(Instant::now()).await?;
         Ok(())
     }
     for stops in [false, true] {

@@ -100,7 +100,7 @@ async fn lost_first_list_is_repeated_before_the_sync() {
             let cancel = CancellationToken::new();
             let running = tokio::spawn(informer_loop.run(cancel.clone()));
             let last = source.apply(Item::of("later", 0, 1));
-            indexer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+            indexer.wait_for(PartId::ONLY, &last.into()).until(Instant::now() + HOUR).await.unwrap();
             tokio::time::sleep(HOUR).await;
             assert_eq!(indexer.len(), 301, "queue {kind}, lost {lost:?}");
             let synced = synced.lock().clone().unwrap();
@@ -136,9 +136,9 @@ async fn panicking_subscriber_loses_nothing() {
         let recorder = seen.clone();
         informer.handler().inline().for_each(move |event| recorder.record(event)).unwrap();
         let running = Running::start_only(informer.clone());
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
         let last = source.apply(Item::of("bad", 0, 2));
-        informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).until(Instant::now() + HOUR).await.unwrap();
         seen.wait_for_version(last).await;
         assert_eq!(crate::common::stored(&informer), crate::common::server(&source), "{queue:?}");
         assert_eq!(seen.view().map, crate::common::server(&source), "{queue:?}");
@@ -207,9 +207,9 @@ async fn panicking_payload_harms_no_other_object() {
             .build()
             .unwrap();
         let running = Running::start_only(informer.clone());
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
         let last = source.apply(Item::of("b", 0, 1));
-        informer.wait_for_until(PartId::ONLY, &last.into(), Instant::now() + HOUR).await.unwrap();
+        informer.wait_for(PartId::ONLY, &last.into()).until(Instant::now() + HOUR).await.unwrap();
         let mut stored: Vec<_> = informer.snapshot().keys().iter().map(ToString::to_string).collect();
         stored.sort();
         assert_eq!(stored, ["a", "b", "index"], "{queue:?}");
@@ -280,7 +280,7 @@ async fn panic_in_the_reflector_fails_its_list() {
             .build()
             .unwrap();
         let running = Running::start_only(informer.clone());
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
         assert_eq!(crate::common::stored(&informer), crate::common::server(&source));
         let errors = errors.lock().clone();
         assert!(

@@ -65,7 +65,7 @@ async fn part_without_a_list_does_not_stop_others() {
         assert!(informer.snapshot().resource_versions().lowest().is_unset());
 
         let soon = Instant::now() + Duration::from_secs(100);
-        let error = informer.wait_for_sync_until(soon).await.unwrap_err();
+        let error = informer.wait_for_sync().until(soon).await.unwrap_err();
         let Error::NotSynced(not_synced) = &error else { panic!("{error}") };
         assert_eq!(not_synced.progress, SyncProgress::NoList { parts: vec!["b".into()] });
         assert!(not_synced.last_error.as_ref().unwrap().to_string().contains("not allowed"), "{error}");
@@ -78,8 +78,8 @@ async fn part_without_a_list_does_not_stop_others() {
 
         // The last list completes the sync.
         b.forbidden.store(false, Ordering::Relaxed);
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
-        registration.synced_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
+        registration.synced().until(Instant::now() + HOUR).await.unwrap();
         assert_eq!(keys(&informer), ["a/2", "a/3", "b/1"], "{queue:?}");
         let initial = seen.texts().into_iter().filter(|text| text.ends_with("initial"));
         assert_eq!(initial.collect::<BTreeSet<_>>().len(), 3, "{:?}", seen.texts());
@@ -101,7 +101,7 @@ async fn empty_last_part_completes_the_sync() {
         let running = Running::start_only(informer.clone());
         informer.wait_for(A, &a.server.version().into()).await.unwrap();
         assert!(!informer.has_synced(), "{queue:?}");
-        informer.wait_for_sync_until(Instant::now() + HOUR).await.unwrap();
+        informer.wait_for_sync().until(Instant::now() + HOUR).await.unwrap();
         assert_eq!(seen.texts(), ["add a/1 1 initial"]);
         running.stop().await.unwrap();
     }
@@ -149,7 +149,7 @@ async fn relist_of_one_part_affects_no_other_part() {
         let version = a.server.apply(Item::of("a/2", 0, 2));
         a.server.compact();
         a.forbidden.store(false, Ordering::Relaxed);
-        informer.wait_for_until(A, &version.into(), Instant::now() + HOUR).await.unwrap();
+        informer.wait_for(A, &version.into()).until(Instant::now() + HOUR).await.unwrap();
         seen.wait(|view| view.texts.len() >= 2).await;
         sleep(HOUR).await;
         let mut texts = seen.take();
@@ -355,7 +355,7 @@ async fn faulty_partition_harms_no_other_object() {
         a.server.apply(Item::of("x/2", 0, 2));
         a.server.delete(KeyRef::new("x", "2"));
         let version = a.server.apply(Item::of("a/3", 0, 2));
-        informer.wait_for_until(A, &version.into(), Instant::now() + HOUR).await.unwrap();
+        informer.wait_for(A, &version.into()).until(Instant::now() + HOUR).await.unwrap();
         assert_eq!(keys(&informer), ["a/1", "a/2", "a/3"], "{queue:?}");
         assert_eq!(informer.snapshot().resource_versions().iter().count(), 2);
         running.stop().await.unwrap();
@@ -405,7 +405,8 @@ async fn two_parts_share_a_queue_bound_of_one() {
         }
         for (part, source) in [(A, &a), (B, &b)] {
             informer
-                .wait_for_until(part, &source.server.version().into(), Instant::now() + HOUR)
+                .wait_for(part, &source.server.version().into())
+                .until(Instant::now() + HOUR)
                 .await
                 .unwrap();
         }

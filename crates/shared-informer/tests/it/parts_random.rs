@@ -293,7 +293,7 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
     }
     // From here on, the servers receive only one last write for each part.
     let end = Instant::now() + Duration::from_secs(3600);
-    informer.wait_for_sync_until(end).await.unwrap();
+    informer.wait_for_sync().until(end).await.unwrap();
     let last: Vec<(u8, u64)> = (0..parts)
         .map(|part| {
             value += 1;
@@ -302,11 +302,11 @@ async fn history(queue: QueueKind, parts: u8, moves: bool, steps: Vec<Step>) {
         .collect();
     for (part, version) in last {
         let version = ResourceVersion::number(version);
-        informer.wait_for_until(PartId::new(part.into()), &version, end).await.unwrap();
+        informer.wait_for(PartId::new(part.into()), &version).until(end).await.unwrap();
         if !moves {
             let (namespace, name) = model.key(part);
             let key = KeyRef::new(&namespace, &name);
-            informer.wait_for_until(key, &version, end).await.unwrap();
+            informer.wait_for(key, &version).until(end).await.unwrap();
             assert!(informer.get(key).unwrap().version >= version.to_string().parse().unwrap());
         }
     }

@@ -107,7 +107,7 @@ async fn history(queue: QueueKind, bound: Bound, initial: u8, steps: Vec<Step>) 
         let (informer, written) = (informer.clone(), written.clone());
         waits.spawn(async move {
             let deadline = Instant::now() + HOUR;
-            informer.wait_for_until(PartId::ONLY, &version.into(), deadline).await.unwrap();
+            informer.wait_for(PartId::ONLY, &version.into()).until(deadline).await.unwrap();
             written.check(&informer, version);
         });
     };
@@ -207,7 +207,7 @@ async fn wait_ends_for_an_object_that_is_not_stored() {
             let running = Running::start(informer.clone()).await;
             let waited = async |version: u64, what: &str| {
                 let deadline = Instant::now() + Duration::from_secs(60);
-                let end = informer.wait_for_until(PartId::ONLY, &version.into(), deadline).await;
+                let end = informer.wait_for(PartId::ONLY, &version.into()).until(deadline).await;
                 assert!(end.is_ok(), "{queue:?} {bound:?} {what}: {end:?}");
             };
             waited(source.apply(Item::of("fails", 0, 2)), "a transform that fails").await;

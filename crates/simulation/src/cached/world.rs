@@ -238,7 +238,7 @@ fn has<K: Resource<DynamicType = (), Scope: 'static>>(
     let informers = cache.factory().informers_of("", &K::plural(&()));
     let has = |informer: &Informer<()>| {
         let Ok(snapshot) = informer.snapshot() else { return without };
-        informer.parts().iter().all(|part| {
+        informer.status().parts().iter().all(|part| {
             let version = snapshot.resource_versions().of(part.id()).to_string().parse::<u64>();
             version.map_or(without, is_such)
         })

@@ -303,9 +303,9 @@ impl Process {
         }
         sleep(Duration::from_secs(1)).await;
         let handlers = |metrics: kinformer::InformerMetrics| metrics.handlers.len();
-        let left = handlers(self.factory.informer::<ConfigMap>().metrics())
-            + handlers(self.factory.informer::<Secret>().metrics())
-            + handlers(self.factory.informer::<Pod>().metrics());
+        let left = handlers(self.factory.informer::<ConfigMap>().status().metrics())
+            + handlers(self.factory.informer::<Secret>().status().metrics())
+            + handlers(self.factory.informer::<Pod>().status().metrics());
         if left > 0 {
             self.violation(format_args!("{left} handlers are left"));
         }

@@ -15,7 +15,7 @@ use crate::snapshots::objects_of;
 impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     fn check_snapshot(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
-        let metrics = self.informer.metrics();
+        let metrics = self.informer.status().metrics();
         if metrics.objects != snapshot.len() {
             return Err(format!("{} objects in the metrics, {} stored", metrics.objects, snapshot.len()));
         }
@@ -27,7 +27,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// back to a version before that of the store.
     fn check_parts(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
-        for part in self.informer.parts() {
+        for part in self.informer.status().parts() {
             let (stored, last) =
                 (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
             let stored_number = stored.to_string().parse::<u64>();
@@ -43,7 +43,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
                 return Err(format!("the store is at {stored}, but the reflector at {last}"));
             }
         }
-        let back = self.informer.metrics().reflector.versions_went_back;
+        let back = self.informer.status().metrics().reflector.versions_went_back;
         match back > 0 && !self.server.is_restored() {
             true => Err("versions went back, but the server was not restored".into()),
             false => Ok(()),

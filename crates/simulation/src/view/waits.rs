@@ -16,7 +16,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     pub(crate) async fn wait_for(&self, key: &str, version: u64, longest: Duration) -> Result<(), String> {
         let deadline = Instant::now() + longest;
         let place = key.split_once('/').unwrap_or_default();
-        let waited = self.informer.wait_for_until(place, &version.to_string().into(), deadline).await;
+        let waited = self.informer.wait_for(place, &version.to_string().into()).until(deadline).await;
         match waited {
             Ok(()) => {
                 let objects = self.stored().1;

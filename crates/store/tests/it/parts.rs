@@ -167,7 +167,7 @@ async fn each_part_version_can_be_awaited() {
         let error = reader.wait_for(place, &1.into()).await.unwrap_err();
         assert!(matches!(&error, Error::NoPart { place, parts: 2 } if place == name), "{error}");
         let soon = tokio::time::Instant::now() + Duration::from_secs(1);
-        let error = reader.wait_for_until(place, &1.into(), soon).await.unwrap_err();
+        let error = reader.wait_for(place, &1.into()).until(soon).await.unwrap_err();
         assert!(matches!(error, Error::NoPart { .. }), "{error}");
     }
 }

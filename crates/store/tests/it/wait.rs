@@ -168,17 +168,17 @@ async fn deadline_ends_the_wait() {
     indexer.bookmark(5u64);
     let deadline = Instant::now() + Duration::from_secs(30);
     let Err(Error::DeadlineExceeded { wanted, reached }) =
-        indexer.wait_for_until(PartId::ONLY, &version(9), deadline).await
+        indexer.wait_for(PartId::ONLY, &version(9)).until(deadline).await
     else {
         panic!()
     };
     assert_eq!((wanted, reached), (version(9), version(5)));
     assert_eq!(Instant::now(), deadline);
-    indexer.wait_for_until(PartId::ONLY, &version(5), deadline).await.unwrap();
+    indexer.wait_for(PartId::ONLY, &version(5)).until(deadline).await.unwrap();
     let far = deadline + Duration::from_secs(30);
     let six = version(6);
     let (reached, ()) =
-        tokio::join!(indexer.wait_for_until(PartId::ONLY, &six, far), async { indexer.bookmark(6u64) });
+        tokio::join!(indexer.wait_for(PartId::ONLY, &six).until(far), async { indexer.bookmark(6u64) });
     reached.unwrap();
     assert_eq!(Instant::now(), deadline);
 }

@@ -54,7 +54,7 @@ pub fn soon() -> Instant {
 
 pub async fn synced(factory: &SharedInformerFactory) {
     factory.start().unwrap();
-    factory.wait_for_cache_sync_until(soon()).await.into_result().unwrap();
+    factory.wait_for_cache_sync().until(soon()).await.into_result().unwrap();
 }
 
 /// Waits until the condition is true.
