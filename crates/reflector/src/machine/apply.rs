@@ -6,9 +6,9 @@ use std::time::Duration;
 use kinformer_core::internal::{try_accessors, yield_now};
 use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
 
+use crate::history::{Sign, went_back};
 use crate::machine::Machine;
 use crate::machine::sink::SinkOutcome;
-use crate::source_versions::{Sign, went_back};
 use crate::state::count;
 use crate::unidentified::{unidentified_event, version_of};
 use crate::{DecodeError, EventType, SourceError, StopReason, WatchEvent};
@@ -62,7 +62,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             outcome = self.deliver_bookmark(version.clone())?;
         }
         if matches!(outcome, SinkOutcome::Applied | SinkOutcome::LeftOut) && progress.past_initial {
-            let moved = self.advance_version(version);
+            let moved = self.version.advance(&version);
+            if moved {
+                self.shared.set_version(version);
+            }
             progress.moved |= moved;
             if moves_version && matches!(outcome, SinkOutcome::Applied) {
                 self.source_versions.applied(moved);
@@ -140,18 +143,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     fn deliver_bookmark(&mut self, version: ResourceVersion) -> Result<SinkOutcome, StopReason> {
         self.deliver("bookmark", Delta::bookmark(version))
-    }
-
-    /// Advances the last version and returns whether it moved. It never moves back: the next watch would deliver events
-    /// again.
-    fn advance_version(&mut self, version: ResourceVersion) -> bool {
-        let back = self.version.compare(&version).is_some_and(std::cmp::Ordering::is_ge);
-        if version.is_unset() || back {
-            return false;
-        }
-        self.version = version.clone();
-        self.shared.set_version(version);
-        true
     }
 }
 

@@ -4,12 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
-use tokio::time::Instant;
 
-use crate::backoff::retry_after;
-use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::history::went_back;
+use crate::machine::{Machine, Step};
 use crate::pager::{FullList, PAGE_SIZE, Pager};
-use crate::source_versions::went_back;
 use crate::state::count;
 use crate::unidentified::take_unidentified;
 use crate::{List, ListOptions, NextRequest, Recovery, ReflectorState, SourceError, StopReason};
@@ -28,7 +26,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.synced {
             count(&self.shared.counters.relists);
         }
-        let version = self.list_version();
+        let version = self.version.of_list();
         let any_state = version == ResourceVersion::number(0);
         let mut list = match self.request_list(version.clone()).await? {
             Ok(list) => list,
@@ -41,11 +39,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
         };
         self.is_served();
-        if list.resource_version == version {
-            self.repeated_at = Some(version);
-        }
+        self.version.note_list(version, &list.resource_version);
         self.paged |= any_state && list.paged;
-        if self.failed_watch_lists >= MAX_TRIES_WITHOUT_PROGRESS {
+        if self.attempts.watch_lists_fail() {
             self.refuse_watch_list();
         }
         let (unidentified, first) = take_unidentified(&mut list);
@@ -63,7 +59,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         // between the last event and the list. But a watch cannot continue from a version that the server does not
         // have.
         let can_continue =
-            !self.version.is_unset() && went_back(&self.version, &list.resource_version).is_none();
+            !self.version.get().is_unset() && went_back(self.version.get(), &list.resource_version).is_none();
         let is_applied = unidentified == 0 || reason == ListReason::NoWatchPossible || !can_continue;
         if is_applied {
             let replacement = Replacement::new(list.objects, list.resource_version);
@@ -71,22 +67,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             if let Some(failed) = self.replace(replacement).await? {
                 return Ok(failed);
             }
-            self.lists_without_watch = self.lists_without_watch.saturating_add(1);
+            self.attempts.listed();
         }
         Ok(Step::Watch(None))
-    }
-
-    /// Returns the version that a list requests: `0` for any state, unset for the newest.
-    ///
-    /// Follows client-go 0.37 (`relistResourceVersion`).
-    fn list_version(&self) -> ResourceVersion {
-        if self.version_unavailable {
-            ResourceVersion::UNSET
-        } else if self.version.is_unset() {
-            ResourceVersion::number(0)
-        } else {
-            self.version.clone()
-        }
     }
 
     /// Requests a list, page by page, and checks its version.
@@ -105,7 +88,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }).await?;
         Ok(list.and_then(|list| {
             let found = &list.resource_version;
-            self.source_versions.check_list(&requested, &self.version, found, &list.objects)?;
+            self.source_versions.check_list(&requested, self.version.get(), found, &list.objects)?;
             Ok(list)
         }))
     }
@@ -131,27 +114,21 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             prefetch: 0,
         };
         let mut listed = self.or_cancel(pager.merged(received)).await?;
-        self.delay_lists_after(&listed);
+        self.requests.delay_lists(listed.as_ref().err());
         if listed.as_ref().is_err_and(SourceError::needs_one_piece) {
             // The pages count as one request, and this is another one.
             self.admit(NextRequest::List).await?;
             let resource_version = version.clone();
             self.shared.set_state(ReflectorState::Listing { resource_version, pages: 0 });
             listed = self.or_cancel(pager.in_one_piece(received)).await?;
-            self.delay_lists_after(&listed);
+            self.requests.delay_lists(listed.as_ref().err());
         }
         Ok(listed)
     }
 
-    /// Delays the next list by the `Retry-After` of the last one.
-    fn delay_lists_after(&mut self, listed: &Result<FullList<T>, SourceError>) {
-        self.lists_not_before = listed.as_ref().err().map(|error| Instant::now() + retry_after(error));
-    }
-
     fn list_failed(&mut self, error: SourceError) -> Step<T> {
-        self.failed_watch_lists = 0;
-        if error.is_version_unavailable() && !self.version_unavailable {
-            self.version_unavailable = true;
+        self.attempts.forget_watch_lists();
+        if error.is_version_unavailable() && self.version.set_unavailable() {
             self.report(error, Recovery::Relist, Duration::ZERO);
             return Step::List;
         }

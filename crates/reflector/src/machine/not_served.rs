@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kinformer_core::{Object, Replacement, Sink};
 
+use crate::history::{DELETED_AFTER, NotServed};
 use crate::machine::{Machine, Step};
-use crate::not_served::{DELETED_AFTER, NotServed};
 use crate::{SourceError, StopReason};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
@@ -44,6 +44,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let reflector = &*self.shared.name;
         tracing::warn!(reflector, after = ?DELETED_AFTER, "resource is not served; deleting its objects");
-        self.replace(Replacement::new(Vec::new(), self.version.clone())).await
+        self.replace(Replacement::new(Vec::new(), self.version.get().clone())).await
     }
 }

@@ -3,21 +3,15 @@
 use std::time::Duration;
 
 use kinformer_core::{Error, Object, Sink};
-use tokio::time::Instant;
 
+use crate::history::is_alive_after;
 use crate::machine::apply::Progress;
-use crate::machine::{MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
-use crate::options::MAX_TIME_WITHOUT_LIST;
-use crate::short_watches::is_alive_after;
+use crate::machine::{Machine, Step};
 use crate::state::count;
 use crate::{NextRequest, Recovery, SourceError, StopReason};
 
 /// The tolerance for the end of a watch: the source measures its duration in whole seconds and from another moment.
 const TIMEOUT_GRAIN: Duration = Duration::from_secs(1);
-/// The time without an internal error after which a new series of internal errors starts.
-const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
-/// The number of lists without a watch that is alive after which the resource counts as not watchable, whatever the errors.
-const MIN_LISTS_WITHOUT_WATCH: u32 = 3;
 
 /// The end of a watch.
 pub(super) enum WatchEnd {
@@ -42,12 +36,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         lasted: Duration,
         progress: &Progress,
     ) -> Result<Step<T>, StopReason> {
-        let delivered = progress.moved || (progress.events > 0 && self.version.is_unset());
+        let delivered = progress.moved || (progress.events > 0 && self.version.get().is_unset());
         // A failed watch does not count as alive for its duration: a connection may take long to fail.
         let alive = delivered || (matches!(end, WatchEnd::Closed) && is_alive_after(lasted));
         if alive {
             self.reset_failures();
-            self.note_alive();
+            self.attempts.watch_was_alive();
         }
         let reopen_after = if matches!(end, WatchEnd::Closed) {
             self.short_watches.closed(lasted, delivered)
@@ -64,7 +58,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEnd::Failed(error) => (error.is_watch_refused(), true),
             _ => (false, false),
         };
-        let is_polled = has_failed && self.lists_without_watch >= MIN_LISTS_WITHOUT_WATCH;
+        let is_polled = has_failed && self.attempts.is_polled();
         let step = match end {
             WatchEnd::Closed => match reopen_after {
                 Some(delay) => self.reopen(delay),
@@ -109,23 +103,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.fail(error, recovery)
     }
 
-    /// Notes a watch that delivered something or lasted.
-    pub(super) fn note_alive(&mut self) {
-        self.current_at = Instant::now();
-        self.lists_without_watch = 0;
-    }
-
     /// Chooses the recovery from an error: a list only if another watch cannot repair it.
     fn recovery(&mut self, error: &SourceError) -> Recovery {
         if error.is_expired() {
-            // A list at a version that has expired before, or that a list has returned on request, could return that version
-            // again: the newest state is requested instead.
-            self.version_unavailable |= self.repeated_at.as_ref() == Some(&self.version);
-            self.repeated_at = Some(self.version.clone());
+            self.version.expired();
             return Recovery::Relist;
         }
         if error.is_too_large_resource_version() || matches!(error, SourceError::VersionsWentBack { .. }) {
-            self.version_unavailable = true;
+            self.version.set_unavailable();
             return Recovery::Relist;
         }
         if !self.source_versions.is_continuous() {
@@ -147,9 +132,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             return self.after_internal_error();
         }
         // client-go lists after each answer, unless it has a `Retry-After`.
-        let is_stale = self.current_at.elapsed() >= MAX_TIME_WITHOUT_LIST;
-        if error.is_watch_refused() || is_stale && error.is_final_answer() {
-            self.tries_without_progress = 0;
+        if error.is_watch_refused() || self.attempts.is_stale() && error.is_final_answer() {
+            self.attempts.relists();
             return Recovery::Relist;
         }
         self.rewatch_or_relist()
@@ -158,36 +142,23 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Chooses the recovery from an unidentified event. Another watch delivers an event that was damaged in transit. If
     /// the event after one version is unidentified twice, the server itself cannot send it, and only a list helps.
     pub(super) fn after_unidentified_event(&mut self) -> Recovery {
-        if self.unidentified_event_at.take_if(|version| *version == self.version).is_some() {
-            return Recovery::Relist;
-        }
-        self.unidentified_event_at = Some(self.version.clone());
-        Recovery::Rewatch
+        if self.version.is_unidentified_again() { Recovery::Relist } else { Recovery::Rewatch }
     }
 
     /// Watches again within the window after the first internal error, then relists.
     ///
     /// Follows client-go 0.37 (`RetryWithDeadline`).
     fn after_internal_error(&mut self) -> Recovery {
-        let now = Instant::now();
-        let recent = self.internal_errors.filter(|(_, last)| now - *last < INTERNAL_ERRORS_FORGOTTEN);
-        let first = recent.map_or(now, |(first, _)| first);
         let window = self.options.internal_error_window;
-        if !window.is_zero() && now - first <= window {
-            self.internal_errors = Some((first, now));
-            return Recovery::Rewatch;
-        }
-        self.internal_errors = None;
-        Recovery::Relist
+        if self.attempts.is_early_internal_error(window) { Recovery::Rewatch } else { Recovery::Relist }
     }
 
     /// Watches again, because the version may still be valid, and relists after several tries without progress.
     fn rewatch_or_relist(&mut self) -> Recovery {
-        self.tries_without_progress = self.tries_without_progress.saturating_add(1);
-        if self.tries_without_progress < MAX_TRIES_WITHOUT_PROGRESS && self.source_versions.is_continuous() {
+        if self.attempts.may_rewatch() && self.source_versions.is_continuous() {
             return Recovery::Rewatch;
         }
-        self.tries_without_progress = 0;
+        self.attempts.relists();
         Recovery::Relist
     }
 }

@@ -4,12 +4,10 @@ use std::sync::atomic::Ordering;
 
 use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
-use tokio::time::Instant;
 
 use crate::machine::{Machine, Step};
 use crate::options::ConsistencyCheck;
 use crate::ports::consistency;
-use crate::source_versions::went_back;
 use crate::spans;
 use crate::state::count;
 use crate::{ListOptions, NextRequest, Recovery, SourceError, StopReason, VersionMatch};
@@ -27,9 +25,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         drop(self.shared.take_relist_request());
         // A server that lacks the last version may say so before anything shows that it has gone back.
         let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
-        if counted == self.went_back_before
-            && !self.source_versions.has_unrelated_lists()
-            && let Some(error) = went_back(&self.version, &version)
+        if !self.source_versions.has_unrelated_lists()
+            && let Some(error) = self.version.went_back_at_list(&version, counted)
         {
             count(&self.shared.counters.versions_went_back);
             self.report_skipped(error);
@@ -50,17 +47,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         count(&self.shared.counters.replaces);
         spans::listed(&self.span, objects, &version);
-        self.version = version.clone();
-        self.went_back_before = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
-        self.version_unavailable = false;
-        self.current_at = Instant::now();
+        let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
+        self.version.set_listed(version.clone(), counted);
+        self.attempts.is_current();
         self.probing.listed();
         self.is_restart = false;
         self.shared.set_version(version);
         if is_complete {
             self.list_is_complete();
         }
-        self.listed_without(left_out);
+        self.repetition.listed_without(left_out, self.version.get());
         if !self.synced {
             self.synced = true;
             self.schedule_resync();

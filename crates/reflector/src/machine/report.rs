@@ -8,8 +8,8 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Object, Sink};
 
 use crate::backoff::{WARN_FROM, after};
+use crate::history::reopens_after;
 use crate::machine::{Machine, Step};
-use crate::short_watches::reopens_after;
 use crate::spans;
 use crate::state::count;
 use crate::{Failure, NextRequest, Recovery, SourceError};
@@ -17,33 +17,23 @@ use crate::{Failure, NextRequest, Recovery, SourceError};
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Counts and reports a failure. Returns the step that waits before the next request.
     pub(super) fn fail(&mut self, error: SourceError, recovery: Recovery) -> Step<T> {
-        self.failures = self.failures.saturating_add(1);
-        self.shared.counters.consecutive_failures.store(self.failures.into(), Ordering::Relaxed);
+        let failures = self.attempts.failed();
+        self.shared.counters.consecutive_failures.store(failures.into(), Ordering::Relaxed);
         let reopens_after = if recovery == Recovery::Rewatch { reopens_after(&error) } else { None };
         let error = self.failed_with(error);
-        let delay = reopens_after.unwrap_or_else(|| self.next_delay_after(&error)).max(self.shortest_delay());
+        let delay = reopens_after.unwrap_or_else(|| after(&error, self.requests.next_delay()));
+        let delay = delay.max(self.shortest_delay());
         self.report(error, recovery, delay);
         let next = if recovery == Recovery::Rewatch { NextRequest::Watch } else { NextRequest::List };
         Step::BackOff { delay, next }
     }
 
-    fn next_delay_after(&mut self, error: &SourceError) -> Duration {
-        after(error, self.backoff.next_delay())
-    }
-
-    /// Returns the delay before an incomplete list is repeated, after that list or after this error of a repetition.
-    pub(super) fn next_repeat_delay(&mut self, error: Option<&SourceError>) -> Duration {
-        let delay = self.incomplete_list_backoff.next_delay();
-        error.map_or(delay, |error| after(error, delay))
-    }
-
     /// Resets the counts of failures, because a watch has delivered something or lasted.
     pub(super) fn reset_failures(&mut self) {
-        self.tries_without_progress = 0;
-        if self.failures >= WARN_FROM {
-            tracing::info!(failures = self.failures, "recovered");
+        let failures = self.attempts.recovered();
+        if failures >= WARN_FROM {
+            tracing::info!(failures, "recovered");
         }
-        self.failures = 0;
         self.shared.counters.consecutive_failures.store(0, Ordering::Relaxed);
     }
 
@@ -55,7 +45,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if matches!(*error, SourceError::VersionsWentBack { .. }) {
             count(&self.shared.counters.versions_went_back);
         }
-        let (reflector, failures) = (&*self.shared.name, self.failures);
+        let (reflector, failures) = (&*self.shared.name, self.attempts.failures());
         let harmless = error.is_expired() || error.is_retryable() || recovery == Recovery::FallBackToList;
         if failures >= WARN_FROM || !harmless {
             tracing::warn!(reflector, %error, ?recovery, ?delay, failures, "list or watch failed");
@@ -102,7 +92,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.shared.set_error(error.clone());
         if let Some(hook) = &self.options.error_hook {
             let reflector = &*self.shared.name;
-            let failure = Failure { reflector, error: &error, recovery, delay, failures: self.failures };
+            let failure =
+                Failure { reflector, error: &error, recovery, delay, failures: self.attempts.failures() };
             if let Err(panic) = contain(|| hook(&failure)) {
                 tracing::error!(reflector, %panic, "error hook panicked");
             }

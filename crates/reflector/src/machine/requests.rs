@@ -5,7 +5,6 @@ use std::time::Duration;
 use kinformer_core::{Object, Sink};
 use tokio::time::Instant;
 
-use crate::backoff::{MAX_JITTER, lengthened};
 use crate::machine::Machine;
 use crate::state::count;
 use crate::stream::{OpenWatch, watch_timeout};
@@ -15,13 +14,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Waits until the limit on requests admits another one, and a list also for the `Retry-After` of the last one. Counts
     /// that request.
     pub(super) async fn admit(&mut self, next: NextRequest) -> Result<(), StopReason> {
-        while next == NextRequest::List
-            && let Some(until) = self.lists_not_before
-            && let Some(delay) = until.checked_duration_since(Instant::now()).filter(|delay| !delay.is_zero())
-        {
-            self.back_off(lengthened(delay, (delay / 2).min(MAX_JITTER)), next).await?;
+        while let Some(delay) = self.requests.requested_delay(next) {
+            self.back_off(delay, next).await?;
         }
-        while let Some(delay) = self.requests.delay() {
+        while let Some(delay) = self.requests.limit_delay() {
             let delayed = count(&self.shared.counters.requests_throttled);
             if delayed.is_power_of_two() {
                 let reflector = &*self.shared.name;
@@ -29,24 +25,22 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             self.back_off(delay, next).await?;
         }
-        self.requests.start(Instant::now());
-        self.backoff.set_unanswered(Duration::ZERO);
+        self.requests.start();
         Ok(())
     }
 
     /// Returns whether the newest version may be requested now. If so, counts the request.
     pub(super) fn admit_probe(&mut self, now: Instant) -> bool {
-        let free = self.requests.free_at().is_none_or(|free| free <= now);
-        if free {
+        let is_admitted = self.requests.start_probe(now);
+        if is_admitted {
             count(&self.shared.counters.version_probes);
-            self.requests.start(now);
         }
-        free
+        is_admitted
     }
 
     /// Returns the time at which the newest version is requested if the source stays silent.
     pub(super) fn probe_at(&self) -> Option<Instant> {
-        let due = self.probing.due_at(&self.version)?;
+        let due = self.probing.due_at(self.version.get())?;
         Some(self.requests.free_at().map_or(due, |free| free.max(due)))
     }
 
@@ -62,7 +56,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let (started, margin) = (Instant::now(), self.options.stall_margin);
         let opened = self.or_cancel(OpenWatch::open(&*self.source, options, margin, deadline)).await?;
         if opened.as_ref().is_err_and(SourceError::is_unanswered) {
-            self.backoff.set_unanswered(started.elapsed());
+            self.requests.unanswered(started.elapsed());
         }
         Ok(opened)
     }

@@ -60,7 +60,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         match step {
             Step::WatchListOrList => spans::list(reflector, ListKind::WatchList, self.synced),
             Step::List | Step::RepeatIncompleteList => spans::list(reflector, ListKind::List, self.synced),
-            Step::Watch(_) => spans::watch(reflector, &self.version),
+            Step::Watch(_) => spans::watch(reflector, self.version.get()),
             Step::BackOff { .. } => Span::none(),
         }
     }

@@ -6,13 +6,13 @@ use kinformer_core::internal::{contain, contain_async};
 use kinformer_core::{Object, Sink};
 use tokio::time::{Instant, sleep_until};
 
+use crate::history::RETRY;
 use crate::machine::{FOREVER, Machine};
-use crate::not_served::RETRY;
 use crate::{NextRequest, ReflectorState, StopReason};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) async fn back_off(&mut self, delay: Duration, next: NextRequest) -> Result<(), StopReason> {
-        self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.failures });
+        self.shared.set_state(ReflectorState::BackingOff { next, delay, failures: self.attempts.failures() });
         let started = Instant::now();
         let mut until = started + delay.min(FOREVER);
         loop {

@@ -6,13 +6,12 @@ use std::time::Duration;
 use kinformer_core::{Object, ResourceVersion, Sink};
 use tokio::time::{Instant, sleep_until};
 
+use crate::history::{Sign, is_alive_after, went_back};
 use crate::machine::apply::Progress;
 use crate::machine::recovery::WatchEnd;
 use crate::machine::sink::SinkOutcome;
 use crate::machine::{FOREVER, Machine, Step};
 use crate::probe::{Probe, ProbeEvent, Probing};
-use crate::short_watches::is_alive_after;
-use crate::source_versions::{Sign, went_back};
 use crate::spans;
 use crate::state::count;
 use crate::stream::{Next, OpenWatch, Waker};
@@ -21,7 +20,7 @@ use crate::{ReflectorState, SourceError, StopReason, WatchOptions};
 impl<T: Object, S: Sink<T>> Machine<T, S> {
     pub(super) async fn watch(&mut self, open: Option<OpenWatch<T>>) -> Result<Step<T>, StopReason> {
         self.report_ignored_signs();
-        let from = self.version.clone();
+        let from = self.version.get().clone();
         let timeout = open.as_ref().map_or_else(|| self.watch_timeout(), |open| open.timeout);
         let mut progress =
             Progress { requested: from.clone(), timeout, events: 0, moved: false, past_initial: true };
@@ -36,7 +35,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 progress.past_initial = !from.is_unset() && from != ResourceVersion::number(0);
                 self.shared.set_state(ReflectorState::Connecting { resource_version: from.clone() });
                 let options = WatchOptions::from(from.clone(), timeout);
-                self.open(options, self.repeat_at.unwrap_or(started + FOREVER)).await?
+                self.open(options, self.repetition.due_at().unwrap_or(started + FOREVER)).await?
             }
         };
         let end = match open {
@@ -45,14 +44,14 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 self.shared.set_state(ReflectorState::Watching { resource_version: from });
                 let opened = Instant::now();
                 let end = self.forward(open, &mut progress).await;
-                self.backoff.watched(opened.elapsed());
+                self.requests.watched(opened.elapsed());
                 if is_alive_after(opened.elapsed()) {
-                    self.note_alive();
+                    self.attempts.watch_was_alive();
                 }
                 spans::watched(&self.span, progress.events);
                 end?
             }
-            Err(SourceError::WatchStalled { .. }) if self.repeat_time_has_come() => WatchEnd::RepeatDue,
+            Err(SourceError::WatchStalled { .. }) if self.repetition.time_has_come() => WatchEnd::RepeatDue,
             Err(error) => WatchEnd::Failed(error),
         };
         self.is_restart = true;
@@ -94,7 +93,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         },
                     }
                     // The event may have been left out, which leads to a list.
-                    if let Some(repeat_at) = self.repeat_at.filter(|at| *at < waker.alarm()) {
+                    if let Some(repeat_at) = self.repetition.due_at().filter(|at| *at < waker.alarm()) {
                         waker.set_alarm(repeat_at);
                     }
                 }
@@ -123,7 +122,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// probe is due.
     fn next_alarm(&self, ends_by: Instant, is_probing: bool) -> Instant {
         let probe_at = if is_probing { None } else { self.probe_at() };
-        [self.resync_at(), self.repeat_at, probe_at].into_iter().flatten().fold(ends_by, Instant::min)
+        [self.resync_at(), self.repetition.due_at(), probe_at]
+            .into_iter()
+            .flatten()
+            .fold(ends_by, Instant::min)
     }
 
     /// Handles an alarm and sets the next one, or returns the end of the watch.
@@ -176,7 +178,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 let now = Instant::now();
                 // The admission may have taken long, and the source may have sent something since.
                 if self.probe_at().is_some_and(|due| due <= now) && self.admit_probe(now) {
-                    *probe = Some(Probing::ask(self.source.clone(), self.version.clone()));
+                    *probe = Some(Probing::ask(self.source.clone(), self.version.get().clone()));
                 }
                 None
             }

@@ -4,11 +4,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Object, Replacement, ResourceVersion, Sink};
+use kinformer_core::{Object, Replacement, Sink};
 use tokio::time::{Instant, sleep_until};
 
 use crate::initial_list::{InitialList, Rejected};
-use crate::machine::{FOREVER, MAX_TRIES_WITHOUT_PROGRESS, Machine, Step};
+use crate::machine::{FOREVER, Machine, Step};
 use crate::state::count;
 use crate::stream::{Next, OpenWatch, Waker};
 use crate::unidentified::unidentified_event;
@@ -23,7 +23,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchListMode::Off => false,
             WatchListMode::Always => true,
             // A list is due because of an unidentified object. A watch-list that ends at that object again would delay it.
-            WatchListMode::Auto if self.repeat_at.is_some() || self.shared.is_not_watchable() => false,
+            WatchListMode::Auto if self.repetition.due_at().is_some() || self.shared.is_not_watchable() => {
+                false
+            }
             WatchListMode::Auto => self.source.watch_list_support().is_some_and(|s| !s.is_refused()),
         }
     }
@@ -33,7 +35,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.synced {
             count(&self.shared.counters.relists);
         }
-        let version = if self.version_unavailable { ResourceVersion::UNSET } else { self.version.clone() };
+        let version = self.version.of_watch_list();
         self.shared.set_state(ReflectorState::WatchListing { resource_version: version.clone() });
         let started = Instant::now();
         let deadline = started + self.options.watch_list_deadline.min(FOREVER);
@@ -42,9 +44,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             Ok(open) => match self.receive_initial_list(open, deadline).await? {
                 Ok((list, mut open)) => {
                     let found = &list.resource_version;
-                    match self.source_versions.check_list(&version, &self.version, found, &list.objects) {
+                    match self.source_versions.check_list(&version, self.version.get(), found, &list.objects)
+                    {
                         Ok(()) => {
-                            (self.tries_without_progress, self.failed_watch_lists) = (0, 0);
+                            self.attempts.watch_list_succeeded();
                             if !list.is_complete() {
                                 self.list_is_incomplete(list.unidentified, Vec::new());
                             }
@@ -152,8 +155,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     fn watch_list_failed(&mut self, error: SourceError) -> Step<T> {
-        if error.is_version_unavailable() && !self.version_unavailable {
-            self.version_unavailable = true;
+        if error.is_version_unavailable() && self.version.set_unavailable() {
             self.report(error, Recovery::Relist, Duration::ZERO);
             return Step::WatchListOrList;
         }
@@ -183,15 +185,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if decided {
             self.refuse_watch_list();
         } else if !error.is_not_found() {
-            self.failed_watch_lists = self.failed_watch_lists.saturating_add(1);
+            self.attempts.watch_list_failed();
             // As in client-go, an answer leads to a list at once, which may succeed where watch-lists fail.
             let is_passing = error.is_unanswered() || error.retry_after().is_some();
-            if (ended_early || is_passing) && self.failed_watch_lists < MAX_TRIES_WITHOUT_PROGRESS {
+            if (ended_early || is_passing) && !self.attempts.watch_lists_fail() {
                 return self.fail(error, Recovery::Relist);
             }
             if is_passing {
                 // The list that follows says nothing about watch-lists.
-                self.failed_watch_lists = 0;
+                self.attempts.forget_watch_lists();
             }
         }
         self.report(error, Recovery::FallBackToList, Duration::ZERO);
@@ -199,7 +201,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     pub(super) fn refuse_watch_list(&mut self) {
-        self.failed_watch_lists = 0;
+        self.attempts.forget_watch_lists();
         tracing::info!("watch-lists fail or are not supported; using lists from now on");
         if let Some(support) = self.source.watch_list_support() {
             WatchListSupport::refuse(support);

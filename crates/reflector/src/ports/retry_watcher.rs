@@ -9,10 +9,9 @@ use kinformer_core::{Object, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::backoff::{FOREVER, RunningBackoff, WARN_FROM, after};
+use crate::history::{ShortWatches, reopens_after, went_back};
 use crate::options::{MIN_WATCH_TIMEOUT, STALL_MARGIN};
 use crate::request_limit::RequestWindow;
-use crate::short_watches::{ShortWatches, reopens_after};
-use crate::source_versions::went_back;
 use crate::stream::{OpenWatch, watch_timeout};
 use crate::unidentified::{unidentified_event, version_of};
 use crate::{Backoff, ListerWatcher, RequestLimit, SourceError, WatchEvent, WatchOptions, WatchStream};
