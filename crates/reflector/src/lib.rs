@@ -109,7 +109,6 @@ mod contained;
 mod error;
 mod history;
 mod initial_list;
-mod lister_watcher;
 mod machine;
 mod options;
 mod pager;
@@ -119,6 +118,7 @@ mod probe;
 mod probe_budget;
 mod reflector;
 mod request_limit;
+mod source;
 mod spans;
 mod state;
 mod stream;
@@ -135,13 +135,13 @@ pub use tokio_util::sync::CancellationToken;
 
 pub use backoff::Backoff;
 pub use error::{ApiStatus, SourceError, StatusCause};
-pub use lister_watcher::{
-    Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
-};
 pub use options::{Failure, Recovery, ReflectorOptions, WatchListMode};
 pub use pager::Pager;
 pub use ports::RetryWatcher;
 pub use probe_budget::ProbeBudget;
 pub use reflector::Reflector;
 pub use request_limit::RequestLimit;
+pub use source::{
+    Exchange, List, ListOptions, ListerWatcher, VersionMatch, WatchListSupport, WatchOptions, WatchStream,
+};
 pub use state::{NextRequest, ReflectorHandle, ReflectorMetrics, ReflectorState, StopReason};

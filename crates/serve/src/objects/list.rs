@@ -1,31 +1,24 @@
-//! Lists of objects, and single objects.
+//! Lists of objects, page by page.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
 use kinformer::kube_core::DynamicObject;
-use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, ObjectKey, PackedObject, ResourceVersion, Snapshot};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use kinformer::{KeyRef, LabelSelector, NAMESPACE_INDEX, PackedObject, ResourceVersion, Snapshot};
+use percent_encoding::utf8_percent_encode;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::change::Encoded;
+use crate::objects::indexes::{check_index, no_index};
+use crate::objects::{DEFAULT, ESCAPED, MOST};
 use crate::query::Query;
-use crate::reply::{Failure, body_of, hash, json_of, tagged};
+use crate::reply::{Failure, json_of, tagged};
+use crate::state;
 use crate::summary::{self, Row};
 use crate::views::{self, View};
 use crate::watched::Watched;
-use crate::{format, state};
-
-/// The most objects of a page, and the number of them without a limit.
-const MOST: usize = 1000;
-const DEFAULT: usize = 500;
-
-/// The characters of a segment or of a parameter that need no escape.
-pub(crate) const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A column by which objects are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -292,191 +285,6 @@ async fn view_of(app: &Arc<App>, watched: &Arc<Watched>, selection: Selection) -
     });
     app.views.add(view.clone());
     Ok(view)
-}
-
-/// The error of an unknown index.
-pub(crate) fn no_index(snapshot: &Snapshot<DynamicObject>, error: &str) -> Failure {
-    let mut names: Vec<String> = snapshot.index_names().iter().map(ToString::to_string).collect();
-    names.sort_unstable();
-    Failure::not_found(format!("{error}; the indexes are: {}", names.join(", ")))
-}
-
-/// Refuses an index whose values may be those of a hidden field.
-///
-/// # Errors
-/// 403.
-pub(crate) fn check_index(app: &App, index: &str) -> Result<(), Failure> {
-    if app.settings.hidden.is_empty() || index == NAMESPACE_INDEX {
-        return Ok(());
-    }
-    match app.settings.index_fields.get(index) {
-        Some(fields) if !fields.iter().any(|field| app.settings.hidden.touches(field)) => Ok(()),
-        Some(_) => Err(Failure::hidden(format!("the index {index:?} reads a hidden field"))),
-        None => Err(Failure::hidden(format!(
-            "fields are hidden, and the fields that the index {index:?} reads are not known to the server"
-        ))),
-    }
-}
-
-/// The text of an object in a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Json,
-    Yaml,
-}
-
-/// `GET …/objects/{namespace}/{name}`.
-pub(crate) fn object(
-    app: &App,
-    watched: &Watched,
-    key: &ObjectKey,
-    query: &Query,
-    headers: &HeaderMap,
-) -> Result<Response, Failure> {
-    watched.check_shown()?;
-    let form = form(query, headers)?;
-    let snapshot = watched.snapshot();
-    let object = snapshot.as_ref().and_then(|snapshot| snapshot.get(key)).ok_or_else(|| {
-        Failure::not_found(format!(
-            "the store of {} has no object {key}; its explanation (…/explain) says why",
-            watched.name()
-        ))
-    })?;
-    let value = watched.json_of(object.object(), &app.settings.hidden).map_err(|error| {
-        Failure::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "DecodeFailed",
-            format!("{key} cannot be decoded: {}", watched.text_of_decoding(&error)),
-        )
-    })?;
-    let (content_type, body) = match form {
-        Form::Json => ("application/json", value.to_string()),
-        Form::Yaml => ("application/yaml", yaml(&value)?),
-    };
-    // The version does not identify the content: a server may return other content for it, and there are two forms.
-    let tag = format!("{}-{:016x}", object.resource_version(), hash(&body));
-    Ok(tagged(headers, &tag, || body_of(content_type, body)))
-}
-
-fn yaml(value: &serde_json::Value) -> Result<String, Failure> {
-    serde_saphyr::to_string(value).map_err(|error| Failure::internal(format!("YAML: {error}")))
-}
-
-fn form(query: &Query, headers: &HeaderMap) -> Result<Form, Failure> {
-    match query.get("format") {
-        Some("json") => return Ok(Form::Json),
-        Some("yaml") => return Ok(Form::Yaml),
-        Some(other) => {
-            return Err(Failure::bad_request(format!("format={other:?} is neither json nor yaml")));
-        }
-        None => {}
-    }
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut types =
-        accepted.flat_map(|value| value.split(',')).map(|one| one.split(';').next().unwrap_or(one).trim());
-    let first = types.find(|one| matches!(*one, "application/yaml" | "application/json" | "*/*"));
-    Ok(if first == Some("application/yaml") { Form::Yaml } else { Form::Json })
-}
-
-#[derive(Serialize)]
-struct History<'a> {
-    key: String,
-    since: String,
-    complete: bool,
-    items: Vec<&'a RawValue>,
-}
-
-/// The most changes of a history; the newest are returned.
-const HISTORY: usize = 200;
-
-/// `GET …/objects/{namespace}/{name}/history`.
-pub(crate) async fn history(
-    app: Arc<App>,
-    watched: Arc<Watched>,
-    key: ObjectKey,
-) -> Result<Response, Failure> {
-    watched.check_shown()?;
-    let (changes, is_all) = app.memory.history(watched.number, &key);
-    let skipped = changes.len().saturating_sub(HISTORY);
-    let mut items = Vec::with_capacity(changes.len() - skipped);
-    for change in changes.iter().skip(skipped) {
-        items.push(app.encoded(change).await?);
-    }
-    Ok(json_of(&History {
-        key: key.to_string(),
-        since: format::rfc3339(watched.since),
-        complete: is_all && skipped == 0,
-        items: items.iter().filter_map(Encoded::json).collect(),
-    }))
-}
-
-#[derive(Serialize)]
-struct Indexes {
-    indexes: Vec<IndexSize>,
-}
-
-#[derive(Serialize)]
-struct IndexSize {
-    name: String,
-    values: Option<usize>,
-}
-
-/// `GET …/indexes`. The number of values is `null` where the values are not shown.
-pub(crate) fn indexes(app: &App, watched: &Watched) -> Response {
-    let snapshot = watched.snapshot();
-    let names = snapshot.iter().flat_map(Snapshot::index_names);
-    let mut indexes: Vec<IndexSize> = names
-        .map(|name| {
-            let is_shown = !watched.is_hidden && check_index(app, &name).is_ok();
-            let values = snapshot.as_ref().filter(|_| is_shown).and_then(|all| all.index_values(&name).ok());
-            IndexSize { name: name.to_string(), values: values.map(|values| values.len()) }
-        })
-        .collect();
-    indexes.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    json_of(&Indexes { indexes })
-}
-
-#[derive(Serialize)]
-struct IndexPage<'a> {
-    index: &'a str,
-    total: usize,
-    offset: usize,
-    items: Vec<IndexValue<'a>>,
-}
-
-#[derive(Serialize)]
-struct IndexValue<'a> {
-    value: &'a str,
-    objects: usize,
-}
-
-/// `GET …/indexes/{index}`.
-pub(crate) async fn index(
-    app: Arc<App>,
-    watched: Arc<Watched>,
-    index: String,
-    query: Query,
-) -> Result<Response, Failure> {
-    watched.check_shown()?;
-    check_index(&app, &index)?;
-    let limit = query.number("limit", DEFAULT, 1..=MOST)?;
-    let offset = query.number("offset", 0, 0..=usize::MAX)?;
-    let filter = query.get("filter").map(str::to_owned);
-    let computed = app.read(move || {
-        let snapshot =
-            watched.snapshot().ok_or_else(|| Failure::not_found("the informer was not started"))?;
-        let mut values =
-            snapshot.index_values(&index).map_err(|error| no_index(&snapshot, &error.to_string()))?;
-        values.retain(|value| filter.as_deref().is_none_or(|filter| value.contains(filter)));
-        values.sort_unstable();
-        let items = values
-            .iter()
-            .skip(offset)
-            .take(limit)
-            .map(|value| IndexValue { value, objects: snapshot.index_len(&index, value).unwrap_or(0) });
-        Ok(json_of(&IndexPage { index: &index, total: values.len(), offset, items: items.collect() }))
-    });
-    computed.await?
 }
 
 #[cfg(test)]

@@ -1,0 +1,85 @@
+//! Creates the informer of a resource by the options of its factory.
+
+use std::sync::Arc;
+
+use kinformer_kube::{KubeListerWatcher, PackedObject};
+use kinformer_shared_informer::{SharedIndexInformerBuilder, Sources};
+use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
+use kube_client::Client;
+
+use crate::arrival::Arrival;
+use crate::entry::Registered;
+use crate::kind::{resource_name, versioned_name};
+use crate::kube_informer::{Changes, KubeInformer};
+use crate::options::Options;
+use crate::own_informer::{NewInformer, NotBuilt};
+use crate::projection::{Decision, ProjectedSource, Projection};
+use crate::selection::{self, Selected};
+use crate::target::Target;
+
+pub(super) fn registered(target: &Target, informer: Arc<KubeInformer>) -> Registered {
+    Registered::Kubernetes { informer, resource: target.resource.clone(), scope: target.scope.clone() }
+}
+
+/// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
+pub(super) fn make(client: &Client, options: &Options, target: &Target) -> Arc<KubeInformer> {
+    let resource = &target.resource;
+    let parts = options.parts(resource, &target.scope);
+    let cache = options.decoded_cache(resource);
+    let dropped_fields = options.dropped(resource).cloned().collect();
+    let source = |projection, part: &Selected| {
+        let (client, of) = (client.clone(), resource.clone());
+        let source = match projection {
+            Projection::Whole => KubeListerWatcher::packed_dynamic(client, of),
+            Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
+        };
+        options.restrict(source, resource, part, &cache)
+    };
+    let whole = |part: &Selected| source(Projection::Whole, part);
+    let projection = options.projection(resource, target.projection);
+    let decision = Decision::default();
+    let name = projection.named(versioned_name(resource));
+    let display_name = projection.named(resource_name(resource));
+    let builder = |sources| {
+        let builder = options.kubernetes_builder(sources, resource, &display_name, &name, &cache);
+        builder.scope(selection::names(&parts))
+    };
+    let arrival = Arrival::new(options.informer_name(&name), options.decode(resource), options.error_hook());
+    let arrival = Arc::new(arrival);
+    let decoding = |builder: SharedIndexInformerBuilder<PackedObject>| {
+        let arrival = arrival.clone();
+        builder.on_arrival(move |object| arrival.decode(object))
+    };
+    #[expect(
+        clippy::expect_used,
+        reason = "the only error is two indexes with one name, and there is one index"
+    )]
+    let built = |sources| {
+        let builder = decoding(builder(sources)).index(NAMESPACE_INDEX, IndexFunction::by_namespace());
+        builder.build().expect("one index")
+    };
+    let own = options.own_informer(resource).map(|own| {
+        let new = NewInformer { resource, parts: &parts, source: &whole, builder: &builder };
+        let informer = match decoding(own(new)).build() {
+            Ok(informer) => informer,
+            Err(error) => built(Sources::one(NotBuilt(error))),
+        };
+        // The only error: it has an index of this name.
+        _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
+        informer
+    });
+    let has_transform = own.is_some() || options.has_transform(resource);
+    let informer = own.unwrap_or_else(|| {
+        built(match projection {
+            Projection::Whole => selection::sources(&parts, whole),
+            Projection::Metadata => selection::sources(&parts, |part| {
+                ProjectedSource::new(|projection| source(projection, part), decision.clone())
+            }),
+        })
+    });
+    if projection == Projection::Whole {
+        decision.request_whole();
+    }
+    let changes = Changes { parts, has_transform, dropped_fields };
+    Arc::new(KubeInformer::new(informer, resource_name(resource).into(), arrival, changes, decision))
+}
