@@ -51,6 +51,7 @@
 //! # Ok::<(), kinformer_core::KeyError>(())
 //! ```
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod change;
 mod delta;
