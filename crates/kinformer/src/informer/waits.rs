@@ -34,7 +34,8 @@ impl<K> Informer<K> {
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
     /// use std::time::Duration;
-    ///     ///
+    /// use tokio::time::Instant;
+    ///
     /// factory.start()?;
     /// pods.wait_for_sync().until(Instant::now() + Duration::from_secs(60)).await?;
     /// pods.wait_for_sync().await?; // without a deadline
