@@ -8,8 +8,9 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use crate::backoff::lengthened;
 use crate::contained::contained;
 use crate::{List, ListOptions, ListerWatcher, SourceError};
 
@@ -17,6 +18,12 @@ use crate::{List, ListOptions, ListerWatcher, SourceError};
 const MAX_PAGES: u32 = 10_000;
 /// A list that takes longer counts as endless. An API server drops the state of a continue token after minutes.
 const MAX_TIME: Duration = Duration::from_secs(3600);
+/// How often a page is requested again.
+const MAX_REPETITIONS: u32 = 10;
+/// The shortest delay before a page is requested again after a broken connection.
+const REPEATED_AFTER: Duration = Duration::from_secs(1);
+/// The longest `Retry-After` for which a list waits; the token of the page would expire.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// The pages of one list. Checks that they form one list and that it ends.
 pub(crate) struct Pages<T: Object> {
@@ -69,7 +76,7 @@ impl<T: Object> Pages<T> {
         }
         let (limit, exchange) = (options.limit, options.exchange.clone());
         let page =
-            self.request(options).await.map_err(|error| match self.received > 0 && error.is_expired() {
+            self.repeated(options).await.map_err(|error| match self.received > 0 && error.is_expired() {
                 true => SourceError::PageExpired { page: self.received + 1, source: Box::new(error) },
                 false => error,
             })?;
@@ -91,6 +98,22 @@ impl<T: Object> Pages<T> {
         Ok(page)
     }
 
+    /// Requests a page. One after the first is requested again if the answer may be another one, because the list would begin
+    /// again otherwise.
+    ///
+    /// Follows client-go 0.37 (`withRetry`).
+    async fn repeated(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
+        if self.received > 0 {
+            for _ in 0..MAX_REPETITIONS {
+                match self.request(options.clone()).await {
+                    Err(error) if let Some(delay) = delay_before_repetition(&error) => sleep(delay).await,
+                    answer => return answer,
+                }
+            }
+        }
+        self.request(options).await
+    }
+
     async fn request(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let (after, exchange) = (self.timeout, options.exchange.clone());
         let request = contained("list", async { self.source.list(options).await });
@@ -104,6 +127,15 @@ impl<T: Object> Pages<T> {
     fn endless(&self, problem: &'static str) -> SourceError {
         SourceError::EndlessList { problem, pages: self.received, after: self.started.elapsed() }
     }
+}
+
+/// Returns the delay before a page is requested again: after a broken connection, or if the source asks for it.
+fn delay_before_repetition(error: &SourceError) -> Option<Duration> {
+    let delay = match error {
+        SourceError::Transport { .. } => REPEATED_AFTER,
+        error => error.retry_after().filter(|delay| *delay <= LONGEST_DELAY)?,
+    };
+    Some(lengthened(delay, delay / 2))
 }
 
 /// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of

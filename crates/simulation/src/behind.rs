@@ -2,7 +2,7 @@
 //!
 //! In a world with handlers, the informer of config maps, or its part of the namespace `a`, is compared. The reference
 //! ([`Reference`]) has servers of its own, and meets the faults that the informer meets ([`Beside`]), so the two have the
-//! same bad luck, at the same times. Both are compared with the newest state of the history. For the informer, the time does
+//! same bad luck, at the same times, with pages of the same size. Both are compared with the newest state of the history. For the informer, the time does
 //! not count in which the watch cache of a server lags, its watch is silent, or handlers with back-pressure hold the informer
 //! up. Objects that do not decode are not compared. A reference that is wrong, after a damaged list for example, makes the
 //! bound loose, and so does a silent connection, which the reference has until it breaks.
@@ -100,7 +100,7 @@ impl Comparison {
             _ => (source.namespace("a"), "a/"),
         };
         let watch_lists = settings.watch_lists && beside.has_watch_lists();
-        let reference = Reference::new(source, watch_lists, settings.min_watch);
+        let reference = Reference::new(source, watch_lists, settings.min_watch).page_size(settings.page_size);
         let stored = reference.stored();
         let mut tasks = JoinSet::new();
         tasks.spawn(with_seed(rng.u64(..), reference.run()));

@@ -1,5 +1,6 @@
 //! Factories with random options.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -19,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) queue: QueueKind,
     pub(crate) watch_lists: bool,
     pub(crate) min_watch: Duration,
+    pub(crate) page_size: Option<NonZeroU32>,
 }
 
 /// Creates a factory with random options.
@@ -46,11 +48,11 @@ pub(crate) fn configured(
 ) -> (SharedInformerFactoryBuilder, Settings) {
     let watch_list = if rng.bool() { WatchListMode::Auto } else { WatchListMode::Off };
     let page = rng.u32(1..10) * if server.is_crowded() { 100 } else { 1 };
-    let page = std::num::NonZeroU32::new(page);
+    let page_size = NonZeroU32::new(page);
     let watch = Duration::from_secs(rng.u64(5..200));
     let builder = builder.reflector(move |options| {
         let options = options.watch_list(watch_list).min_watch_timeout_unbounded(watch);
-        match page {
+        match page_size {
             Some(page) => options.page_size(page),
             None => options,
         }
@@ -63,7 +65,8 @@ pub(crate) fn configured(
         parts.bound = bound;
         queue.build(parts)
     });
-    let settings = Settings { queue, watch_lists: watch_list == WatchListMode::Auto, min_watch: watch };
+    let watch_lists = watch_list == WatchListMode::Auto;
+    let settings = Settings { queue, watch_lists, min_watch: watch, page_size };
     (builder.default_resync(resync), settings)
 }
 

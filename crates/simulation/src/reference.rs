@@ -32,6 +32,7 @@ pub struct Reference<T> {
     source: Arc<dyn ListerWatcher<T>>,
     watch_lists: bool,
     min_watch: Duration,
+    page_size: Option<NonZeroU32>,
     stored: Stored<T>,
     version: ResourceVersion,
     is_unavailable: bool,
@@ -47,12 +48,19 @@ impl<T: Object> Reference<T> {
             source: Arc::new(source),
             watch_lists,
             min_watch,
+            page_size: None,
             stored: Arc::default(),
             version: ResourceVersion::UNSET,
             is_unavailable: false,
             is_paged: false,
             delay: (FIRST_DELAY, Instant::now()),
         }
+    }
+
+    /// Sets the page size of all lists, as `WatchListPageSize` does. By default only those from etcd have pages.
+    #[must_use]
+    pub fn page_size(self, page_size: Option<NonZeroU32>) -> Self {
+        Self { page_size, ..self }
     }
 
     /// Returns the stored objects.
@@ -176,8 +184,9 @@ impl<T: Object> Reference<T> {
         version: ResourceVersion,
     ) -> Result<(BTreeMap<String, Arc<T>>, ResourceVersion, bool), SourceError> {
         let in_pages = self.is_paged || version.is_unset() || version == ResourceVersion::number(0);
+        let limit = self.page_size.or_else(|| in_pages.then_some(PAGE));
         let mut options = ListOptions::at_version(version.clone());
-        options.limit = in_pages.then_some(PAGE);
+        options.limit = limit;
         let (mut objects, mut is_paged) = (BTreeMap::new(), false);
         loop {
             let has_token = options.continue_token.is_some();
@@ -198,7 +207,7 @@ impl<T: Object> Reference<T> {
                 Some(token) => {
                     is_paged = true;
                     options = ListOptions::default();
-                    options.limit = in_pages.then_some(PAGE);
+                    options.limit = limit;
                     options.continue_token = Some(token);
                 }
             }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::common::*;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use kinformer_core::ObjectKey;
-use kinformer_reflector::{DecodeError, List, ListOptions, ListerWatcher, Pager, SourceError, VersionMatch};
+use kinformer_reflector::{
+    ApiStatus, DecodeError, List, ListOptions, ListerWatcher, Pager, SourceError, VersionMatch,
+};
 use kinformer_testing::{FakeSource, Item, ScriptedSource};
 
 /// A list of three pages with two, one and one objects.
@@ -159,6 +161,36 @@ async fn pages_that_are_not_one_list_are_an_error() {
     assert!(matches!(error, Some(SourceError::EndlessList { pages: 2, .. })), "{error:?}");
 }
 
+/// The list would begin again otherwise, and the more pages it has, the less likely would be its end.
+// contract: R-23h
+#[tokio::test(start_paused = true)]
+async fn page_is_requested_again() {
+    let busy = |seconds| {
+        let status = ApiStatus::new(429, "TooManyRequests", "busy").retry_after(seconds * SECOND);
+        SourceError::Status(Box::new(status))
+    };
+    let two = || script().list(list(7, &[("a", 1)]).continue_token("two"));
+    let rest = || list(7, &[("b", 2)]);
+    let outcome = async |source: ScriptedSource<Item>| {
+        let source = Arc::new(source);
+        let listed = Pager::new(source.clone()).list().await;
+        let listed = listed.map(|list| names(&list.objects).join(" ")).map_err(|error| error.to_string());
+        (listed, source.texts().len())
+    };
+    let once = two().list_error(broken()).list_error(busy(30)).list(rest());
+    assert_eq!(outcome(once).await, (Ok("a b".to_owned()), 4));
+    let ten_times = (0..10).fold(two(), |source, _| source.list_error(broken()));
+    assert_eq!(outcome(ten_times.list(rest())).await, (Ok("a b".to_owned()), 12));
+    let too_often = (0..11).fold(two(), |source, _| source.list_error(broken()));
+    assert!(
+        matches!(outcome(too_often.list(rest())).await, (Err(error), 12) if error.contains("reset by peer"))
+    );
+    let too_long = outcome(two().list_error(busy(31)).list(rest())).await;
+    assert!(matches!(too_long, (Err(error), 2) if error.contains("busy")));
+    // The first page is requested again by the loop of the reflector, or by the caller.
+    assert!(matches!(outcome(script().list_error(broken()).list(rest())).await, (Err(_), 1)));
+}
+
 /// Any other error ends the stream, too; the request is not repeated.
 // contract: R-23e
 #[tokio::test(start_paused = true)]
@@ -166,7 +198,7 @@ async fn failed_request_ends_the_stream() {
     for ahead in [0, 2] {
         let two = || script().list(list(7, &[("a", 1)]).continue_token("two"));
         for (source, part) in [
-            (two().list_error(broken()), "reset by peer"),
+            (two().list_error(SourceError::Status(Box::new(ApiStatus::new(500, "", "full")))), "full"),
             (two().panic(), "list panicked"),
             (two().hang(), "no answer within 5s"),
         ] {
