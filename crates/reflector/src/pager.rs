@@ -128,8 +128,8 @@ impl<T: Object> Pager<T> {
     /// is fused, and each call begins a new list.
     ///
     /// # Errors
-    /// A page after the first is requested again, up to 10 times, after a broken connection or an answer with a
-    /// `Retry-After` of at most 30 s. The stream ends with the error of a request, with [`SourceError::PageExpired`] if the list expired after pages
+    /// A page after the first is requested again, up to 10 times within a minute, if there was no answer, or one that may be
+    /// another one later (429, 5xx). The stream ends with the error of a request, with [`SourceError::PageExpired`] if the list expired after pages
     /// were delivered, and with [`SourceError::PagesDiffer`] or [`SourceError::EndlessList`] if the pages are not those
     /// of one list. The pages before are then a part of the list: to start over may deliver their objects again, and
     /// other ones.

@@ -18,12 +18,11 @@ use crate::{List, ListOptions, ListerWatcher, SourceError};
 const MAX_PAGES: u32 = 10_000;
 /// A list that takes longer counts as endless. An API server drops the state of a continue token after minutes.
 const MAX_TIME: Duration = Duration::from_secs(3600);
-/// How often a page is requested again.
+/// How often a page is requested again, and for how long after its first request: its token expires.
 const MAX_REPETITIONS: u32 = 10;
-/// The shortest delay before a page is requested again after a broken connection.
+const REPEATED_FOR: Duration = Duration::from_secs(60);
+/// The shortest delay before a page is requested again.
 const REPEATED_AFTER: Duration = Duration::from_secs(1);
-/// The longest `Retry-After` for which a list waits; the token of the page would expire.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// The pages of one list. Checks that they form one list and that it ends.
 pub(crate) struct Pages<T: Object> {
@@ -98,20 +97,26 @@ impl<T: Object> Pages<T> {
         Ok(page)
     }
 
-    /// Requests a page. One after the first is requested again if the answer may be another one, because the list would begin
-    /// again otherwise.
+    /// Requests a page. One after the first is requested again if it may succeed then, because the list would begin again
+    /// otherwise.
     ///
-    /// Follows client-go 0.37 (`withRetry`).
+    /// client-go 0.37 (`withRetry`) repeats each request after a broken connection or an answer with `Retry-After`.
     async fn repeated(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
-        if self.received > 0 {
-            for _ in 0..MAX_REPETITIONS {
-                match self.request(options.clone()).await {
-                    Err(error) if let Some(delay) = delay_before_repetition(&error) => sleep(delay).await,
-                    answer => return answer,
-                }
+        let until = Instant::now() + REPEATED_FOR;
+        let mut repetitions = if self.received > 0 { MAX_REPETITIONS } else { 0 };
+        loop {
+            let error = match self.request(options.clone()).await {
+                Err(error) if repetitions > 0 && may_pass(&error) => error,
+                answer => return answer,
+            };
+            let delay = error.retry_after().unwrap_or_default().max(REPEATED_AFTER);
+            let delay = lengthened(delay, delay / 2);
+            if Instant::now() + delay > until {
+                return Err(error);
             }
+            sleep(delay).await;
+            repetitions -= 1;
         }
-        self.request(options).await
     }
 
     async fn request(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
@@ -129,13 +134,9 @@ impl<T: Object> Pages<T> {
     }
 }
 
-/// Returns the delay before a page is requested again: after a broken connection, or if the source asks for it.
-fn delay_before_repetition(error: &SourceError) -> Option<Duration> {
-    let delay = match error {
-        SourceError::Transport { .. } => REPEATED_AFTER,
-        error => error.retry_after().filter(|delay| *delay <= LONGEST_DELAY)?,
-    };
-    Some(lengthened(delay, delay / 2))
+/// Returns whether the same request may succeed a little later.
+fn may_pass(error: &SourceError) -> bool {
+    error.is_retryable() || error.status().is_some_and(|status| status.code >= 500)
 }
 
 /// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of

@@ -1,6 +1,6 @@
 //! The requests of each informer: their rate, their pages (L-17) and the delays that a server asks for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,11 +8,22 @@ use tokio::time::Instant;
 /// The most lists and watches within a time.
 const LIMITS: [(usize, Duration); 2] = [(10, Duration::from_secs(10)), (30, Duration::from_secs(60))];
 
+/// The most requests for a page (R-23h).
+const MAX_FOR_A_PAGE: u32 = 11;
+
 /// The requests of the last minute, by path: each part of an informer has its own. A path may have an informer of whole
 /// objects and one of metadata.
 #[derive(Debug, Default)]
 pub(crate) struct RequestRate {
-    paths: BTreeMap<String, BTreeMap<Projection, Requests>>,
+    paths: BTreeMap<String, Informers>,
+}
+
+/// The requests of the informers of a path.
+#[derive(Debug, Default)]
+struct Informers {
+    requests: BTreeMap<Projection, Requests>,
+    /// The questions of either of two informers.
+    questions: Requests,
 }
 
 /// What an informer fetches.
@@ -34,8 +45,8 @@ pub(crate) struct Sender<'a> {
 #[derive(Debug, Default)]
 struct Requests {
     recent: VecDeque<Instant>,
-    /// The queries of the pages since the last request that was not for a page.
-    pages: BTreeSet<String>,
+    /// The pages since the last request that was not for a page, by their queries: how often and when they were requested.
+    pages: BTreeMap<String, (u32, Instant)>,
     /// The server has asked for no request of a kind before the second time, in an answer at the first.
     not_before: BTreeMap<Kind, (Instant, Instant)>,
 }
@@ -58,7 +69,7 @@ impl RequestRate {
     /// Counts a request.
     ///
     /// # Errors
-    /// There were too many, a page is requested again, or the server has asked for a delay.
+    /// There were too many, a page is requested again too often or too soon, or the server has asked for a delay.
     pub(crate) fn request(
         &mut self,
         kind: Kind,
@@ -67,8 +78,12 @@ impl RequestRate {
         now: Instant,
     ) -> Result<(), String> {
         let path = sender.path;
-        let (requests, is_certain) = self.requests(sender, now);
-        let not_before = requests.not_before.get(&kind).filter(|_| is_certain);
+        let informers = self.paths.entry(path.to_owned()).or_default();
+        let Some(requests) = informers.of(sender.projection) else {
+            informers.questions.note(now);
+            return informers.check_sum(path, now);
+        };
+        let not_before = requests.not_before.get(&kind);
         if let Some(early) = not_before.and_then(|(_, time)| time.checked_duration_since(now))
             && !early.is_zero()
         {
@@ -80,19 +95,20 @@ impl RequestRate {
         }
         // The pages of a list count as one.
         if query.contains("continue=") {
-            let is_new = requests.pages.insert(query.to_owned());
-            return if is_new {
+            let Some((times, last)) = requests.pages.get_mut(query) else {
+                requests.pages.insert(query.to_owned(), (1, now));
+                return Ok(());
+            };
+            let delay = now.duration_since(*last);
+            (*times, *last) = (*times + 1, now);
+            return if *times <= MAX_FOR_A_PAGE && delay >= Duration::from_secs(1) {
                 Ok(())
             } else {
-                Err(format!("a page of {path} is requested again: {query}"))
+                Err(format!("a page of {path} is requested {times} times, last after {delay:?}: {query}"))
             };
         }
         requests.pages.clear();
-        let recent = &mut requests.recent;
-        recent.push_back(now);
-        while recent.len() > LIMITS.iter().map(|(most, _)| *most).max().unwrap_or_default() + 1 {
-            recent.pop_front();
-        }
+        requests.note(now);
         for (most, time) in LIMITS {
             let within = requests.within(time, now);
             if within > most {
@@ -104,25 +120,47 @@ impl RequestRate {
 
     /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
     pub(crate) fn retry_after(&mut self, kind: Kind, sender: Sender<'_>, seconds: u64, now: Instant) {
-        let (requests, _) = self.requests(sender, now);
+        let informers = self.paths.entry(sender.path.to_owned()).or_default();
+        let Some(requests) = informers.of(sender.projection) else { return };
         let (answered, not_before) = requests.not_before.entry(kind).or_insert((now, now));
         *answered = now;
         *not_before = (now + Duration::from_secs(seconds)).max(*not_before);
     }
+}
 
-    /// Returns the requests of an informer, and whether it is certain that it has sent this one. If a path has two
-    /// informers, a question counts for the one with fewer requests in the shortest time with a limit.
-    fn requests(&mut self, Sender { path, projection }: Sender<'_>, now: Instant) -> (&mut Requests, bool) {
-        let informers = self.paths.entry(path.to_owned()).or_default();
-        let is_certain = projection.is_some() || informers.len() < 2;
-        let shortest = LIMITS[0].1;
-        let fewest = informers.iter().min_by_key(|(_, requests)| requests.within(shortest, now));
-        let projection = projection.or(fewest.map(|(projection, _)| *projection));
-        (informers.entry(projection.unwrap_or(Projection::Whole)).or_default(), is_certain)
+impl Informers {
+    /// Returns the requests of an informer; `None` if it may be either of two.
+    fn of(&mut self, projection: Option<Projection>) -> Option<&mut Requests> {
+        let only = || self.requests.keys().next().copied().unwrap_or(Projection::Whole);
+        let projection = match projection {
+            Some(projection) => projection,
+            None if self.requests.len() < 2 => only(),
+            None => return None,
+        };
+        Some(self.requests.entry(projection).or_default())
+    }
+
+    /// Checks the requests of all informers, with the questions that either may have sent.
+    fn check_sum(&self, path: &str, now: Instant) -> Result<(), String> {
+        for (most, time) in LIMITS {
+            let all = self.requests.values().chain([&self.questions]);
+            let within: usize = all.map(|requests| requests.within(time, now)).sum();
+            if within > most * self.requests.len() {
+                return Err(format!("{within} requests of the informers of {path} within {time:?}"));
+            }
+        }
+        Ok(())
     }
 }
 
 impl Requests {
+    fn note(&mut self, now: Instant) {
+        self.recent.push_back(now);
+        while self.recent.len() > 2 * LIMITS.iter().map(|(most, _)| *most).max().unwrap_or_default() {
+            self.recent.pop_front();
+        }
+    }
+
     /// The number of requests within a time.
     fn within(&self, time: Duration, now: Instant) -> usize {
         self.recent.iter().filter(|earlier| now.duration_since(**earlier) < time).count()
@@ -157,13 +195,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_requested_once_for_each_list() {
+    async fn a_page_is_requested_once_for_each_list_or_again_after_a_delay() {
         let now = Instant::now();
         let mut rate = RequestRate::default();
         for page in ["limit=1", "limit=1&continue=a", "limit=1&continue=b", "limit=1", "limit=1&continue=a"] {
             assert_eq!(rate.request(Kind::List, MAPS, page, now), Ok(()));
         }
-        assert!(rate.request(Kind::List, MAPS, "limit=1&continue=a", now).unwrap_err().contains("again"));
+        let mut again = |seconds: u64| {
+            rate.request(Kind::List, MAPS, "limit=1&continue=a", now + Duration::from_secs(seconds))
+        };
+        for second in 1..11 {
+            assert_eq!(again(second), Ok(()));
+        }
+        assert!(again(11).unwrap_err().contains("requested 12 times"));
+        assert_eq!(rate.request(Kind::List, MAPS, "limit=1", now), Ok(()));
+        for is_early in [false, true] {
+            assert_eq!(rate.request(Kind::List, MAPS, "limit=1&continue=a", now).is_err(), is_early);
+        }
     }
 
     #[tokio::test(start_paused = true)]
