@@ -349,7 +349,7 @@ async fn check() {
 }
 
 // The only test of this binary, because allocations are counted for the whole program.
-// contract: P-22a, P-22b, P-10h, P-10i, P-10j
+// contract: P-22a, P-22b, P-10h, P-10i
 #[test]
 fn allocations_are_independent_of_events_and_handlers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    // contract: I-21a, I-21b, I-21e
+    // contract: I-21a, I-21e
     #[test]
     fn errors_have_their_position_in_the_operation() {
         let parts = Parts::new(ByNamespace::new(["a", "b"]));

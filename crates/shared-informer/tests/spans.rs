@@ -61,7 +61,7 @@ fn field<'s>(span: &'s RecordedSpan, name: &str) -> Option<&'s str> {
 }
 
 /// A run is a span. Its lists, watches and handlers are spans in it, and record their results.
-// contract: I-28a, I-28b, I-28c, I-28e
+// contract: I-28a, I-28c, I-28e
 #[tokio::test(start_paused = true)]
 async fn spans_of_a_scripted_run() {
     let name = "scripted";
@@ -114,7 +114,7 @@ async fn spans_of_a_scripted_run() {
 }
 
 /// Callbacks run in the span of their handler, on any thread, and whatever span the handler was added in.
-// contract: P-25a, P-25b, I-28d
+// contract: P-25a, I-28d
 #[tokio::test(start_paused = true)]
 async fn callbacks_run_in_the_span_of_their_handler() {
     let name = "with handlers";

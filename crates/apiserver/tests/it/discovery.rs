@@ -80,7 +80,7 @@ async fn aggregated_discovery() {
     assert_eq!(plain["kind"], "APIGroupList");
 }
 
-// contract: E-02c, E-02d
+// contract: E-02c
 #[tokio::test]
 async fn version_and_health() {
     let server = server().await;

@@ -10,7 +10,7 @@ async fn keys(pods: &Kind<Pod>, options: Query) -> Vec<String> {
     list.iter().map(|pod| pod.key().to_string()).collect()
 }
 
-// contract: C-02a, C-02b, C-02d, C-03a
+// contract: C-02a, C-02d, C-03a
 #[tokio::test]
 async fn lists_combine_namespace_labels_fields_and_limit() {
     let server = server().await;
@@ -52,7 +52,7 @@ async fn lists_combine_namespace_labels_fields_and_limit() {
     server.shutdown().await;
 }
 
-// contract: C-03b, C-03c
+// contract: C-03b
 #[tokio::test]
 async fn every_field_needs_one_index() {
     let server = server().await;

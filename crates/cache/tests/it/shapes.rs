@@ -67,7 +67,7 @@ async fn read_nodes(cache: &Cache) {
     assert_eq!(nodes.get("team-a/node-1").await.unwrap().name(), "node-1");
 }
 
-// contract: C-01a, C-02a, C-02b, C-02d, C-05
+// contract: C-01a, C-02a, C-02d, C-05
 #[tokio::test]
 async fn reads_are_the_same_in_each_shape_and_view() {
     let server = cluster().await;

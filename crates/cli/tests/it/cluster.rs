@@ -197,7 +197,7 @@ fn kubeconfig(directory: &Directory, server: &str, user: &str) -> String {
 
 /// Credentials of a kubeconfig are sent only over TLS. A token from the command line is also sent without TLS, within
 /// this machine.
-// contract: L-21c, L-21d
+// contract: L-21c
 #[tokio::test]
 async fn kubeconfig_credentials_need_tls() {
     let plain = ApiServer::builder().token("secret").start().await.unwrap();

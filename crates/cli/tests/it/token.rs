@@ -119,7 +119,7 @@ async fn the_api_server_never_prints_its_token() {
     program.ended().await.code(0).stderr_has("no credentials are required");
 }
 
-// contract: T-04b, T-04c
+// contract: T-04b
 #[tokio::test]
 async fn only_the_owner_can_read_a_written_kubeconfig() {
     let directory = Directory::new("private");

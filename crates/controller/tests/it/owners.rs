@@ -66,7 +66,7 @@ async fn enqueues_the_controlling_owner(cluster: Cluster, mut calls: Calls<Objec
 }
 
 /// The key of a cluster-scoped owner has no namespace; all owners can be enqueued.
-// contract: K-02c, K-02d
+// contract: K-02c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_scoped_owners() {
     let cluster = Cluster::start().await;

@@ -84,7 +84,7 @@ async fn patch_keeps_unknown_fields() {
 }
 
 /// A write of a state that is not the newest one is a conflict. A retry that reads again succeeds.
-// contract: K-17c, K-17d
+// contract: K-17c
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stale_state_is_a_conflict() {
     let (server, api) = server().await;

@@ -23,7 +23,7 @@ fn with_known(pods: &[(&str, u32)]) -> (DeltaFifo<Pod>, Arc<Consumer>) {
     (DeltaFifo::builder().known_objects(known.clone()).build(), known)
 }
 
-// contract: Q-02a, Q-02b, Q-02c
+// contract: Q-02a, Q-02b
 #[test]
 fn deltas_accumulate_under_their_key() {
     let queue = DeltaFifo::new();
@@ -79,7 +79,7 @@ fn deltas_of_each_producer_keep_their_order() {
 }
 
 /// Two consecutive deletions are merged: the one with more information is kept.
-// contract: Q-03a, Q-03b, Q-03c, Q-03d
+// contract: Q-03a, Q-03d
 #[test]
 fn merged_deletions_keep_the_most_information() {
     type Deletion = Tombstone<Arc<Pod>>;
@@ -343,7 +343,7 @@ fn bad_list_entries_are_reported_by_position() {
     assert_eq!(drain(&queue), [["Replaced b=3"], ["Replaced a=4"]], "the last one counts");
 }
 
-// contract: S-16a, S-16b, S-16c
+// contract: S-16a, S-16c
 #[test]
 fn transform_runs_once_for_each_object() {
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));

@@ -85,7 +85,7 @@ async fn fifo_errors_after_close_and_at_its_bound() {
     assert_eq!(Fifo::<Pod>::with_bound(Bound::Unbounded).try_pop().unwrap(), None);
 }
 
-// contract: Q-17b, Q-17c, Q-17d, Q-17e
+// contract: Q-17b, Q-17c, Q-17e
 #[test]
 fn heap_pops_by_priority_and_then_by_age() {
     let heap = Heap::new(|pod: &Pod| pod.value);
@@ -153,7 +153,7 @@ async fn heap_and_fifo_pops_wait() {
 }
 
 proptest! {
-    // contract: Q-17b, Q-17c, Q-17d, Q-17e
+    // contract: Q-17b, Q-17c, Q-17e
     #[test]
     fn heap_behaves_like_a_sorted_list(steps in prop::collection::vec((0u8..5, 0u8..12, 0u32..8), 0..200)) {
         let heap = Heap::new(|pod: &Pod| pod.value);

@@ -75,7 +75,7 @@ fn deletion_of_unknown_key_is_kept() {
 }
 
 /// In atomic mode, each list, resync and bookmark is queued as one delta, in order with all others.
-// contract: Q-14a, Q-14b, Q-14c, Q-14d
+// contract: Q-14a, Q-14b, Q-14d
 #[test]
 fn atomic_mode_keeps_lists_and_resyncs_whole() {
     let queue = RealFifo::new();
@@ -260,7 +260,7 @@ fn empty_list_of_atomic_queue_must_be_processed() {
 }
 
 /// A batch has distinct keys. It ends at a repeated key and at a delta that concerns all objects.
-// contract: Q-15a, Q-15b, Q-15c
+// contract: Q-15a, Q-15c
 #[test]
 fn batch_has_distinct_keys() {
     let queue = RealFifo::new();
@@ -339,7 +339,7 @@ fn key_error_names_object_and_changes_nothing() {
     }
 }
 
-// contract: S-16a, S-16b, S-16c
+// contract: S-16a, S-16c
 #[test]
 fn transform_runs_once_for_each_object() {
     for atomic in [true, false] {

@@ -88,7 +88,7 @@ async fn concurrent_requests_share_one_informer() {
     server.shutdown().await;
 }
 
-// contract: F-02a, F-02b
+// contract: F-02a
 #[tokio::test]
 async fn start_starts_new_informers() {
     for decode in POLICIES {
@@ -316,7 +316,7 @@ fn start_needs_a_runtime() {
     });
 }
 
-// contract: F-05b, F-05c, L-07b
+// contract: F-05b, L-07b
 #[tokio::test]
 async fn custom_resources_are_discovered() {
     let server = server().await;

@@ -109,7 +109,7 @@ async fn dropped_field_is_in_no_view() {
     server.shutdown().await;
 }
 
-// contract: F-05b, F-05c
+// contract: F-05b
 #[tokio::test]
 async fn discovered_resource_is_indexed_by_field() {
     let server = server().await;

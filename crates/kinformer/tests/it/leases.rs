@@ -104,7 +104,7 @@ async fn kept_informer_runs_without_leases() {
     server.shutdown().await;
 }
 
-// contract: F-07c, F-07d, F-07e
+// contract: F-07c, F-07d
 #[tokio::test]
 async fn used_view_stays_with_its_removed_informer() {
     let server = server().await;

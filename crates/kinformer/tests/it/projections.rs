@@ -64,7 +64,7 @@ async fn views_before_the_start_share_the_informer_of_whole_objects() {
     }
 }
 
-// contract: F-13d, F-13e, F-13f, F-13g
+// contract: F-13d, F-13e, F-13f
 #[tokio::test]
 async fn whole_objects_after_the_start_have_a_second_informer() {
     let (_guard, lines) = of_this_thread();

@@ -39,7 +39,7 @@ fn described(event: &Event<impl Deref<Target = PackedObject>>) -> String {
 }
 
 /// Typed objects, dynamic objects and metadata are views of one informer.
-// contract: F-12a, F-12b, F-12c, F-12d, F-13a, F-13b
+// contract: F-12a, F-12b, F-12c, F-13a, F-13b
 #[tokio::test]
 async fn all_types_are_views_of_one_informer() {
     let server = server().await;

@@ -136,7 +136,7 @@ async fn empty_names_are_refused_locally() {
 }
 
 /// Names, selectors and parameters are percent-encoded, so none of them changes another part of the URL.
-// contract: L-22d, L-22e
+// contract: L-22d
 #[tokio::test]
 async fn names_and_selectors_are_percent_encoded() {
     let server = ScriptedServer::http(|_| empty_list()).await;
@@ -206,7 +206,7 @@ async fn redirect_within_server_keeps_credentials() {
 }
 
 /// Any other redirect is an error that names its target.
-// contract: L-23b, L-23c
+// contract: L-23b
 #[tokio::test]
 async fn other_redirects_are_errors_with_target() {
     let other = ScriptedServer::http(|_| empty_list()).await;

@@ -37,7 +37,7 @@ fn not_leader<T: std::fmt::Debug>(result: Result<T, kube_client::Error>) -> NotL
 }
 
 /// Writes are sent while the leadership lasts, and no write is after it. Reads are sent always.
-// contract: N-06a, N-06c, N-06d
+// contract: N-06a, N-06c
 #[tokio::test(start_paused = true)]
 async fn no_write_after_the_deadline() {
     let server = Server::default();

@@ -97,7 +97,7 @@ async fn no_handler_receives_two_events_at_once() {
     running.stop().await.unwrap();
 }
 
-// contract: P-02a, P-02b, P-02c, P-02d
+// contract: P-02a, P-02c, P-02d
 #[tokio::test]
 async fn events_carry_objects_and_revision() {
     let processor = SharedProcessor::new("test");
@@ -409,7 +409,7 @@ async fn ended_stream_keeps_returning_none() {
 }
 
 /// As in client-go. kube-runtime delivers them.
-// contract: P-19a, P-19b, P-19c
+// contract: P-19a
 #[tokio::test(start_paused = true)]
 async fn undelivered_events_are_dropped_on_stop() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {

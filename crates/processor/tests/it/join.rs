@@ -214,7 +214,7 @@ async fn late_handler_does_not_block_publisher() {
 
 /// A joining handler receives only those changes of a batch that its initial state does not include. The batch has
 /// several revisions, and is published between the cursor of the handler and the read of its initial state.
-// contract: P-05b, P-21a, P-21b, P-21c
+// contract: P-05b, P-21a, P-21b
 #[tokio::test]
 async fn initial_state_splits_published_batch() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(10)] {

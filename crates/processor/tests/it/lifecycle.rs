@@ -151,7 +151,7 @@ async fn dropped_run_leaves_no_task_and_no_wait() {
 
 /// A dropped run drops callback futures at their await points, without a grace period. Their events do not count as
 /// delivered, and undelivered events are lost.
-// contract: P-24a, P-24d, P-24e
+// contract: P-24a, P-24e
 #[tokio::test(start_paused = true)]
 async fn dropped_run_drops_callbacks_and_events() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(9)] {
@@ -354,7 +354,7 @@ fn polls_of<F: Future>(future: F) -> (Arc<AtomicUsize>, impl Future<Output = F::
 
 /// A processor without handlers needs no task and no timer. The clock is paused, so that a timer would be visible as a
 /// poll.
-// contract: P-23a, P-23b, P-23c
+// contract: P-23a, P-23c
 #[tokio::test(start_paused = true)]
 async fn idle_processor_needs_no_task_and_no_timer() {
     let processor = SharedProcessor::new("test");

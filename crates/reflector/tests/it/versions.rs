@@ -631,7 +631,7 @@ impl ListerWatcher<Item> for OfMany {
 }
 
 /// If they lose their connections together, ten of them probe at once and then five a second.
-// contract: R-19a, R-19b
+// contract: R-19a
 #[tokio::test(start_paused = true)]
 async fn probe_budget_limits_a_thousand_reflectors() {
     let many = Many { sources: (0..1000).map(|_| FakeSource::new()).collect(), probe_log: Arc::default() };

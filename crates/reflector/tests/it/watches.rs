@@ -186,7 +186,7 @@ fn listed_then(error: SourceError) -> ScriptedSource<Item> {
     script().list(list(7, &[])).watch_error(error)
 }
 
-// contract: R-03, R-20d, R-20e, R-26g
+// contract: R-03, R-20d, R-26g
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honored() {
     let requested: SourceError =
@@ -361,7 +361,7 @@ async fn unexpected_events_are_reported_and_skipped() {
 }
 
 /// Undecodable events are reported, counted and skipped, but deletions are applied.
-// contract: L-08a, L-08b, L-08d, L-08e
+// contract: L-08a, L-08b, L-08d
 #[tokio::test(start_paused = true)]
 async fn only_deletions_of_undecodable_events_apply() {
     let bad = |key: &str, event_type, version: u64| {

@@ -231,7 +231,7 @@ fn run(case: Case) -> usize {
     runtime.block_on(run_case(case))
 }
 
-// contract: S-08b, S-08c, I-11a, I-11e, I-11b, I-11c
+// contract: S-08b, I-11a, I-11e, I-11b, I-11c
 #[test]
 fn panicking_accessor_harms_no_other_object() {
     panics::hide(WHY);

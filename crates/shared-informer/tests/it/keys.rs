@@ -238,7 +238,7 @@ async fn informer_separates_parts_from_text() {
     }
 }
 
-// contract: O-23a, O-23b
+// contract: O-23a
 #[tokio::test(start_paused = true)]
 async fn two_clusters_share_a_store() {
     let (east, west) = (PARTS.in_cluster("east"), PARTS.in_cluster("west"));

@@ -217,7 +217,7 @@ async fn panicking_payload_harms_no_other_object() {
     }
 }
 
-// contract: I-13b, I-13c, I-13d
+// contract: I-13b, I-13d
 #[tokio::test(start_paused = true)]
 async fn informer_reports_an_ended_reflector() {
     for queue in crate::common::QUEUES {

@@ -293,7 +293,7 @@ fn failing_index_function_is_reported() {
     assert_eq!((values(&indexer, "failing"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
 
-// contract: S-08b, S-08c
+// contract: S-08b
 #[test]
 fn transaction_applies_valid_entries_at_once() {
     let indexer = indexed();
@@ -547,7 +547,7 @@ fn dropped_iteration_has_visited_full_batches() {
     }
 }
 
-// contract: S-16a, S-16b, S-16c
+// contract: S-16a, S-16c
 #[test]
 fn transform_runs_once_and_not_on_tombstones() {
     hide_expected_panics();

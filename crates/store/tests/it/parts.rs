@@ -134,7 +134,7 @@ fn stale_part_state_does_not_replace_newer() {
     }
 }
 
-// contract: S-27a, S-27b, S-27c, S-27d
+// contract: S-27a, S-27b, S-27c
 #[tokio::test(start_paused = true)]
 async fn each_part_version_can_be_awaited() {
     let partition = ByNamespace::new(["kitchen", "office"]);

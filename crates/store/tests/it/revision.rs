@@ -38,7 +38,7 @@ fn snapshots_include_changes_by_revision() {
     assert_eq!(reader.snapshot().revision(), last);
 }
 
-// contract: S-21a, S-21b, S-21c
+// contract: S-21a, S-21b
 #[test]
 fn change_carries_delta_and_revision() {
     let indexer = Indexer::new();

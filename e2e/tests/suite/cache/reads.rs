@@ -116,7 +116,7 @@ fn fields(script: Script, view: &str, visible: impl Fn(&[u8]) -> Value) -> Scrip
         .call(by("label=common,metadata.name!=test-pod-1"), error("badSelector"))
         .call(by("none=1"), error("noIndex"))
         .call(by("label=common,none=1"), error("noIndex"))
-        .differs("C-03c", by("label=none,none=1"), error("noIndex"), keys::<&str>([]));
+        .differs("C-03b", by("label=none,none=1"), error("noIndex"), keys::<&str>([]));
     if view == "metadata" {
         return script;
     }

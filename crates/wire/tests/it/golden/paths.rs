@@ -171,7 +171,7 @@ fn emptied_maps_are_left_out() {
 }
 
 /// A path reads, drops and records the same field in both encodings.
-// contract: L-28b, L-29a, L-29b
+// contract: L-28b, L-29a
 #[test]
 fn paths_agree_in_both_encodings() {
     let (mut read, mut dropped) = (0, 0);
