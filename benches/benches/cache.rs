@@ -58,7 +58,7 @@ impl Cluster {
         }
         let cache = Cache::builder(kinformer_kube::client(server.config()?)?).build().await?;
         let pods = cache.kind::<Pod>();
-        pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
+        pods.index_by_field("spec.nodeName", &["spec", "nodeName"])?;
         cache.start()?;
         cache.wait_for_sync().await?;
         Ok(Self { server, cache, pods })

@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("# by a field: only an index can answer");
     let blue = Query::new().labels("example=cache".parse()?).field("data.team", "blue");
     println!("error: {}", maps.list(&blue).await.err().ok_or("listed without an index")?);
-    maps.index_field("data.team", &["data", "team"])?;
+    maps.index_by_field("data.team", &["data", "team"])?;
     print(&maps.list(&blue).await?);
 
     println!("# reads see the writes before them");

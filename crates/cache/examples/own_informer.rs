@@ -128,7 +128,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .build()
         .await?;
     let devices = cache.kind::<Device>();
-    devices.index_field("rack", &["rack"])?;
+    devices.index_by_field("rack", &["rack"])?;
     cache.start()?;
 
     // A controller that reconciles devices, and reports what it has read from the cache.

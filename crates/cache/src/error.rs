@@ -92,7 +92,7 @@ pub enum Error {
     },
     /// A list by a field has no index by which it could be answered.
     #[error(
-        "{resource} cannot be listed by {field:?}: there is no index of this field; add it with Kind::index_field"
+        "{resource} cannot be listed by {field:?}: there is no index of this field; add it with Kind::index_by_field"
     )]
     NoFieldIndex {
         /// The resource.

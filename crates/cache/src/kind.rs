@@ -259,32 +259,32 @@ impl<K> Kind<K> {
         Ok(informer)
     }
 
-    /// Adds an index of a field, by which [`Query::field`] and [`Self::by_field`] select objects. Requests the informer;
+    /// Adds an index of a field, by which [`Query::field`] and [`Self::by_index`] select objects. Requests the informer;
     /// does not wait for it. The same as [`Informer::index_by_field`] with the field as the name of the index.
     ///
     /// ```
     /// # fn example(cache: &kinformer_cache::Cache) -> Result<(), kinformer_cache::Error> {
     /// use k8s_openapi::api::core::v1::Pod;
     ///
-    /// cache.kind::<Pod>().index_field("spec.nodeName", &["spec", "nodeName"])?;
+    /// cache.kind::<Pod>().index_by_field("spec.nodeName", &["spec", "nodeName"])?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     /// An error that names the index if the field has one already.
-    pub fn index_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
+    pub fn index_by_field(&self, field: &str, path: &[&str]) -> Result<(), Error> {
         Ok(self.informer()?.index_by_field(field, path)?)
     }
 
-    /// As [`Self::index_field`], by the values that a function returns for an object; see
+    /// As [`Self::index_by_field`], by the values that a function returns for an object; see
     /// [`Informer::index`](kinformer::Informer::index). The field may have any name.
     ///
     /// ```
     /// # fn example(cache: &kinformer_cache::Cache) -> Result<(), kinformer_cache::Error> {
     /// use k8s_openapi::api::core::v1::Pod;
     ///
-    /// cache.kind::<Pod>().index_field_with("images", |pod, values| {
+    /// cache.kind::<Pod>().index("images", |pod, values| {
     ///     let pod = pod.decode()?;
     ///     for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
     ///         values.push(container.image.as_deref().unwrap_or_default());
@@ -296,8 +296,8 @@ impl<K> Kind<K> {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::index_field`].
-    pub fn index_field_with(
+    /// As [`Self::index_by_field`].
+    pub fn index(
         &self,
         field: &str,
         function: impl Fn(PackedRef<'_, K>, &mut IndexValues) -> Result<(), BoxError> + Send + Sync + 'static,
@@ -318,9 +318,9 @@ impl<K> Kind<K> {
     /// use k8s_openapi::api::core::v1::Pod;
     ///
     /// let pods = cache.kind::<Pod>();
-    /// pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
+    /// pods.index_by_field("spec.nodeName", &["spec", "nodeName"])?;
     /// let keys = move |node: &str| -> Result<Vec<_>, Error> {
-    ///     Ok(pods.by_field("spec.nodeName", node)?.iter().map(|pod| pod.key().to_string()).collect())
+    ///     Ok(pods.by_index("spec.nodeName", node)?.iter().map(|pod| pod.key().to_string()).collect())
     /// };
     /// # _ = keys;
     /// # Ok(())
@@ -331,7 +331,7 @@ impl<K> Kind<K> {
     /// [`Error::NoFieldIndex`] if the field has no index; [`kinformer::Error::NotStarted`] if the cache was not started.
     ///
     /// Follows client-go 0.37 (`Indexer.ByIndex`).
-    pub fn by_field(&self, field: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
+    pub fn by_index(&self, field: &str, value: &str) -> Result<Vec<Packed<K>>, Error> {
         let snapshot = self.informer()?.snapshot()?;
         let found = snapshot.by_index(field, value).map_err(|error| match error {
             kinformer::Error::Index { .. } => {

@@ -18,7 +18,7 @@
 //! cache.start()?;
 //!
 //! let pods = cache.kind::<Pod>();
-//! pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
+//! pods.index_by_field("spec.nodeName", &["spec", "nodeName"])?;
 //! let pod = pods.get("default/web-0").await?; // starts the informer, and waits until it has synced
 //! assert_eq!(pod.label("app"), Some("web"));
 //!

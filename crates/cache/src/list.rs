@@ -38,7 +38,7 @@ impl Query {
         self
     }
 
-    /// Selects the objects with this value of an indexed field; see [`Kind::index_field`](crate::Kind::index_field). Any index
+    /// Selects the objects with this value of an indexed field; see [`Kind::index_by_field`](crate::Kind::index_by_field). Any index
     /// of the informer is one of a field by its name. Several fields must all have their values.
     pub fn field(mut self, field: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
         self.fields.push((field.into(), value.into()));

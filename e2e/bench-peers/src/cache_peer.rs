@@ -29,7 +29,7 @@ struct Pods {
 pub(crate) async fn kinformer(kubeconfig: &Path) -> Result<(), Failure> {
     let cache = Cache::builder(kinformer::client(peers::config(kubeconfig).await?)?).build().await?;
     let pods = cache.kind::<Pod>();
-    pods.index_field("spec.nodeName", &["spec", "nodeName"])?;
+    pods.index_by_field("spec.nodeName", &["spec", "nodeName"])?;
     cache.start()?;
     let all = pods.list(&Query::new()).await?;
     let keys: Vec<ObjectKey> = all.iter().map(|pod| pod.key().try_into()).collect::<Result<_, _>>()?;

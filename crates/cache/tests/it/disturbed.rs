@@ -194,7 +194,7 @@ impl Task {
         }
         if let Some(of) = of {
             // After a removal there is none. Another task may have added it.
-            _ = kind.index_field("value", &["metadata", "annotations", "value"]);
+            _ = kind.index_by_field("value", &["metadata", "annotations", "value"]);
             options = options.field("value", of);
         }
         let list = match self.read_of(kind.list(&options).await) {

@@ -24,12 +24,12 @@ async fn lists_combine_namespace_labels_fields_and_limit() {
     }
     let cache = builder(&server).build().await.unwrap();
     let pods = cache.kind::<Pod>();
-    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap(); // before the start
+    pods.index_by_field("spec.nodeName", &["spec", "nodeName"]).unwrap(); // before the start
     cache.start().unwrap();
     let all = Query::new;
     assert_eq!(keys(&pods, all()).await, ["team-a/a", "team-a/b", "team-a/c", "team-b/b"]);
     assert_eq!(keys(&pods, all().namespace("")).await.len(), 4);
-    pods.index_field("metadata.name", &["metadata", "name"]).unwrap(); // after it
+    pods.index_by_field("metadata.name", &["metadata", "name"]).unwrap(); // after it
     let web = || all().labels("app=web".parse().unwrap());
     let on_1 = || web().field("spec.nodeName", "node-1");
     for (options, expected) in [
@@ -58,8 +58,8 @@ async fn every_field_needs_one_index() {
     let server = server().await;
     let cache = started(&server).await;
     let pods = cache.kind::<Pod>();
-    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
-    let error = pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap_err();
+    pods.index_by_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
+    let error = pods.index_by_field("spec.nodeName", &["spec", "nodeName"]).unwrap_err();
     assert!(error.to_string().contains("spec.nodeName"), "{error}");
     // Also if another field selects nothing.
     let options = Query::new().field("spec.nodeName", "none").field("status.phase", "Running");
@@ -67,7 +67,7 @@ async fn every_field_needs_one_index() {
     assert!(matches!(error, Error::NoFieldIndex { .. }), "{error}");
     assert_eq!(
         error.to_string(),
-        r#"pods cannot be listed by "status.phase": there is no index of this field; add it with Kind::index_field"#
+        r#"pods cannot be listed by "status.phase": there is no index of this field; add it with Kind::index_by_field"#
     );
     cache.shutdown().await.unwrap();
     server.shutdown().await;
@@ -82,15 +82,15 @@ async fn field_indexes_are_those_of_the_informer() {
     server.create(pod("team-b", "b", "web", "node-2")).unwrap();
     let cache = started(&server).await;
     let pods = cache.kind::<Pod>();
-    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
+    pods.index_by_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
     let informer = pods.synced_informer().await.unwrap();
     informer.index_by_field("app", &["metadata", "labels", "app"]).unwrap();
-    pods.index_field("app", &["metadata", "labels", "app"]).unwrap_err();
+    pods.index_by_field("app", &["metadata", "labels", "app"]).unwrap_err();
     assert_eq!(informer.lister().by_index("spec.nodeName", "node-1").unwrap().len(), 1);
     assert_eq!(keys(&pods, Query::new().field("app", "web")).await, ["team-a/a", "team-b/b"]);
-    let found = pods.by_field("spec.nodeName", "node-2").unwrap();
+    let found = pods.by_index("spec.nodeName", "node-2").unwrap();
     assert_eq!(found.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["b"]);
-    let error = pods.by_field("status.phase", "Running").unwrap_err();
+    let error = pods.by_index("status.phase", "Running").unwrap_err();
     assert!(matches!(&error, Error::NoFieldIndex { field, .. } if &**field == "status.phase"), "{error}");
     cache.shutdown().await.unwrap();
     server.shutdown().await;
@@ -145,19 +145,19 @@ async fn indexes_are_by_path_or_function() {
     server.create(pod("team-a", "b", "api", "node-1")).unwrap();
     let cache = started(&server).await;
     let pods = cache.kind::<Pod>();
-    pods.index_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
+    pods.index_by_field("spec.nodeName", &["spec", "nodeName"]).unwrap();
     let images = |pod: kinformer::PackedRef<'_, Pod>, values: &mut kinformer::IndexValues| {
         values.push("all");
         values.push(pod.label("app").unwrap_or_default());
         Ok(())
     };
-    pods.index_field_with("images", images).unwrap();
+    pods.index("images", images).unwrap();
     let found = |selector: &str| Query::new().field_selector(selector).unwrap();
     assert_eq!(keys(&pods, found("images=all,spec.nodeName==node-1")).await, ["team-a/a", "team-a/b"]);
     assert_eq!(keys(&pods, found("images=api,spec.nodeName==node-1")).await, ["team-a/b"]);
-    pods.index_field_with("images", images).unwrap_err();
+    pods.index("images", images).unwrap_err();
     // A function that panics is contained: its objects are not in the index.
-    pods.index_field_with("broken", |_, _| panic!("of the test")).unwrap();
+    pods.index("broken", |_, _| panic!("of the test")).unwrap();
     assert!(keys(&pods, found("broken=x")).await.is_empty());
     cache.shutdown().await.unwrap();
     server.shutdown().await;

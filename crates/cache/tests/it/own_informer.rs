@@ -119,7 +119,7 @@ async fn own_informer_serves_reads_handlers_and_controllers() {
     let all = Query::new;
     assert_eq!(names(&cache.list::<ConfigMap>(&all()).await.unwrap()), ["team-a/x", "team-b/y"]);
     assert_eq!(names(&maps.list(&all().namespace("team-b")).await.unwrap()), ["team-b/y"]);
-    maps.index_field("data.key", &["data", "key"]).unwrap();
+    maps.index_by_field("data.key", &["data", "key"]).unwrap();
     assert_eq!(names(&maps.list(&all().field("data.key", "x")).await.unwrap()), ["team-a/x"]);
     assert_eq!(names(&cache.metadata::<ConfigMap>().list(&all()).await.unwrap()).len(), 2);
     let dynamic = cache.dynamic(&GroupVersionKind::gvk("", "v1", "ConfigMap")).await.unwrap();

@@ -34,7 +34,7 @@ async fn cluster() -> ApiServer {
 
 /// All reads of pods, through one view.
 async fn read_pods<K: 'static>(pods: Kind<K>) {
-    _ = pods.index_field("spec.nodeName", &["spec", "nodeName"]); // once for all views
+    _ = pods.index_by_field("spec.nodeName", &["spec", "nodeName"]); // once for all views
     assert_eq!(pods.get("team-a/b").await.unwrap().label("app"), Some("web"));
     assert_eq!(pods.get(("team-b", "b")).await.unwrap().namespace(), Some("team-b"));
     for key in ["team-a/none", "team-d/a"] {

@@ -211,8 +211,8 @@ async fn list_waits_for_writes_that_can_match_it() {
     }
     assert_eq!(world.keys(of("2")).await, ["new"]);
     // A field by path decides as well, and one by a function does not.
-    world.maps.index_field("data.key", &["data", "key"]).unwrap();
-    world.maps.index_field_with("any", |_, _| Ok(())).unwrap();
+    world.maps.index_by_field("data.key", &["data", "key"]).unwrap();
+    world.maps.index("any", |_, _| Ok(())).unwrap();
     world.api.create(&PostParams::default(), &map("more", "4")).await.unwrap();
     world.gated.at_once(world.maps.list(&all().field("data.key", "1"))).unwrap();
     assert!(world.keys(all().field("any", "1")).await.is_empty());
@@ -438,7 +438,7 @@ async fn write_in_another_version_is_waited_for() {
     world.gated.open();
     let core = world.gated.cache.kind::<CoreEvent>();
     let grouped = world.gated.cache.kind::<Event>();
-    core.index_field("type", &["type"]).unwrap();
+    core.index_by_field("type", &["type"]).unwrap();
     core.synced_informer().await.unwrap();
     grouped.synced_informer().await.unwrap();
     world.gated.close();
@@ -479,7 +479,7 @@ async fn removal_of_the_last_finalizer_is_a_deletion() {
 #[tokio::test]
 async fn list_by_a_field_waits_for_a_patch_of_metadata() {
     let world = World::new(|cache| cache).await;
-    world.maps.index_field("data.key", &["data", "key"]).unwrap();
+    world.maps.index_by_field("data.key", &["data", "key"]).unwrap();
     world.api.create(&PostParams::default(), &map("new", "2")).await.unwrap();
     let patch = Patch::Merge(json!({"metadata": {"labels": {"other": "x"}}}));
     world.api.patch_metadata("new", &PatchParams::default(), &patch).await.unwrap();
@@ -831,8 +831,8 @@ async fn read_does_not_wait_for_an_answer_that_is_not_needed() {
 #[tokio::test]
 async fn list_by_a_field_whose_names_have_dots() {
     let world = World::new(|cache| cache).await;
-    world.maps.index_field("data.config.yaml", &["data", "config.yaml"]).unwrap();
-    world.maps.index_field("file", &["data", "config.yaml"]).unwrap();
+    world.maps.index_by_field("data.config.yaml", &["data", "config.yaml"]).unwrap();
+    world.maps.index_by_field("file", &["data", "config.yaml"]).unwrap();
     for (field, name) in [("data.config.yaml", "a"), ("file", "b")] {
         let mut created = map(name, "1");
         created.data = Some([("config.yaml".to_owned(), name.to_owned())].into());

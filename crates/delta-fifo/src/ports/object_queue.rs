@@ -149,7 +149,7 @@ impl<T: Object, O: Order<T>> ObjectQueue<T, O> {
     }
 
     /// Queues an object. If its key is queued already, the object replaces the older state: a FIFO keeps the place, a
-    /// heap orders it anew.
+    /// heap orders it again.
     ///
     /// # Errors
     /// The key is invalid, its accessor or the priority function panicked, or the queue is full or closed. Nothing has

@@ -318,7 +318,7 @@ impl Client {
         }
         if let Some(value) = &selected.value {
             // After a removal, the new informer has no index.
-            _ = kind.index_field(FIELD, &["data", "value"]);
+            _ = kind.index_by_field(FIELD, &["data", "value"]);
             options = options.field(FIELD, value.as_str());
         }
         if let Some(limit) = selected.limit {

@@ -170,7 +170,7 @@ impl Session {
             }
             "index" if path.is_empty() => {
                 let containers = FieldPath::new(&["spec", "containers"]);
-                kind.index_field_with(&call.field, move |object, values| {
+                kind.index(&call.field, move |object, values| {
                     let containers: Option<Vec<Value>> = object.field(&containers)?;
                     for container in containers.iter().flatten() {
                         values.push(container["image"].as_str().unwrap_or_default());
@@ -180,7 +180,7 @@ impl Session {
                 Ok(ok())
             }
             "index" => {
-                kind.index_field(&call.field, &path)?;
+                kind.index_by_field(&call.field, &path)?;
                 Ok(ok())
             }
             "informer" => self.informer(&kind, call, types).await,
