@@ -64,6 +64,7 @@ fn list(body: &[u8], decoder: &ObjectDecoder, managed_fields: ManagedFields) -> 
     pods
 }
 
+#[expect(clippy::too_many_lines, reason = "one object with many fields")]
 fn protobuf(c: &mut Criterion) {
     let [protobuf, json] = pod();
     let decoder = ObjectDecoder::new(Encoding::Protobuf, "v1", "Pod").unwrap();

@@ -11,6 +11,7 @@ use kinformer_core::{PartId, Replacement, ResourceVersion};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 160_000];
 
+#[expect(clippy::too_many_lines, reason = "one bench for each operation")]
 fn store(c: &mut Criterion) {
     for n in SIZES {
         let keys = benches::keys(n);

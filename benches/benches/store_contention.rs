@@ -110,13 +110,18 @@ fn main() {
             as_vec.lists / base.lists
         );
         if readers >= 10 {
-            let verdict = |ratio: f64, bar: f64| if ratio >= bar { "reached" } else { "MISSED" };
-            println!(
-                "        | bar 1000x: {:28} | bar 20x: {:22} | bar 3x: {}",
-                verdict(writes, 1000.0),
-                verdict(lists, 20.0),
-                verdict(as_vec.lists / base.lists, 3.0)
-            );
+            print_verdicts(writes, lists, as_vec.lists / base.lists);
         }
     }
+}
+
+/// Prints whether the ratios reach their bars.
+fn print_verdicts(writes: f64, lists: f64, lists_as_vec: f64) {
+    let verdict = |ratio: f64, bar: f64| if ratio >= bar { "reached" } else { "MISSED" };
+    println!(
+        "        | bar 1000x: {:28} | bar 20x: {:22} | bar 3x: {}",
+        verdict(writes, 1000.0),
+        verdict(lists, 20.0),
+        verdict(lists_as_vec, 3.0)
+    );
 }

@@ -29,6 +29,7 @@ struct Arguments {
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::too_many_lines, reason = "an example from its start to its end")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     let started = Instant::now();

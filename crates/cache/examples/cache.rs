@@ -24,6 +24,7 @@ const MAPS: [(&str, &str, &str); 3] =
     [("example-api", "api", "blue"), ("example-web", "web", "blue"), ("example-shop", "web", "green")];
 
 #[tokio::main]
+#[expect(clippy::too_many_lines, reason = "an example from its start to its end")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (config, server) = match std::env::args().nth(1).or_else(|| std::env::var("KUBECONFIG").ok()) {
         Some(kubeconfig) => {

@@ -1,9 +1,8 @@
 //! `kinformer serve`: informers over HTTP, and the page.
 
-use std::future::Future;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use kinformer::Informer;
@@ -91,18 +90,18 @@ async fn serve(
     let server = server.spawn();
     // The server keeps running when standard output is closed.
     written.finish(output, url, stop).await.ok();
-    let period: Pin<Box<dyn Future<Output = ()> + Send>> = match args.period {
-        Some(period) => Box::pin(tokio::time::sleep(period)),
-        None => Box::pin(std::future::pending()),
-    };
-    tokio::select! {
-        biased;
-        () = stop.requested() => {}
-        () = period => {}
-    }
+    end_of(args.period, stop).await;
     server.shutdown().await;
     informers.stop().await;
     Ok(())
+}
+
+/// Waits until the period is over, if there is one, or until a signal.
+async fn end_of(period: Option<Duration>, stop: &Stop) {
+    match period {
+        Some(period) => _ = tokio::time::timeout(period, stop.requested()).await,
+        None => stop.requested().await,
+    }
 }
 
 /// Returns a builder with the settings of the command line.

@@ -14,6 +14,7 @@ use kinformer_serve::Server;
 use serde_json::{Value, json};
 
 #[tokio::main]
+#[expect(clippy::too_many_lines, reason = "an example from its start to its end")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cluster = ApiServer::builder().start().await?;
     for number in 0..12 {

@@ -128,6 +128,14 @@ impl ListerWatcher<File> for Folder {
     }
 }
 
+fn by_parent() -> IndexFunction<File> {
+    IndexFunction::new(|file: &Arc<File>, values| {
+        if let Some((parent, _)) = file.path.rsplit_once('/') {
+            values.push(parent);
+        }
+    })
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = tempfile::tempdir()?;
@@ -140,14 +148,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     write("etc/app/conf.d/a.toml", "port = 80")?;
 
     let folder = Folder { root: root.path().to_owned(), last: Arc::default() };
-    let by_parent = IndexFunction::new(|file: &Arc<File>, values| {
-        if let Some((parent, _)) = file.path.rsplit_once('/') {
-            values.push(parent);
-        }
-    });
     let informer = SharedIndexInformer::builder(folder.clone())
         .name("files")
-        .index("folder", by_parent)
+        .index("folder", by_parent())
         .reflector(|options| options.backoff(Backoff::exponential(INTERVAL, INTERVAL))) // it is no shared server
         .build()?;
     let mut events = informer.stream()?;

@@ -332,6 +332,10 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
     /// # Errors
     /// [`Error::Indexers`] if two indexes have the same name. [`Error::Sources`] if the number of sources is not the
     /// number of parts.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "it builds each part of an informer once, in the order in which they need each other"
+    )]
     pub fn build(self) -> Result<SharedIndexInformer<T>, Error> {
         let Self {
             sources,

@@ -163,6 +163,7 @@ impl<T: Object> PartSink<T> {
 
     /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts. If any delta or object was
     /// removed or replaced, also returns the position in the operation of each remaining position.
+    #[expect(clippy::too_many_lines, reason = "one pass over deltas, whose arms share what it collects")]
     fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, PartialErrors) {
         let (mut kept, mut positions, mut errors) =
             (Deltas::with_capacity(deltas.len()), Vec::new(), PartialErrors::default());

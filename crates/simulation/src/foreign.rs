@@ -74,6 +74,7 @@ fn values<'a>(items: impl Iterator<Item = &'a Item>) -> Objects {
     items.map(|item| (item.key().to_string(), item.value)).collect()
 }
 
+#[expect(clippy::too_many_lines, reason = "a world from its start to its end")]
 async fn live(mut rng: Rng, recorder: &Recorder, limits: &Limits) {
     let kinds = [
         Versions::None,

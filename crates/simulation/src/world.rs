@@ -129,6 +129,7 @@ impl Actors<'_> {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a world from its start to its end")]
 async fn live(mut rng: Rng, world: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
     // Of a copy, so that the other choices of a seed are the same without it.

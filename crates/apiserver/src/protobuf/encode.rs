@@ -71,6 +71,7 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each type of a field")]
 fn single(out: &mut Vec<u8>, field_number: u32, field: &FieldType, value: &Value) {
     match (field.base, value) {
         // Null is a value here.

@@ -115,18 +115,7 @@ fn single(kind: &FieldType, field: Field<'_>, depth: usize) -> Result<Value, Mal
             }
             Value::Array(list)
         }
-        Base::SchemaOrBool(index) => {
-            let mut allows = false;
-            for part in Fields::of(field.bytes()?) {
-                let part = part?;
-                match part.number {
-                    1 => allows = part.varint()? != 0,
-                    2 => return nested(index, part.bytes()?, depth),
-                    _ => {}
-                }
-            }
-            allows.into()
-        }
+        Base::SchemaOrBool(index) => schema_or_bool(index, field.bytes()?, depth)?,
         Base::SchemaOrStrings(index) => {
             for part in Fields::of(field.bytes()?) {
                 let part = part?;
@@ -137,6 +126,19 @@ fn single(kind: &FieldType, field: Field<'_>, depth: usize) -> Result<Value, Mal
             texts(field.bytes()?, 2)?
         }
     })
+}
+
+fn schema_or_bool(index: usize, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
+    let mut allows = false;
+    for part in Fields::of(bytes) {
+        let part = part?;
+        match part.number {
+            1 => allows = part.varint()? != 0,
+            2 => return nested(index, part.bytes()?, depth),
+            _ => {}
+        }
+    }
+    Ok(allows.into())
 }
 
 fn nested(index: usize, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {

@@ -22,6 +22,10 @@ pub(super) fn registered(target: &Target, informer: Arc<KubeInformer>) -> Regist
 }
 
 /// Creates an informer of Kubernetes objects with the factory's options and the index by namespace.
+#[expect(
+    clippy::too_many_lines,
+    reason = "it makes each part of an informer once, in the order in which they need each other"
+)]
 pub(super) fn make(client: &Client, options: &Options, target: &Target) -> Arc<KubeInformer> {
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);

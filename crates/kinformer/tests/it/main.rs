@@ -6,6 +6,7 @@
     unreachable_pub,
     reason = "a test fails by a panic"
 )]
+#![allow(clippy::too_many_lines, reason = "a test is one story")]
 
 mod accessors;
 mod arrival;

@@ -61,17 +61,7 @@ impl ApiServer {
                 "writes of other resources".into()
             }
             _ => {
-                let stop = pick(rng, [Stop::Broken, Stop::Ended, Stop::Silent]);
-                let faults = [
-                    Fault::Status { code: pick(rng, [404, 410, 429, 500, 503, 504]), retry_after: None },
-                    Fault::Busy { code: pick(rng, [429, 503]), seconds: rng.u32(1..60) },
-                    Fault::Stop { bytes: rng.usize(..2_000), stop },
-                    Fault::Delay(Duration::from_millis(rng.u64(..10_000))),
-                    Fault::Refused,
-                    Fault::NoAnswer,
-                    Fault::NoBookmarks,
-                ];
-                let fault = pick(rng, faults);
+                let fault = fault_of_one_request(rng);
                 server.plan(None, fault);
                 format!("the next request: {fault:?}")
             }
@@ -106,4 +96,19 @@ impl ApiServer {
             server.break_watches();
         }
     }
+}
+
+/// Returns a random fault of the next request.
+fn fault_of_one_request(rng: &mut Rng) -> Fault {
+    let stop = pick(rng, [Stop::Broken, Stop::Ended, Stop::Silent]);
+    let faults = [
+        Fault::Status { code: pick(rng, [404, 410, 429, 500, 503, 504]), retry_after: None },
+        Fault::Busy { code: pick(rng, [429, 503]), seconds: rng.u32(1..60) },
+        Fault::Stop { bytes: rng.usize(..2_000), stop },
+        Fault::Delay(Duration::from_millis(rng.u64(..10_000))),
+        Fault::Refused,
+        Fault::NoAnswer,
+        Fault::NoBookmarks,
+    ];
+    pick(rng, faults)
 }

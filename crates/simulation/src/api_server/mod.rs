@@ -111,6 +111,7 @@ impl ApiServer {
     }
 
     /// Returns a client whose requests these servers answer. Its requests are counted apart from those of other clients.
+    #[expect(clippy::too_many_lines, reason = "one client service, whose parts share what they capture")]
     pub(crate) fn client(&self) -> Client {
         let (balancer, latency) = (self.balancer.clone(), self.latency.clone());
         let (rate, recorder) = (Arc::new(Mutex::new((0, RequestRate::default()))), self.recorder.clone());

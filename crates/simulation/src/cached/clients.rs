@@ -117,6 +117,7 @@ impl Client {
     }
 
     /// Writes an object, or deletes it.
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation of a client")]
     pub(crate) async fn write(&self, rng: &mut Rng, plural: &str, key: &str) {
         let resource = resource_of(plural);
         let (namespace, name) = key.split_once('/').unwrap_or_default();

@@ -39,6 +39,7 @@ const SHORT: Duration = Duration::from_secs(2);
 const LONGEST_REQUEST: Duration = Duration::from_secs(61);
 
 /// Runs a world with a cache.
+#[expect(clippy::too_many_lines, reason = "a world from its start to its end")]
 pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
     let scope = Scope {

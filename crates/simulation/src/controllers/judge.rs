@@ -173,6 +173,7 @@ impl Judge {
     }
 
     /// A reconciliation begins. The returned guard ends it.
+    #[expect(clippy::too_many_lines, reason = "one check after the other of one state")]
     pub(crate) fn begin<K: Key + ToString>(&self, request: &Request<K>, has_synced: bool) -> Run {
         let key = request.key.to_string();
         let now = Instant::now();

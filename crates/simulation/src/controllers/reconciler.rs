@@ -146,24 +146,22 @@ impl Reconciler {
             run.ends(Outcome::Failed);
             return Err("simulated error of each reconciliation".into());
         }
-        if let Some(writes) = &self.writes {
-            let written = match timeout(LONGEST_WRITE, writes.write(key, rng)).await {
-                Ok(written) => written,
-                Err(_) => Err("no response in time".into()),
-            };
-            match written {
-                Ok(Some(done)) => {
-                    self.judge.recorder.note(&self.judge.name, format_args!("{done} secret {key}"))
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    run.ends(Outcome::Failed);
-                    return Err(error);
-                }
-            }
+        if let Err(error) = self.write(key, rng).await {
+            run.ends(Outcome::Failed);
+            return Err(error);
         }
         run.ends(Outcome::Succeeded);
         Ok(Action::none())
+    }
+
+    /// Makes the secret of a config map have its value, if this reconciler writes.
+    async fn write(&self, key: &str, rng: &mut Rng) -> Result<(), ReconcileError> {
+        let Some(writes) = &self.writes else { return Ok(()) };
+        let written = timeout(LONGEST_WRITE, writes.write(key, rng)).await;
+        if let Some(done) = written.unwrap_or_else(|_| Err("no response in time".into()))? {
+            self.judge.recorder.note(&self.judge.name, format_args!("{done} secret {key}"));
+        }
+        Ok(())
     }
 }
 

@@ -73,6 +73,7 @@ pub(crate) fn plural_of<K: Resource<DynamicType = ()>>() -> &'static str {
 }
 
 /// Returns the options of a trigger by the events of an informer: a predicate, a delay and a priority.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind of trigger")]
 pub(crate) fn trigger<K: Resource<DynamicType = ()> + 'static>(
     rng: &mut Rng,
     informer: &Informer<K>,

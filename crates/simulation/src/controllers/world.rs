@@ -33,18 +33,7 @@ const NAMESPACES: [&str; 2] = ["a", "b"];
 /// Runs a world with controllers.
 pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, limits: &Limits) {
     let tasks = Handle::current().metrics().num_alive_tasks();
-    let shared = Shared {
-        server: server.clone(),
-        recorder: recorder.clone(),
-        is_calm: Arc::new(AtomicBool::new(false)),
-        exclusion: Exclusion::new(),
-        is_elected: rng.u8(..3) == 0,
-        broken: pick(&mut rng, [None, None, Some("p0")]),
-    };
-    recorder.note(
-        "world",
-        format_args!("controllers, elected {}, broken {:?}", shared.is_elected, shared.broken),
-    );
+    let shared = shared(&mut rng, &server, recorder);
     let mut actors = JoinSet::new();
     actors.spawn(limits.clone().run("writer", writer(rng.fork(), server.clone(), recorder.clone())));
     actors.spawn(limits.clone().run("faults", server.clone().fail(rng.fork())));
@@ -82,6 +71,20 @@ pub(crate) async fn live(mut rng: Rng, server: ApiServer, recorder: &Recorder, l
     drop(shared);
     sleep(LONGEST_WRITE).await;
     ending::check_left(tasks, &server, recorder);
+}
+
+/// Chooses what the processes have in common.
+fn shared(rng: &mut Rng, server: &ApiServer, recorder: &Recorder) -> Shared {
+    let (is_elected, broken) = (rng.u8(..3) == 0, pick(rng, [None, None, Some("p0")]));
+    recorder.note("world", format_args!("controllers, elected {is_elected}, broken {broken:?}"));
+    Shared {
+        server: server.clone(),
+        recorder: recorder.clone(),
+        is_calm: Arc::new(AtomicBool::new(false)),
+        exclusion: Exclusion::new(),
+        is_elected,
+        broken,
+    }
 }
 
 /// Waits until the controllers of all processes, or of the leader, have reconciled all keys. Processes that have ended are

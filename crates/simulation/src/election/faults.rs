@@ -45,18 +45,7 @@ pub(crate) fn of_lease(rng: &mut Rng, cluster: &Cluster, judge: &Judge, identiti
             judge.disturbed(version);
             "deletes the Lease".into()
         }
-        1 => {
-            let newest = cluster.read(crate::server::History::newest);
-            let version = newest.saturating_sub(rng.u64(..60)).max(2);
-            judge.disturbed(None);
-            match rng.bool() {
-                true => cluster.restore(version),
-                false => cluster.restore_ahead(version, 1_000),
-            }
-            // The state of the backup is foreign.
-            judge.disturbed(Some(cluster.read(crate::server::History::newest)));
-            format!("restores a backup of {version}")
-        }
+        1 => restore(rng, cluster, judge),
         2 => {
             set("holderIdentity", json!("stranger"));
             set("renewTime", time(rng));
@@ -84,4 +73,17 @@ pub(crate) fn of_lease(rng: &mut Rng, cluster: &Cluster, judge: &Judge, identiti
             "labels the Lease".into()
         }
     }
+}
+
+/// Restores a backup, whose state of the Lease is foreign.
+fn restore(rng: &mut Rng, cluster: &Cluster, judge: &Judge) -> String {
+    let newest = cluster.read(crate::server::History::newest);
+    let version = newest.saturating_sub(rng.u64(..60)).max(2);
+    judge.disturbed(None);
+    match rng.bool() {
+        true => cluster.restore(version),
+        false => cluster.restore_ahead(version, 1_000),
+    }
+    judge.disturbed(Some(cluster.read(crate::server::History::newest)));
+    format!("restores a backup of {version}")
 }

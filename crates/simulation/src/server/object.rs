@@ -64,16 +64,7 @@ impl Server {
             move || cluster.write(|history| request.apply(history))
         };
         let result = match fault {
-            Some(Fault::Delay(delay)) if !is_response => {
-                // A client that gives up does not end the request.
-                let late = tokio::spawn(async move {
-                    match timeout(limit, sleep(delay)).await {
-                        Ok(()) => apply(),
-                        Err(_) => Err(Status::of_code(504)),
-                    }
-                });
-                late.await.map_err(io::Error::other)?
-            }
+            Some(Fault::Delay(delay)) if !is_response => delayed(delay, limit, apply).await?,
             _ => apply(),
         };
         match fault {
@@ -83,6 +74,21 @@ impl Server {
         }
         self.answer(number, result, None, sender)
     }
+}
+
+/// Applies a request after a delay. A client that gives up does not end the request.
+async fn delayed<T: Send + 'static>(
+    delay: Duration,
+    limit: Duration,
+    apply: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> io::Result<Result<T, Status>> {
+    let late = tokio::spawn(async move {
+        match timeout(limit, sleep(delay)).await {
+            Ok(()) => apply(),
+            Err(_) => Err(Status::of_code(504)),
+        }
+    });
+    late.await.map_err(io::Error::other)
 }
 
 impl ObjectRequest {

@@ -166,6 +166,7 @@ impl Server {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each fault of a request")]
     async fn respond(self, request: Request<Body>) -> io::Result<Response<AnswerBody>> {
         let query = Query::of(&request);
         let verb = query.as_ref().map_or(Verb::List, Query::verb);

@@ -20,6 +20,7 @@ use crate::state::state_of;
 
 impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// Adds a handler of random form, which the judge follows.
+    #[expect(clippy::too_many_lines, reason = "one arm for each form of a handler")]
     pub(crate) fn add(&self, rng: &mut Rng, name: &str) -> Option<Arc<CheckedHandler>> {
         let name = format!("{} {name}", self.plural);
         let run_times = if self.server.is_crowded() { [0, 0, 3, 3] } else { [0, 3, 400, 3_000] };
