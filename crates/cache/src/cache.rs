@@ -94,8 +94,9 @@ impl CacheBuilder {
     }
 
     /// Sets how many writes that no read has seen are kept by key, and how long; reads of any key wait for the others. For
-    /// simulations, in which the defaults are never reached.
-    #[doc(hidden)]
+    /// tests, which would not reach the defaults.
+    #[cfg(feature = "test-util")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
     pub fn kept_writes(mut self, writes: usize, time: Duration) -> Self {
         self.settings.kept = Kept { writes, time, ..self.settings.kept };
         self

@@ -31,13 +31,13 @@ pub(crate) struct ClockHold {
     _released: Sender<()>,
 }
 
-/// Prevents a paused clock from advancing until the result is dropped; returns `None` if the clock is not paused.
+/// Prevents a paused clock from advancing until the result is dropped; returns `None` if the clock is not paused, and
+/// without the feature `test-util`.
 ///
 /// tokio advances a paused clock whenever its runtime is idle, and does not know about other threads: the time would
-/// jump while a callback runs. A blocking task of the runtime prevents that. Outside of tests, this costs some readings
-/// of the clock.
+/// jump while a callback runs. A blocking task of the runtime prevents that.
 pub(crate) fn hold_if_paused() -> Option<ClockHold> {
-    is_paused().then(|| {
+    (cfg!(feature = "test-util") && is_paused()).then(|| {
         let (_released, wait): (_, Receiver<()>) = channel();
         tokio::task::spawn_blocking(move || {
             // Until the other end is dropped.

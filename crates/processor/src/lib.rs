@@ -51,6 +51,7 @@
 //! handler has read it. A handler that has read everything is positioned at the empty link at the end and keeps no
 //! batch alive. The publisher wakes one task, and only if some handler sleeps; that task wakes the handlers.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // The model checker includes the files that it checks one by one: see `tests/loom.rs`.
 #![cfg(not(loom))]
 
@@ -76,7 +77,10 @@ mod publisher;
 mod registration;
 mod resync;
 mod run;
-#[doc(hidden)]
+#[cfg(not(feature = "test-util"))]
+mod stepping;
+#[cfg(feature = "test-util")]
+#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 pub mod stepping;
 mod stream;
 mod sync;

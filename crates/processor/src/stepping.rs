@@ -1,4 +1,4 @@
-//! Runs blocking handlers without threads, for simulations. Not part of the public API; may change in any version.
+//! Runs blocking handlers without threads, for simulations (feature `test-util`).
 //!
 //! A simulation that replays a run from a seed needs everything on one thread of a current-thread runtime with a paused
 //! clock. This is the only switch for that in the pipeline; everything else is deterministic, or follows from
@@ -12,6 +12,7 @@
 //! * **clocks**: tokio's, except for the measurement of turns on threads.
 
 use std::cell::Cell;
+#[cfg(feature = "test-util")]
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -25,9 +26,11 @@ thread_local! {
 }
 
 /// While it exists, blocking handlers that are awaited on this thread run on it. Not `Send`.
+#[cfg(feature = "test-util")]
 #[must_use = "stepping ends when it is dropped"]
 pub struct Stepping(PhantomData<*const ()>);
 
+#[cfg(feature = "test-util")]
 impl Stepping {
     /// Seeds the generator of this thread, and runs the turns of blocking handlers on it from now on. At most one at a
     /// time on a thread.
@@ -39,6 +42,7 @@ impl Stepping {
     }
 }
 
+#[cfg(feature = "test-util")]
 impl Drop for Stepping {
     fn drop(&mut self) {
         ON.set(false);
@@ -47,12 +51,13 @@ impl Drop for Stepping {
 
 /// Adds to the run time of the current callback. That time passes after the turn, and neither a stop nor a removal
 /// shortens it, as they do not interrupt a callback on a thread. Without [`Stepping`], it has no effect.
+#[cfg(feature = "test-util")]
 pub fn pass_time(time: Duration) {
     RUN_TIME.set(RUN_TIME.get().saturating_add(time));
 }
 
 pub(crate) fn is_on() -> bool {
-    ON.get()
+    cfg!(feature = "test-util") && ON.get()
 }
 
 /// Returns whether a turn without a thread may make another step. A callback that takes time ends the turn, because a
