@@ -125,8 +125,9 @@ impl Recorded {
     }
 }
 
-/// Builds the program, and returns its path. It is a release, whose dependencies the simulation needs as well, but each of
-/// our crates is one unit, so that a change of a function does not change how others are inlined.
+/// Builds the program, and returns its path. It is built as a release with the features of the whole workspace, which are
+/// those of the simulation, so that both share the dependencies. Each of our crates is one unit, so that a change of a
+/// function does not change how others are inlined.
 fn build() -> Result<PathBuf, String> {
     let mut cargo = files::command("cargo");
     // The whole workspace, as the simulation is built: it decides the features of the dependencies.

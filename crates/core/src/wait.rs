@@ -1,13 +1,13 @@
 //! Waits that may have a deadline.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tokio::time::{Instant, Timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 pin_project! {
-    /// A wait: a future, which may have a deadline.
+    /// A future that waits for something, and may have a deadline.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -30,39 +30,31 @@ pin_project! {
     #[derive(Debug)]
     pub struct Wait<F, L> {
         #[pin]
-        wait: Limit<F>,
+        wait: F,
         at_deadline: L,
-    }
-}
-
-pin_project! {
-    #[project = LimitProjection]
-    #[derive(Debug)]
-    enum Limit<F> {
-        Forever { #[pin] wait: F },
-        Until { #[pin] wait: Timeout<F> },
+        deadline: Option<Instant>,
+        // Set by the first poll that has to wait for the deadline.
+        #[pin]
+        sleep: Option<Sleep>,
     }
 }
 
 impl<F: Future, L: Fn() -> F::Output> Wait<F, L> {
     /// Creates a wait without a deadline. `at_deadline` returns the outcome if a deadline passes.
     pub fn new(wait: F, at_deadline: L) -> Self {
-        Self { wait: Limit::Forever { wait }, at_deadline }
+        Self { wait, at_deadline, deadline: None, sleep: None }
     }
 
     /// Ends the wait at a deadline, in place of an earlier one.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with a timer.
+    /// The wait panics when it is polled outside of a tokio runtime with a timer.
     pub fn until(self, deadline: Instant) -> Self {
-        let wait = match self.wait {
-            Limit::Forever { wait } => wait,
-            Limit::Until { wait } => wait.into_inner(),
-        };
-        Self { wait: Limit::Until { wait: timeout_at(deadline, wait) }, ..self }
+        Self { deadline: Some(deadline), ..self }
     }
 
-    /// Returns the outcome at a deadline that passes now: for waits that are made of others.
+    /// Returns the outcome of a wait that is pending at its deadline, for waits that consist of other waits.
+    #[doc(hidden)]
     pub fn at_deadline(&self) -> F::Output {
         (self.at_deadline)()
     }
@@ -72,13 +64,21 @@ impl<F: Future, L: Fn() -> F::Output> Future for Wait<F, L> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        match this.wait.project() {
-            LimitProjection::Forever { wait } => wait.poll(context),
-            LimitProjection::Until { wait } => {
-                wait.poll(context).map(|done| done.unwrap_or_else(|_| (this.at_deadline)()))
-            }
+        let mut this = self.project();
+        if let Poll::Ready(outcome) = this.wait.poll(context) {
+            return Poll::Ready(outcome);
         }
+        let Some(deadline) = *this.deadline else { return Poll::Pending };
+        if this.sleep.is_none() {
+            this.sleep.set(Some(sleep_until(deadline)));
+        }
+        // The wait may have used the budget of its task, without which the timer is pending.
+        if let Some(sleep) = this.sleep.as_pin_mut()
+            && Instant::now() < deadline
+        {
+            ready!(sleep.poll(context));
+        }
+        Poll::Ready((this.at_deadline)())
     }
 }
 
@@ -103,5 +103,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn outcome_precedes_a_deadline_that_has_passed() {
         assert_eq!(Wait::new(ready("in time"), || "late").until(Instant::now() - MINUTE).await, "in time");
+    }
+
+    /// As for the argument of `Runtime::block_on`.
+    #[test]
+    fn wait_may_be_created_outside_of_a_runtime() {
+        let wait = Wait::new(pending(), || "late").until(Instant::now());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        assert_eq!(runtime.block_on(wait), "late");
     }
 }

@@ -343,7 +343,7 @@ mod tests {
     /// The cases of controller-runtime 0.25's `TestDefaultOpts` that concern namespaces and selectors.
     // contract: F-24a, F-24b, F-24c, F-24d
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a test is one story")]
+    #[expect(clippy::too_many_lines, reason = "a test shows each step of a case")]
     fn selectors_are_inherited() {
         let a = || named("a");
         let others = NamespaceOptions::all_others;

@@ -12,7 +12,7 @@ use futures::{FutureExt, StreamExt, ready};
 use kinformer_core::{Object, ResourceVersion};
 use tokio::sync::mpsc;
 
-use crate::pages::Pages;
+use crate::pages::{Pages, ReportRepetition};
 use crate::{DecodeError, List, ListOptions, ListerWatcher, SourceError, VersionMatch};
 
 pub(crate) const PAGE_SIZE: NonZeroU32 = NonZeroU32::new(500).unwrap();
@@ -28,7 +28,8 @@ const MAX_RESERVE: usize = 1 << 20;
 /// the newest state is listed, 500 objects a page. The reflector reads its lists in the same way.
 ///
 /// * The pages are those of one list: of one version, in the order of the source, each object once.
-/// * A request that fails is not repeated: the stream ends with its error. `list` alone has a fallback.
+/// * If the first page fails, the stream ends with its error. Later pages are requested again after transient errors.
+///   `list` alone has a fallback.
 /// * Of the pages, at most the one that the consumer has is in memory, and those requested
 ///   [ahead](Self::prefetch).
 ///
@@ -59,6 +60,8 @@ pub struct Pager<T: Object> {
     pub(crate) first: ListOptions<T>,
     pub(crate) page_timeout: Duration,
     pub(crate) prefetch: usize,
+    /// Called with each error after which a page is requested again; `None` if none is.
+    pub(crate) repeats: Option<ReportRepetition>,
 }
 
 /// All pages of a list, merged.
@@ -75,7 +78,11 @@ impl<T: Object> Pager<T> {
     /// Creates a pager that reads the newest state in pages of 500 objects.
     pub fn new(source: impl ListerWatcher<T> + 'static) -> Self {
         let first = ListOptions { limit: Some(PAGE_SIZE), ..ListOptions::default() };
-        Self { source: Arc::new(source), first, page_timeout: PAGE_TIMEOUT, prefetch: 0 }
+        let repeats: ReportRepetition = Arc::new(|error, delay| {
+            tracing::debug!(%error, ?delay, "page of a list failed; it is requested again");
+        });
+        let (page_timeout, prefetch) = (PAGE_TIMEOUT, 0);
+        Self { source: Arc::new(source), first, page_timeout, prefetch, repeats: Some(repeats) }
     }
 
     /// Sets the number of objects in a page. A source may send fewer, and a source without pages sends all.
@@ -128,8 +135,8 @@ impl<T: Object> Pager<T> {
     /// is fused, and each call begins a new list.
     ///
     /// # Errors
-    /// A page after the first is requested again, up to 10 times within a minute, if there was no answer, or one that may be
-    /// another one later (429, 5xx). The stream ends with the error of a request, with [`SourceError::PageExpired`] if the list expired after pages
+    /// A page after the first is requested again after a transient error: no or a broken connection, 429 or 5xx; up to 10
+    /// times within a minute of its first error. The stream ends with the error of a request, with [`SourceError::PageExpired`] if the list expired after pages
     /// were delivered, and with [`SourceError::PagesDiffer`] or [`SourceError::EndlessList`] if the pages are not those
     /// of one list. The pages before are then a part of the list: to start over may deliver their objects again, and
     /// other ones.
@@ -218,7 +225,8 @@ impl<T: Object> Pager<T> {
         &self,
         received: impl Fn(&List<T>, u32) + Send + Sync,
     ) -> Result<FullList<T>, SourceError> {
-        let mut pages = Pages::new(self.source.clone(), self.first.clone(), self.page_timeout);
+        let Self { source, first, page_timeout, repeats, .. } = self.clone();
+        let mut pages = Pages::new(source, first, page_timeout, repeats);
         let mut full = FullList {
             objects: Vec::new(),
             resource_version: ResourceVersion::UNSET,
@@ -262,10 +270,10 @@ struct ReadAhead<T> {
 impl<T: Object> ReadAhead<T> {
     fn new(pager: &Pager<T>) -> Self {
         let (sender, pages) = mpsc::channel(pager.prefetch.max(1));
-        let Pager { source, first, page_timeout, prefetch } = pager.clone();
+        let Pager { source, first, page_timeout, prefetch, repeats } = pager.clone();
         let requests = async move {
             // The limit on the time of the whole list starts with the first request.
-            let mut pages = Pages::new(source, first, page_timeout);
+            let mut pages = Pages::new(source, first, page_timeout, repeats);
             // The place is reserved before the request, so that a page counts while it is requested.
             while let Ok(place) = sender.reserve().await
                 && let Some(page) = pages.next().await
@@ -309,12 +317,13 @@ fn moved(undecodable: Vec<DecodeError>, before: usize) -> impl Iterator<Item = D
 
 impl<T: Object> Clone for Pager<T> {
     fn clone(&self) -> Self {
-        let Self { source, first, page_timeout, prefetch } = self;
+        let Self { source, first, page_timeout, prefetch, repeats } = self;
         Self {
             source: source.clone(),
             first: first.clone(),
             page_timeout: *page_timeout,
             prefetch: *prefetch,
+            repeats: repeats.clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::lengthened;
+use crate::backoff::{after, lengthened};
 use crate::contained::contained;
 use crate::{List, ListOptions, ListerWatcher, SourceError};
 
@@ -18,17 +18,23 @@ use crate::{List, ListOptions, ListerWatcher, SourceError};
 const MAX_PAGES: u32 = 10_000;
 /// A list that takes longer counts as endless. An API server drops the state of a continue token after minutes.
 const MAX_TIME: Duration = Duration::from_secs(3600);
-/// How often a page is requested again, and for how long after its first request: its token expires.
+/// How often a page is requested again, and for how long after its first error: its token expires.
 const MAX_REPETITIONS: u32 = 10;
 const REPEATED_FOR: Duration = Duration::from_secs(60);
-/// The shortest delay before a page is requested again.
+/// The first delay before a page is requested again, and the longest one without a `Retry-After`.
 const REPEATED_AFTER: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
+
+/// Receives an error after which a page is requested again, and the delay before that.
+pub(crate) type ReportRepetition = Arc<dyn Fn(SourceError, Duration) + Send + Sync>;
 
 /// The pages of one list. Checks that they form one list and that it ends.
 pub(crate) struct Pages<T: Object> {
     source: Arc<dyn ListerWatcher<T>>,
     /// The time in which the source must answer each request.
     timeout: Duration,
+    /// Called with each error after which a page is requested again, and the delay. Without it, no page is.
+    repeats: Option<ReportRepetition>,
     /// The next request; `None` after the last page or an error.
     next: Option<ListOptions<T>>,
     started: Instant,
@@ -42,10 +48,16 @@ pub(crate) struct Pages<T: Object> {
 }
 
 impl<T: Object> Pages<T> {
-    pub(crate) fn new(source: Arc<dyn ListerWatcher<T>>, first: ListOptions<T>, timeout: Duration) -> Self {
+    pub(crate) fn new(
+        source: Arc<dyn ListerWatcher<T>>,
+        first: ListOptions<T>,
+        timeout: Duration,
+        repeats: Option<ReportRepetition>,
+    ) -> Self {
         Self {
             source,
             timeout,
+            repeats,
             next: Some(first),
             started: Instant::now(),
             received: 0,
@@ -97,24 +109,27 @@ impl<T: Object> Pages<T> {
         Ok(page)
     }
 
-    /// Requests a page. One after the first is requested again if it may succeed then, because the list would begin again
-    /// otherwise.
+    /// Requests a page. Pages after the first are requested again after transient errors; otherwise the list would start over.
     ///
     /// client-go 0.37 (`withRetry`) repeats each request after a broken connection or an answer with `Retry-After`.
     async fn repeated(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
-        let until = Instant::now() + REPEATED_FOR;
-        let mut repetitions = if self.received > 0 { MAX_REPETITIONS } else { 0 };
+        let mut repetitions = if self.received > 0 && self.repeats.is_some() { MAX_REPETITIONS } else { 0 };
+        let (mut until, mut delay) = (None, REPEATED_AFTER);
         loop {
             let error = match self.request(options.clone()).await {
-                Err(error) if repetitions > 0 && may_pass(&error) => error,
+                Err(error) if repetitions > 0 && is_transient(&error) => error,
                 answer => return answer,
             };
-            let delay = error.retry_after().unwrap_or_default().max(REPEATED_AFTER);
-            let delay = lengthened(delay, delay / 2);
-            if Instant::now() + delay > until {
+            let until = *until.get_or_insert_with(|| Instant::now() + REPEATED_FOR);
+            let pause = after(&error, lengthened(delay, delay / 2));
+            if Instant::now() + pause > until {
                 return Err(error);
             }
-            sleep(delay).await;
+            if let Some(report) = &self.repeats {
+                report(error, pause);
+            }
+            sleep(pause).await;
+            delay = delay.mul_f64(1.5).min(LONGEST_DELAY);
             repetitions -= 1;
         }
     }
@@ -135,8 +150,12 @@ impl<T: Object> Pages<T> {
 }
 
 /// Returns whether the same request may succeed a little later.
-fn may_pass(error: &SourceError) -> bool {
-    error.is_retryable() || error.status().is_some_and(|status| status.code >= 500)
+fn is_transient(error: &SourceError) -> bool {
+    let is_permanent = error.is_store_read_error() || error.is_too_large_resource_version();
+    // The time for a page is long.
+    let is_permanent = is_permanent || matches!(error, SourceError::Timeout { .. });
+    let is_fault = error.status().is_some_and(|status| matches!(status.code, 500 | 502..=504));
+    !is_permanent && (error.is_retryable() || is_fault)
 }
 
 /// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of

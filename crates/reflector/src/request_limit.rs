@@ -16,7 +16,8 @@ use crate::backoff::lengthened;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestLimit {
-    /// At most 10 in any 10 seconds and at most 30 in any minute. All pages of a list count as one request. A list in one
+    /// At most 10 in any 10 seconds and at most 30 in any minute. All pages of a list count as one request, also those that are
+    /// requested again after an error (up to 10 times). A list in one
     /// piece, which follows an expired page, counts too, and so does a request for the newest version. The default.
     #[default]
     Standard,

@@ -339,7 +339,7 @@ mod tests {
 
     // contract: H-02a
     #[test]
-    #[expect(clippy::too_many_lines, reason = "a test is one story")]
+    #[expect(clippy::too_many_lines, reason = "a test shows each step of a case")]
     fn handler_that_is_behind_has_its_rates() {
         let slow = Late {
             name: "slow-report",

@@ -463,8 +463,11 @@ impl<T: Object> SharedIndexInformer<T> {
                 () = self.inner.stopped.cancelled() => Err(self.not_synced(WaitOutcome::Stopped)),
             }
         };
-        let at_deadline =
-            || if self.has_synced() { Ok(()) } else { Err(self.not_synced(WaitOutcome::DeadlineExceeded)) };
+        let at_deadline = || match self.is_stopped() {
+            _ if self.has_synced() => Ok(()),
+            true => Err(self.not_synced(WaitOutcome::Stopped)),
+            false => Err(self.not_synced(WaitOutcome::DeadlineExceeded)),
+        };
         Wait::new(wait, at_deadline)
     }
 

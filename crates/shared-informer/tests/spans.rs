@@ -1,7 +1,7 @@
 //! The spans of an informer, and the log lines in them. A test binary of its own, because it records the spans of the
 //! process.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test is one story")]
+#![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 #[allow(dead_code, unreachable_pub, reason = "the tests of the other binary use the rest")]
 #[path = "it/common/mod.rs"]

@@ -6,7 +6,7 @@
     unreachable_pub,
     reason = "a test fails by a panic"
 )]
-#![allow(clippy::too_many_lines, reason = "a test is one story")]
+#![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 mod auto_traits;
 mod common;

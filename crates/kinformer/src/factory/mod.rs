@@ -5,7 +5,7 @@ mod registry;
 mod weak;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
 use futures::future::join_all;
@@ -235,21 +235,26 @@ impl SharedInformerFactory {
     /// # Cancel safety
     /// Dropping the future loses nothing: the informers continue to sync, and a later call returns their outcome.
     pub fn wait_for_cache_sync(&self) -> Wait<impl Future<Output = CacheSync>, impl Fn() -> CacheSync> {
-        let entries = self.inner.entries();
-        let outcome = |entry: &Entry, synced| (Arc::<str>::from(entry.name()), synced);
+        /// The informers when the wait begins, and the outcomes of those that are not waited for any longer.
+        type Waits = OnceLock<Vec<(Arc<Entry>, OnceLock<Result<(), kinformer_shared_informer::Error>>)>>;
+        let waits: Arc<Waits> = Arc::default();
+        let outcomes = |waits: &Waits| {
+            let held = waits.get().into_iter().flatten().filter(|(entry, _)| !entry.is_released());
+            let outcome = |(entry, synced): &(Arc<Entry>, OnceLock<_>)| {
+                let synced = synced.get().cloned().unwrap_or_else(|| entry.synced_at_deadline());
+                (Arc::<str>::from(entry.name()), synced)
+            };
+            CacheSync::new(held.map(outcome).collect())
+        };
         let at_deadline = {
-            let entries = entries.clone();
-            move || {
-                let held = entries.iter().filter(|entry| !entry.is_released());
-                CacheSync::new(held.map(|entry| outcome(entry, entry.synced_at_deadline())).collect())
-            }
+            let waits = waits.clone();
+            move || outcomes(&waits)
         };
         let wait = async move {
-            let waits = entries.iter().map(async |entry| {
-                let synced = entry.synced().await;
-                (!entry.is_released()).then(|| outcome(entry, synced))
-            });
-            CacheSync::new(join_all(waits).await.into_iter().flatten().collect())
+            let entries = || self.inner.entries().into_iter().map(|entry| (entry, OnceLock::new()));
+            let waiting = waits.get_or_init(|| entries().collect());
+            join_all(waiting.iter().map(async |(entry, synced)| synced.set(entry.synced().await))).await;
+            outcomes(&waits)
         };
         Wait::new(wait, at_deadline)
     }

@@ -27,7 +27,7 @@ impl<K> Informer<K> {
     }
 }
 
-/// The state of an informer and of its lists and watches. Each method returns the state of the moment. From
+/// The state of an informer and of its lists and watches. Each method returns the current state. From
 /// [`Informer::status`].
 #[derive(Clone, Copy)]
 #[must_use]

@@ -15,6 +15,7 @@ const MIN_LISTS_WITHOUT_WATCH: u32 = 3;
 /// The time without an internal error after which a new series of internal errors starts.
 const INTERNAL_ERRORS_FORGOTTEN: Duration = Duration::from_secs(60);
 
+/// The numbers of failures and of other attempts in a row.
 pub(crate) struct Attempts {
     /// The number of consecutive failures of any kind.
     failures: u32,
@@ -62,7 +63,7 @@ impl Attempts {
     }
 
     /// Counts a watch without progress. Returns whether another one may succeed; if not, a list follows.
-    pub(crate) fn may_rewatch(&mut self) -> bool {
+    pub(crate) fn note_watch_without_progress(&mut self) -> bool {
         self.without_progress = self.without_progress.saturating_add(1);
         self.without_progress < MAX_WITHOUT_PROGRESS
     }
@@ -79,7 +80,7 @@ impl Attempts {
     }
 
     /// Records that the sink has the state of now.
-    pub(crate) fn is_current(&mut self) {
+    pub(crate) fn note_current(&mut self) {
         self.current_at = Instant::now();
     }
 
@@ -94,7 +95,7 @@ impl Attempts {
     }
 
     /// Returns whether there were many lists without a watch that was alive.
-    pub(crate) fn is_polled(&self) -> bool {
+    pub(crate) fn has_many_lists_without_watch(&self) -> bool {
         self.lists_without_watch >= MIN_LISTS_WITHOUT_WATCH
     }
 
@@ -117,7 +118,7 @@ impl Attempts {
     }
 
     /// Records an internal error of the source. Returns whether it is within `window` after the first one of a series.
-    pub(crate) fn is_early_internal_error(&mut self, window: Duration) -> bool {
+    pub(crate) fn note_internal_error(&mut self, window: Duration) -> bool {
         let now = Instant::now();
         let recent = self.internal_errors.filter(|(_, last)| now - *last < INTERNAL_ERRORS_FORGOTTEN);
         let first = recent.map_or(now, |(first, _)| first);

@@ -85,7 +85,7 @@ impl LastVersion {
     }
 
     /// Records an unidentified event. Returns whether it is the second one in a row after this version.
-    pub(crate) fn is_unidentified_again(&mut self) -> bool {
+    pub(crate) fn note_unidentified(&mut self) -> bool {
         if self.unidentified_event_at.take_if(|version| *version == self.current).is_some() {
             return true;
         }

@@ -9,6 +9,7 @@ use crate::SourceError;
 use crate::backoff::{Backoff, FOREVER, RunningBackoff, after};
 use crate::history::left_out::LeftOut;
 
+/// The next list that repeats the last one.
 pub(crate) struct Repetition {
     /// Separate from the backoff of watches, so that incomplete lists do not lengthen the delays of watches that fail
     /// meanwhile.
@@ -67,7 +68,7 @@ impl Repetition {
     }
 
     /// Returns whether an incomplete list is to be repeated now, or objects that were left out are to be requested again.
-    pub(crate) fn is_due<T: Object>(
+    pub(crate) fn take_due<T: Object>(
         &mut self,
         is_incomplete: bool,
         known: Option<&dyn KnownObjects<T>>,

@@ -8,6 +8,7 @@ use crate::backoff::{MAX_JITTER, RunningBackoff, lengthened, retry_after};
 use crate::request_limit::RequestWindow;
 use crate::{NextRequest, ReflectorOptions, SourceError};
 
+/// The times of the last requests, and the delays before the next ones.
 pub(crate) struct RequestTimes {
     window: RequestWindow,
     backoff: RunningBackoff,

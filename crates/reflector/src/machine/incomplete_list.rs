@@ -46,6 +46,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Returns whether an incomplete list is to be repeated now, or objects that were left out are to be requested again.
     pub(super) fn repeat_is_due(&mut self) -> bool {
         let is_incomplete = self.shared.counters.unidentified_objects.load(Ordering::Relaxed) > 0;
-        self.repetition.is_due(is_incomplete, self.known.as_deref())
+        self.repetition.take_due(is_incomplete, self.known.as_deref())
     }
 }

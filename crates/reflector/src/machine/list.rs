@@ -28,7 +28,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         let version = self.version.of_list();
         let any_state = version == ResourceVersion::number(0);
-        let mut list = match self.request_list(version.clone()).await? {
+        // A repetition holds up the watch.
+        let repeats = reason == ListReason::NoWatchPossible;
+        let mut list = match self.request_list(version.clone(), repeats).await? {
             Ok(list) => list,
             Err(error) if reason == ListReason::RepeatIncomplete => {
                 return Ok(self.repeated_list_failed(error));
@@ -76,6 +78,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     async fn request_list(
         &mut self,
         version: ResourceVersion,
+        repeats: bool,
     ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
         let any_state = version == ResourceVersion::number(0);
         let limit = match self.options.page_size {
@@ -85,7 +88,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         };
         self.shared.set_state(ReflectorState::Listing { resource_version: version.clone(), pages: 0 });
         let requested = version.clone();
-        let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }).await?;
+        let list = self.all_pages(ListOptions { limit, ..ListOptions::at_version(version) }, repeats).await?;
         Ok(list.and_then(|list| {
             let found = &list.resource_version;
             self.source_versions.check_list(&requested, self.version.get(), found, &list.objects)?;
@@ -93,10 +96,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }))
     }
 
-    /// Requests all pages of a list and counts them. A list in one piece follows pages that are not those of one list.
+    /// Requests all pages of a list and counts them; `repeats` if a page that fails is requested again. A list in one piece follows pages that are not those of one list.
     pub(super) async fn all_pages(
         &mut self,
         first: ListOptions<T>,
+        repeats: bool,
     ) -> Result<Result<FullList<T>, SourceError>, StopReason> {
         count(&self.shared.counters.lists);
         let (version, shared) = (first.resource_version.clone(), self.shared.clone());
@@ -112,6 +116,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             first: first.with_exchange(self.exchange.clone()),
             page_timeout: self.options.list_timeout,
             prefetch: 0,
+            repeats: repeats.then(|| self.report_of_pages()),
         };
         let mut listed = self.or_cancel(pager.merged(received)).await?;
         self.requests.delay_lists(listed.as_ref().err());

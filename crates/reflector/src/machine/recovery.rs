@@ -58,7 +58,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             WatchEnd::Failed(error) => (error.is_watch_refused(), true),
             _ => (false, false),
         };
-        let is_polled = has_failed && self.attempts.is_polled();
+        let is_polled = has_failed && self.attempts.has_many_lists_without_watch();
         let step = match end {
             WatchEnd::Closed => match reopen_after {
                 Some(delay) => self.reopen(delay),
@@ -142,7 +142,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Chooses the recovery from an unidentified event. Another watch delivers an event that was damaged in transit. If
     /// the event after one version is unidentified twice, the server itself cannot send it, and only a list helps.
     pub(super) fn after_unidentified_event(&mut self) -> Recovery {
-        if self.version.is_unidentified_again() { Recovery::Relist } else { Recovery::Rewatch }
+        if self.version.note_unidentified() { Recovery::Relist } else { Recovery::Rewatch }
     }
 
     /// Watches again within the window after the first internal error, then relists.
@@ -150,12 +150,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     /// Follows client-go 0.37 (`RetryWithDeadline`).
     fn after_internal_error(&mut self) -> Recovery {
         let window = self.options.internal_error_window;
-        if self.attempts.is_early_internal_error(window) { Recovery::Rewatch } else { Recovery::Relist }
+        if self.attempts.note_internal_error(window) { Recovery::Rewatch } else { Recovery::Relist }
     }
 
     /// Watches again, because the version may still be valid, and relists after several tries without progress.
     fn rewatch_or_relist(&mut self) -> Recovery {
-        if self.attempts.may_rewatch() && self.source_versions.is_continuous() {
+        if self.attempts.note_watch_without_progress() && self.source_versions.is_continuous() {
             return Recovery::Rewatch;
         }
         self.attempts.relists();

@@ -49,7 +49,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         spans::listed(&self.span, objects, &version);
         let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
         self.version.set_listed(version.clone(), counted);
-        self.attempts.is_current();
+        self.attempts.note_current();
         self.probing.listed();
         self.is_restart = false;
         self.shared.set_version(version);
@@ -75,7 +75,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             version_match: Some(VersionMatch::Exact),
             ..ListOptions::at_version(version.clone())
         };
-        let difference = match self.all_pages(exact).await? {
+        let difference = match self.all_pages(exact, false).await? {
             Ok(second) => consistency::compare(list, &second),
             // The version may have expired. The check is then impossible, which is reported.
             Err(error) => Err(error),

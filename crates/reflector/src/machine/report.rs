@@ -10,8 +10,10 @@ use kinformer_core::{Object, Sink};
 use crate::backoff::{WARN_FROM, after};
 use crate::history::reopens_after;
 use crate::machine::{Machine, Step};
+use crate::options::ErrorHook;
+use crate::pages::ReportRepetition;
 use crate::spans;
-use crate::state::count;
+use crate::state::{Shared, count};
 use crate::{Failure, NextRequest, Recovery, SourceError};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
@@ -88,15 +90,34 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
 
     /// Stores the last error and passes it to the error hook.
     fn deliver_error(&self, error: impl Into<Arc<SourceError>>, recovery: Recovery, delay: Duration) {
-        let error = error.into();
-        self.shared.set_error(error.clone());
-        if let Some(hook) = &self.options.error_hook {
-            let reflector = &*self.shared.name;
-            let failure =
-                Failure { reflector, error: &error, recovery, delay, failures: self.attempts.failures() };
-            if let Err(panic) = contain(|| hook(&failure)) {
-                tracing::error!(reflector, %panic, "error hook panicked");
-            }
+        let (hook, failures) = (self.options.error_hook.as_deref(), self.attempts.failures());
+        deliver(&self.shared, hook, &error.into(), (recovery, delay, failures));
+    }
+
+    /// Returns what reports the errors of pages that are requested again. The list continues.
+    pub(super) fn report_of_pages(&self) -> ReportRepetition {
+        let (shared, hook) = (self.shared.clone(), self.options.error_hook.clone());
+        let failures = self.attempts.failures();
+        Arc::new(move |error, delay| {
+            let reflector = &*shared.name;
+            tracing::debug!(reflector, %error, ?delay, "page of a list failed; it is requested again");
+            deliver(&shared, hook.as_deref(), &Arc::new(error), (Recovery::Skip, delay, failures));
+        })
+    }
+}
+
+fn deliver(
+    shared: &Shared,
+    hook: Option<&ErrorHook>,
+    error: &Arc<SourceError>,
+    (recovery, delay, failures): (Recovery, Duration, u32),
+) {
+    shared.set_error(error.clone());
+    if let Some(hook) = hook {
+        let reflector = &*shared.name;
+        let failure = Failure { reflector, error, recovery, delay, failures };
+        if let Err(panic) = contain(|| hook(&failure)) {
+            tracing::error!(reflector, %panic, "error hook panicked");
         }
     }
 }

@@ -117,6 +117,35 @@ async fn pages_of_different_versions_are_rejected() {
     }
 }
 
+/// Each error of a page is reported, although the list continues. A repetition of an incomplete list would hold up the watch.
+// contract: R-23h, R-23j
+#[tokio::test(start_paused = true)]
+async fn failed_page_is_reported_and_requested_again() {
+    let nameless = || list(7, &[("a", 1)]).undecodable([DecodeError::new("no such field").position(1)]);
+    let run = start_with(
+        script()
+            .list(nameless().continue_token("two"))
+            .list_error(broken())
+            .list(list(7, &[("b", 2)]))
+            .watch(hang())
+            .list(list(8, &[("a", 1)]).continue_token("two"))
+            .list_error(broken())
+            .watch(hang())
+            .list(list(9, &[("a", 1), ("b", 2)]))
+            .watch(hang()),
+        steady(),
+    );
+    run.finished().await;
+    let of_page = Recovery::Skip;
+    let (incomplete, repetition) = (Recovery::Relist, Recovery::Relist);
+    assert_eq!(run.recoveries(), [of_page, incomplete, repetition]);
+    let errors = run.errors();
+    assert!(errors[0].contains("reset by peer") && errors[2].contains("reset by peer"), "{errors:?}");
+    let pages = run.source.texts().iter().filter(|text| text.contains("continue")).count();
+    assert_eq!(pages, 3, "{:?}", run.source.texts());
+    run.stop().await;
+}
+
 /// A source whose lists do not end. The function returns the name of the object on a page and the continue token.
 struct Endless(fn(u64) -> (String, String), AtomicU64);
 

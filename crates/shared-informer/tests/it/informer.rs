@@ -402,6 +402,9 @@ async fn failed_wait_for_sync_reports_the_reason() {
     let why = not_synced(waits.await.unwrap().unwrap_err());
     assert_eq!((why.outcome, &why.progress), (WaitOutcome::Stopped, &no_list()));
     assert!(why.to_string().contains("the disk is full"), "{why}");
+    // Also at a deadline, as in the wait for all informers of a factory.
+    let at_deadline = not_synced(informer.wait_for_sync().at_deadline().unwrap_err());
+    assert_eq!(at_deadline.outcome, WaitOutcome::Stopped);
 }
 
 /// The list has arrived, and a handler with back-pressure blocks its processing.
