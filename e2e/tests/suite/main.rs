@@ -6,6 +6,7 @@
     clippy::indexing_slicing,
     reason = "a test may fail loudly"
 )]
+#![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 mod access;
 mod cache;

@@ -79,7 +79,7 @@ impl<K: Kind> Informer<K> {
             informer.decode_on_arrival();
         }
         // Makes the factory keep the informer.
-        informer.phase();
+        informer.status().phase();
         Self(informer.clone())
     }
 
@@ -92,15 +92,15 @@ impl<K: Kind> Informer<K> {
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.0.phase()
+        self.0.status().phase()
     }
 
     pub(crate) fn reflector(&self) -> &ReflectorHandle {
-        self.0.parts()[0].reflector()
+        self.0.status().parts()[0].reflector()
     }
 
     pub(crate) fn statistics(&self) -> ReflectorMetrics {
-        self.0.metrics().reflector
+        self.0.status().metrics().reflector
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Arc<KubeObject<K>>> {

@@ -281,10 +281,10 @@ async fn list<K: 'static>(kind: &Kind<K>, call: &Call) -> Answer {
 /// Returns whether an informer has stopped, or stops in time.
 async fn stopped(informer: &Informer<()>, call: &Call) -> bool {
     let deadline = Instant::now() + call.timeout() / 2;
-    while !informer.is_stopped() && Instant::now() < deadline {
+    while !informer.status().is_stopped() && Instant::now() < deadline {
         tokio::time::sleep(AGAIN).await;
     }
-    informer.is_stopped()
+    informer.status().is_stopped()
 }
 
 async fn api(client: &Client, cache: &Cache, call: &Call) -> Result<Api<DynamicObject>, Class> {
