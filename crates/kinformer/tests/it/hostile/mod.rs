@@ -650,7 +650,8 @@ async fn informers_reconnect_at_random_times() {
         .iter()
         .map(|from| requests.iter().filter(|at| (*from..*from + window).contains(*at)).count());
     let busiest = busiest.max().unwrap();
-    assert!(busiest < INFORMERS / 2, "{busiest} of {} requests in {window:?}", requests.len());
+    // Without random delays, they are those of all informers. Some are questions for the newest version.
+    assert!(busiest < INFORMERS * 2 / 3, "{busiest} of {} requests in {window:?}", requests.len());
     for run in &runs {
         run.assert_request_limit();
         assert_eq!(run.store["a"].0, "11");
