@@ -1,7 +1,7 @@
 //! Waits that may have a deadline.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -69,14 +69,14 @@ impl<F: Future, L: Fn() -> F::Output> Future for Wait<F, L> {
             return Poll::Ready(outcome);
         }
         let Some(deadline) = *this.deadline else { return Poll::Pending };
-        if this.sleep.is_none() {
+        let is_new = this.sleep.is_none();
+        if is_new {
             this.sleep.set(Some(sleep_until(deadline)));
         }
         // The wait may have used the budget of its task, without which the timer is pending.
-        if let Some(sleep) = this.sleep.as_pin_mut()
-            && Instant::now() < deadline
-        {
-            ready!(sleep.poll(context));
+        let is_late = || !is_new && Instant::now() >= deadline;
+        if this.sleep.as_pin_mut().is_some_and(|sleep| sleep.poll(context).is_pending()) && !is_late() {
+            return Poll::Pending;
         }
         Poll::Ready((this.at_deadline)())
     }
