@@ -98,15 +98,6 @@ impl<T> Delta<T> {
         }
     }
 
-    /// Returns the number of positions this delta takes in a [`PartialErrors`](crate::PartialErrors): one for each object of a list,
-    /// otherwise one.
-    pub fn positions(&self) -> usize {
-        match self {
-            Self::ReplacedAll(all) => all.objects.len(),
-            _ => 1,
-        }
-    }
-
     /// Returns the state of the object that this delta concerns, if it concerns one and has a state.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
@@ -157,7 +148,7 @@ impl<T> Clone for Delta<T> {
 /// let list = Replacement::new(objects, 7); // a list at version 7: all other objects are gone
 /// assert!(list.is_complete());
 /// let delta = Delta::ReplacedAll(Box::new(list));
-/// assert_eq!(delta.positions(), 1);
+/// assert_eq!(delta.key(), None); // concerns all objects
 /// # Ok(())
 /// # }
 /// ```

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::{KeyError, ObjectKey, PartId};
-
-/// An error of user code: its returned error, or the message of its panic.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::internal::contain;
+use crate::{BoxError, KeyError, KeyRef, ObjectKey, PartId};
 
 /// The error of an operation or of one object.
 ///
@@ -15,13 +13,18 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum Error {
     /// The object has no valid key. It is left out.
-    #[error(transparent)]
-    Key(#[from] KeyError),
+    #[error("object {index}: {source}")]
+    Key {
+        /// The index of the object in the list or batch that was passed; 0 if it was passed alone.
+        index: usize,
+        /// The reason.
+        source: KeyError,
+    },
     /// The object's key, UID, version or label accessor panicked. The object is left out; its known state is kept.
-    #[error("the accessors of {} panicked (key, UID, version or labels): {source}", named(key))]
+    #[error("the accessors of {object} panicked (key, UID, version or labels): {source}")]
     Accessor {
-        /// The object's key, if its accessor returned one.
-        key: Option<ObjectKey>,
+        /// The object.
+        object: ObjectName,
         /// The message of the panic.
         source: BoxError,
     },
@@ -41,10 +44,10 @@ pub enum Error {
     },
     /// The object does not belong to the part of the collection whose source delivered it, or the transform moved it to
     /// another part. The object is left out; for a deletion, only its state is left out.
-    #[error("{} does not belong to {}", named(key), part.map_or("any part".into(), |part| format!("{part}, whose source delivered it")))]
+    #[error("{object} does not belong to {}", part.map_or("any part".into(), |part| format!("{part}, whose source delivered it")))]
     OtherPart {
-        /// The object's key, if its accessor returned one.
-        key: Option<ObjectKey>,
+        /// The object.
+        object: ObjectName,
         /// The part of the source; `None` if the object belongs to none of the parts.
         part: Option<PartId>,
     },
@@ -86,10 +89,70 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Sets the index of the object in the list or batch that was passed, if the error names the object by its index.
+    #[must_use]
+    pub fn with_index(mut self, index: usize) -> Self {
+        if let Self::Key { index: own, .. }
+        | Self::Accessor { object: ObjectName::Index(own), .. }
+        | Self::OtherPart { object: ObjectName::Index(own), .. } = &mut self
+        {
+            *own = index;
+        }
+        self
+    }
+
+    /// Returns the object that the error is about; `None` if it is about the operation, or is [`Self::Other`].
+    pub fn object(&self) -> Option<ObjectName> {
+        match self {
+            Self::Key { index, .. } => Some(ObjectName::Index(*index)),
+            Self::Accessor { object, .. } | Self::OtherPart { object, .. } => Some(object.clone()),
+            Self::Transform { key, .. } | Self::Duplicate { key } | Self::Full { key: Some(key), .. } => {
+                Some(ObjectName::Key(key.clone()))
+            }
+            Self::Full { key: None, .. } | Self::Closed | Self::Other(_) => None,
+        }
+    }
 }
 
-fn named(key: &Option<ObjectKey>) -> &dyn fmt::Display {
-    key.as_ref().map_or(&"an object with an unknown key", |key| key)
+impl From<KeyError> for Error {
+    fn from(source: KeyError) -> Self {
+        Self::Key { index: 0, source }
+    }
+}
+
+/// The object that an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectName {
+    /// Its key.
+    Key(ObjectKey),
+    /// The index of an object without a readable key in the list or batch that was passed; 0 if it was passed alone.
+    Index(usize),
+}
+
+impl ObjectName {
+    /// Reads the key of an object whose accessor may panic. Without a valid key, the index is 0: see [`Error::with_index`].
+    pub fn of<'a>(key: impl FnOnce() -> KeyRef<'a>) -> Self {
+        let key = contain(|| ObjectKey::try_from(key()).ok());
+        key.ok().flatten().map_or(Self::Index(0), Self::Key)
+    }
+
+    /// Returns the key, if it is known.
+    pub fn key(self) -> Option<ObjectKey> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Index(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => fmt::Display::fmt(key, f),
+            Self::Index(index) => write!(f, "object {index} (key unknown)"),
+        }
+    }
 }
 
 /// Errors of individual objects in an operation that was applied to all others. Usually empty.
@@ -101,40 +164,31 @@ pub struct PartialErrors {
 
 /// One entry of a [`PartialErrors`]: the error of one object.
 #[derive(thiserror::Error)]
-#[error("entry {position}: {error}")]
+#[error("{error}")]
 #[non_exhaustive]
 pub struct ObjectError {
-    /// The object's position in the operation, from 0. Each object of a list has its own position, so in an operation
-    /// with a single list this is the index into the list; see [`Delta::positions`](crate::Delta::positions).
-    pub position: usize,
     /// Whether the object was left out, that is, neither stored nor queued. Otherwise it was applied, with the defect
     /// described by the error.
     pub left_out: bool,
-    /// The error.
+    /// The error, which names the object.
     #[source]
     pub error: Error,
 }
 
 impl PartialErrors {
-    /// Adds the error of the object at `position`, which was left out.
-    pub fn push(&mut self, position: usize, error: impl Into<Error>) {
-        self.errors.push(ObjectError { position, left_out: true, error: error.into() });
+    /// Adds the error of an object that was left out.
+    pub fn push(&mut self, error: impl Into<Error>) {
+        self.errors.push(ObjectError { left_out: true, error: error.into() });
     }
 
-    /// Adds the error of the object at `position`, which was applied.
-    pub fn push_applied(&mut self, position: usize, error: impl Into<Error>) {
-        self.errors.push(ObjectError { position, left_out: false, error: error.into() });
+    /// Adds the error of an object that was applied.
+    pub fn push_applied(&mut self, error: impl Into<Error>) {
+        self.errors.push(ObjectError { left_out: false, error: error.into() });
     }
 
     /// Adds the errors of another part of the same operation.
     pub fn extend(&mut self, other: Self) {
         self.errors.extend(other.errors);
-    }
-
-    /// Adds the errors of a part of the same operation that starts at `position`.
-    pub fn extend_at(&mut self, position: usize, other: Self) {
-        let moved = |problem: ObjectError| ObjectError { position: position + problem.position, ..problem };
-        self.errors.extend(other.errors.into_iter().map(moved));
     }
 
     /// Returns whether there are no errors.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::{BoxError, KeyRef, ObjectKey};
+use crate::BoxError;
 
 /// The locks of the model checker.
 #[cfg(loom)]
@@ -95,27 +95,6 @@ pub async fn yield_now() {
         Poll::Pending
     })
     .await;
-}
-
-/// Calls accessors of an object, and calls them again if they panic, so that a panic that does not repeat has no
-/// effect.
-///
-/// # Errors
-/// The accessors panicked both times.
-#[inline]
-pub fn try_accessors<R>(accessors: impl Fn() -> R) -> Result<R, BoxError> {
-    contain(&accessors).or_else(|_| try_again(&accessors))
-}
-
-/// Separate and without a type parameter for the accessors, so that they are compiled once, in line with the first call.
-#[cold]
-fn try_again<R>(accessors: &dyn Fn() -> R) -> Result<R, BoxError> {
-    contain(accessors)
-}
-
-/// Returns the key of an object for messages; `None` if its accessor panics or the key is invalid.
-pub fn readable_key<'a>(key: impl Fn() -> KeyRef<'a>) -> Option<ObjectKey> {
-    try_accessors(|| ObjectKey::try_from(key()).ok()).ok().flatten()
 }
 
 /// Converts a panic payload into an error with the panic's message, and [drops](drop_payload) it.

@@ -53,6 +53,7 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod box_error;
 mod change;
 mod delta;
 mod deltas;
@@ -72,10 +73,11 @@ mod version;
 mod wait;
 mod watch_event;
 
+pub use box_error::BoxError;
 pub use change::Change;
 pub use delta::{Delta, DeltaType, Replacement};
 pub use deltas::{Deltas, IntoDeltas};
-pub use error::{BoxError, Error, ObjectError, PartialErrors};
+pub use error::{Error, ObjectError, ObjectName, PartialErrors};
 pub use key::{KeyError, KeyProblem, KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
 pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};

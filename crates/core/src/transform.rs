@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::internal::{contain, readable_key, try_accessors};
-use crate::{BoxError, Error, Object, ObjectKey, Parts};
+use crate::internal::contain;
+use crate::{BoxError, Error, Object, ObjectKey, ObjectName, Parts};
 
 type Function<T> = dyn Fn(Arc<T>) -> Result<Arc<T>, BoxError> + Send + Sync;
 
@@ -61,11 +61,11 @@ impl<T: Object> Transform<T> {
     /// * [`Error::Key`]: the object had no valid key before the transform.
     /// * [`Error::Accessor`]: the object's key accessor panicked.
     pub fn apply(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
-        let key = try_accessors(|| ObjectKey::try_from(object.key()));
-        let key = key.map_err(|source| Error::Accessor { key: None, source })??;
+        let key = contain(|| ObjectKey::try_from(object.key()));
+        let key = key.map_err(|source| Error::Accessor { object: ObjectName::Index(0), source })??;
         let changed = |object: &Arc<T>| (key != object.key()).then(|| object.key().to_string());
         let result = contain(|| (self.0)(object)).unwrap_or_else(Err);
-        match result.and_then(|object| Ok((try_accessors(|| changed(&object))?, object))) {
+        match result.and_then(|object| Ok((contain(|| changed(&object))?, object))) {
             Ok((None, object)) => Ok(object),
             Ok((Some(other), _)) => {
                 let source = format!("changed the key to {other}").into();
@@ -87,14 +87,14 @@ impl<T: Object> Transform<T> {
             return self.apply(object);
         }
         let part_of = |object: &Arc<T>| {
-            let part = try_accessors(|| parts.of(object));
-            part.map_err(|source| Error::Accessor { key: readable_key(|| object.key()), source })
+            let part = contain(|| parts.of(object));
+            part.map_err(|source| Error::Accessor { object: ObjectName::of(|| object.key()), source })
         };
         let part = part_of(&object)?;
         let object = self.apply(object)?;
         match part_of(&object)? == part {
             true => Ok(object),
-            false => Err(Error::OtherPart { key: readable_key(|| object.key()), part }),
+            false => Err(Error::OtherPart { object: ObjectName::of(|| object.key()), part }),
         }
     }
 }

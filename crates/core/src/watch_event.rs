@@ -94,8 +94,9 @@ pub struct DecodeError {
     pub resource_version: ResourceVersion,
     /// The type of the event; `None` in a list or if it could not be read.
     pub event_type: Option<EventType>,
-    /// The position of the item in the list, from 0; `None` in a watch or if the source does not report it.
-    pub position: Option<usize>,
+    /// The index of the item in the list, or in its page, as the source returned it; `None` in a watch or if the source
+    /// does not report it.
+    pub index: Option<usize>,
     /// The error of the decoder.
     pub source: Arc<dyn std::error::Error + Send + Sync>,
 }
@@ -107,7 +108,7 @@ impl DecodeError {
             key: None,
             resource_version: ResourceVersion::UNSET,
             event_type: None,
-            position: None,
+            index: None,
             source: source.into().into(),
         }
     }
@@ -133,17 +134,17 @@ impl DecodeError {
         self
     }
 
-    /// Sets the position in the list, from 0.
+    /// Sets the index in the list or page, from 0.
     #[must_use]
-    pub fn position(mut self, position: usize) -> Self {
-        self.position = Some(position);
+    pub fn index(mut self, index: usize) -> Self {
+        self.index = Some(index);
         self
     }
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.key, self.position) {
+        match (&self.key, self.index) {
             (Some(key), _) => write!(f, "{key} could not be decoded: {}", self.source),
             (None, Some(item)) => {
                 write!(f, "item {item}, with an unknown key, could not be decoded: {}", self.source)

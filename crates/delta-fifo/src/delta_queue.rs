@@ -131,13 +131,10 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
             return self.apply_one(delta);
         }
         let (mut writes, mut errors) = (Vec::with_capacity(deltas.len()), PartialErrors::default());
-        let mut position = 0;
-        for delta in deltas {
-            let first = position;
-            position += delta.positions();
-            match self.settings.prepare(delta, first, &mut errors) {
+        for (index, delta) in deltas.into_iter().enumerate() {
+            match self.settings.prepare(delta, &mut errors) {
                 Ok(write) => writes.extend(write),
-                Err(error) => errors.push(first, error),
+                Err(error) => errors.push(error.with_index(index)),
             }
         }
         self.write(&mut writes)?;
@@ -146,12 +143,12 @@ impl<T: Object, B: Backlog<T>> DeltaQueue<T, B> {
 
     fn apply_one(&self, delta: Delta<T>) -> Result<PartialErrors, SinkError> {
         let mut errors = PartialErrors::default();
-        match self.settings.prepare(delta, 0, &mut errors) {
+        match self.settings.prepare(delta, &mut errors) {
             Ok(Some(ref mut write)) => self.write(slice::from_mut(write))?,
             Ok(None) => self.write(&mut [])?,
             Err(error) => {
                 self.write(&mut [])?;
-                errors.push(0, error);
+                errors.push(error);
             }
         }
         Ok(errors)

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use kinformer_core::internal::{readable_key, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    Error, KeyError, KeyRef, Object, ObjectKey, PartialErrors, Parts, Replacement, ResourceVersion,
-    Tombstone, Transform, VersionUpdate,
+    Error, KeyError, KeyRef, Object, ObjectKey, ObjectName, PartialErrors, Parts, Replacement,
+    ResourceVersion, Tombstone, Transform, VersionUpdate,
 };
 
 use crate::key_map::KeyMap;
 
 /// Returns the key of an object.
 pub(crate) fn key<'a>(key: impl Fn() -> KeyRef<'a>) -> Result<ObjectKey, Error> {
-    Ok(try_accessors(|| ObjectKey::try_from(key()))
-        .map_err(|source| Error::Accessor { key: None, source })??)
+    let key = contain(|| ObjectKey::try_from(key()));
+    Ok(key.map_err(|source| Error::Accessor { object: ObjectName::Index(0), source })??)
 }
 
 /// Calls accessors of an object that has a key. If they panic, the object is left out.
@@ -24,7 +24,7 @@ pub(crate) fn call_accessors<'a, R>(
     key: impl Fn() -> KeyRef<'a>,
     accessors: impl Fn() -> R,
 ) -> Result<R, Error> {
-    try_accessors(accessors).map_err(|source| Error::Accessor { key: readable_key(&key), source })
+    contain(accessors).map_err(|source| Error::Accessor { object: ObjectName::of(key), source })
 }
 
 /// Checks and transforms one object of a list. Returns it with the hash of its key.
@@ -77,12 +77,13 @@ pub(crate) fn deletion<T: Object>(
     let mut problem = None;
     let tombstone = match (transform, tombstone) {
         (Some(transform), Tombstone::FinalState(object)) => {
-            let part = try_accessors(|| parts.of(&object)).ok().flatten();
+            let part = contain(|| parts.of(&object)).ok().flatten();
             match transform.apply_in(parts, object) {
                 Ok(object) => Tombstone::FinalState(object),
                 Err(error) => {
                     let key = match &error {
-                        Error::Transform { key, .. } | Error::OtherPart { key: Some(key), .. } => key.clone(),
+                        Error::Transform { key, .. }
+                        | Error::OtherPart { object: ObjectName::Key(key), .. } => key.clone(),
                         _ => return Err(error),
                     };
                     problem = Some(error);
@@ -97,7 +98,8 @@ pub(crate) fn deletion<T: Object>(
 
 /// A checked and transformed list without repeated keys.
 pub(crate) struct Incoming<T> {
-    pub(crate) objects: Vec<Arc<T>>,
+    /// By index in the list; `None` if the object is left out.
+    pub(crate) objects: Vec<Option<Arc<T>>>,
     /// Keys of objects that exist but are not in the list.
     pub(crate) undelivered: Vec<ObjectKey>,
     /// Number of further, unidentified objects: their keys are unknown.
@@ -114,7 +116,7 @@ impl<T: Object> Incoming<T> {
         let seed = RandomState::default();
         let mut hashes = Vec::with_capacity(list.len());
         let mut objects: Vec<Option<Arc<T>>> = Vec::with_capacity(list.len());
-        for (position, incoming) in list.into_iter().enumerate() {
+        for (index, incoming) in list.into_iter().enumerate() {
             objects.push(match object(transformed, &seed, incoming) {
                 Ok((hash, object)) => {
                     hashes.push(hash);
@@ -124,25 +126,26 @@ impl<T: Object> Incoming<T> {
                     hashes.push(0);
                     match &error {
                         // The transform moved the object to another part.
-                        Error::OtherPart { key: Some(key), part: Some(_) }
+                        Error::OtherPart { object: ObjectName::Key(key), part: Some(_) }
                         | Error::Transform { key, .. }
-                        | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
-                        Error::Accessor { key: None, .. } => unidentified += 1,
+                        | Error::Accessor { object: ObjectName::Key(key), .. } => {
+                            undelivered.push(key.clone())
+                        }
+                        Error::Accessor { .. } => unidentified += 1,
                         _ => {}
                     }
-                    errors.push(position, error);
+                    errors.push(error.with_index(index));
                     None
                 }
             });
         }
         // Accessors that panic here are reported when the keys are read again.
-        for (earlier, key) in try_accessors(|| duplicates(&objects, &hashes)).unwrap_or_default() {
-            errors.push(earlier, Error::Duplicate { key });
+        for (earlier, key) in contain(|| duplicates(&objects, &hashes)).unwrap_or_default() {
+            errors.push(Error::Duplicate { key });
             if let Some(place) = objects.get_mut(earlier) {
                 *place = None;
             }
         }
-        let objects = objects.into_iter().flatten().collect();
         Self { objects, undelivered, unidentified, resource_version, errors }
     }
 
@@ -153,7 +156,8 @@ impl<T: Object> Incoming<T> {
             RandomState::default(),
         );
         let mut objects = Vec::with_capacity(self.objects.len());
-        for object in self.objects {
+        for (index, object) in self.objects.into_iter().enumerate() {
+            let Some(object) = object else { continue };
             match key(|| object.key()) {
                 Ok(key) => {
                     all.insert(key.clone(), ());
@@ -162,7 +166,7 @@ impl<T: Object> Incoming<T> {
                 // The accessor succeeded in an earlier check.
                 Err(error) => {
                     self.unidentified += 1;
-                    self.errors.push(objects.len(), error);
+                    self.errors.push(error.with_index(index));
                 }
             }
         }
@@ -181,7 +185,7 @@ pub(crate) struct Keyed<T> {
     pub(crate) errors: PartialErrors,
 }
 
-/// Returns the position and key of each object whose key is repeated later in the list. A key is read only if another
+/// Returns the index and key of each object whose key is repeated later in the list. A key is read only if another
 /// one has its hash.
 fn duplicates<T: Object>(objects: &[Option<Arc<T>>], hashes: &[u64]) -> Vec<(usize, ObjectKey)> {
     let hash = |index: &usize| hashes.get(*index).copied().unwrap_or_default();

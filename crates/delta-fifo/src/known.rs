@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Delta, Error, KnownObjects, Object, ObjectKey, PartId, Parts};
 
 use crate::WriteError;
@@ -47,7 +47,7 @@ pub(crate) fn in_part<T>(parts: &Parts<T>, part: PartId, key: &ObjectKey, object
 /// Returns the part that a delta of one object concerns, or that a deletion comes from; `None` if it is undetermined or
 /// the partition panics.
 pub(crate) fn part_of<T: Object>(parts: &Parts<T>, delta: &Delta<T>) -> Option<PartId> {
-    try_accessors(|| match delta {
+    contain(|| match delta {
         Delta::Deleted(tombstone) => parts.of_deletion(tombstone),
         delta => parts.of(delta.object()?),
     })
@@ -60,7 +60,7 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
     contained(|| {
         let mut all = Vec::new();
         known.for_each(&mut |object| {
-            let key = try_accessors(|| ObjectKey::try_from(object.key()));
+            let key = contain(|| ObjectKey::try_from(object.key()));
             all.extend(key.ok().and_then(Result::ok).map(|key| (key, object.clone())));
         });
         all
@@ -68,5 +68,5 @@ pub(crate) fn all<T: Object>(known: &Known<T>) -> Result<Vec<(ObjectKey, Arc<T>)
 }
 
 fn contained<R>(query: impl Fn() -> R) -> Result<R, Error> {
-    try_accessors(query).map_err(|source| Error::other(WriteError::KnownObjects { source }))
+    contain(query).map_err(|source| Error::other(WriteError::KnownObjects { source }))
 }

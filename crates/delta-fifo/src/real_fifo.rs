@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Delta, KeyError, KeyProblem, Object, ObjectKey, VersionUpdates};
 
 use crate::backlog::{Backlog, Entry, Queued};
@@ -63,7 +63,7 @@ impl<T> Default for InOrder<T> {
 impl<T: Object> InOrder<T> {
     /// Returns the key error of an item: an object may have changed internally since it was queued.
     fn check(item: &Item<T>) -> Option<KeyError> {
-        let checked = try_accessors(|| item.delta.key().map_or(Ok(()), |key| key.check()));
+        let checked = contain(|| item.delta.key().map_or(Ok(()), |key| key.check()));
         let panicked = |_| Err(KeyError::new("", KeyProblem::Panicked));
         checked.unwrap_or_else(panicked).err()
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::{iter, mem};
 
 use foldhash::fast::RandomState;
-use kinformer_core::internal::{readable_key, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement,
-    ResourceVersion, Tombstone, Transform, VersionUpdate,
+    BoxError, Delta, Error, KeyError, KeyRef, Object, ObjectKey, ObjectName, PartId, PartialErrors, Parts,
+    Replacement, ResourceVersion, Tombstone, Transform, VersionUpdate,
 };
 
 use crate::backlog::{Backlog, Entry, Queued};
@@ -69,7 +69,7 @@ pub(crate) struct SplitList<T> {
 }
 
 impl<T: Object> Settings<T> {
-    /// Checks and transforms the delta at this position of an operation. Returns `None` for a delta without an effect on
+    /// Checks and transforms a delta of an operation. Returns `None` for a delta without an effect on
     /// the queue.
     ///
     /// # Errors
@@ -78,17 +78,16 @@ impl<T: Object> Settings<T> {
     pub(crate) fn prepare(
         &self,
         delta: Delta<T>,
-        position: usize,
         errors: &mut PartialErrors,
     ) -> Result<Option<Write<T>>, Error> {
         let object = match &delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
                 object
             }
-            _ => return self.prepare_other(delta, position, errors),
+            _ => return self.prepare_other(delta, errors),
         };
         // A transform changes neither the key nor the part.
-        let result = try_accessors(|| {
+        let result = contain(|| {
             let key = object.key();
             key.check()?;
             let (key, hash) = self.key(key)?;
@@ -99,7 +98,7 @@ impl<T: Object> Settings<T> {
             Err(source) => return Err(panicked(object, source)),
         };
         if part.is_none() {
-            return Err(Error::OtherPart { key: readable_key(|| object.key()), part: None });
+            return Err(Error::OtherPart { object: ObjectName::of(|| object.key()), part: None });
         }
         let version = match delta {
             Delta::Sync(_) => VersionUpdate::NONE,
@@ -113,15 +112,10 @@ impl<T: Object> Settings<T> {
     }
 
     /// Like [`Self::prepare`], for a delta without the state of an object, and for deletions.
-    fn prepare_other(
-        &self,
-        delta: Delta<T>,
-        position: usize,
-        errors: &mut PartialErrors,
-    ) -> Result<Option<Write<T>>, Error> {
+    fn prepare_other(&self, delta: Delta<T>, errors: &mut PartialErrors) -> Result<Option<Write<T>>, Error> {
         Ok(Some(match delta {
-            Delta::Deleted(tombstone) => self.deletion(tombstone, position, errors)?,
-            Delta::ReplacedAll(list) => self.list(*list, position, errors),
+            Delta::Deleted(tombstone) => self.deletion(tombstone, errors)?,
+            Delta::ReplacedAll(list) => self.list(*list, errors),
             Delta::SyncAll if !self.keyed => Write::SyncAll,
             Delta::SyncAll if self.known.is_some() => Write::Resync { known: Vec::new() },
             Delta::Bookmark { part, resource_version: version } => {
@@ -138,12 +132,7 @@ impl<T: Object> Settings<T> {
         Ok((owned, self.seed.hash_one(key)))
     }
 
-    fn deletion(
-        &self,
-        tombstone: Tombstone<Arc<T>>,
-        position: usize,
-        errors: &mut PartialErrors,
-    ) -> Result<Write<T>, Error> {
+    fn deletion(&self, tombstone: Tombstone<Arc<T>>, errors: &mut PartialErrors) -> Result<Write<T>, Error> {
         let Deletion { version, mut tombstone, mut problem } =
             incoming::deletion(self.transformed(), tombstone)?;
         let named = matches!(&tombstone, Tombstone::FinalStateUnknown(missed) if missed.part.is_some());
@@ -157,10 +146,10 @@ impl<T: Object> Settings<T> {
                 problem = Some(error);
                 None
             }
-            None => try_accessors(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
+            None => contain(|| self.parts.of_deletion(&tombstone)).ok().flatten(),
         };
         let entry = self.entry(Delta::Deleted(tombstone))?;
-        problem.into_iter().for_each(|problem| errors.push_applied(position, problem));
+        problem.into_iter().for_each(|problem| errors.push_applied(problem));
         let known = self.checks_deletions.then_some(false);
         Ok(Write::One { entry, part, version, known })
     }
@@ -175,24 +164,25 @@ impl<T: Object> Settings<T> {
             return Ok(Some(PartId::ONLY));
         }
         match incoming::call_accessors(|| object.key(), || self.parts.of(object))? {
-            None => Err(Error::OtherPart { key: readable_key(|| object.key()), part: None }),
+            None => Err(Error::OtherPart { object: ObjectName::of(|| object.key()), part: None }),
             part => Ok(part),
         }
     }
 
-    fn list(&self, list: Replacement<T>, position: usize, errors: &mut PartialErrors) -> Write<T> {
+    fn list(&self, list: Replacement<T>, errors: &mut PartialErrors) -> Write<T> {
         let (part, version) = (list.part, VersionUpdate::of_list(&list));
         let incoming = Incoming::new(self.transformed(), list);
         if !self.keyed {
             let Incoming { objects, undelivered, unidentified, resource_version, errors: problems } =
                 incoming;
-            errors.extend_at(position, problems);
+            errors.extend(problems);
+            let objects = objects.into_iter().flatten().collect();
             let list = Replacement::new(objects, resource_version).part(part);
             let list = list.undelivered(undelivered).unidentified(unidentified);
             return Write::All { list: Box::new(list), version };
         }
         let Keyed { objects, all, is_complete, errors: problems } = incoming.keyed();
-        errors.extend_at(position, problems);
+        errors.extend(problems);
         let entry = |(key, object)| self.keyed_entry(key, Delta::Replaced(object));
         let objects = objects.into_iter().map(entry).collect();
         Write::Replace(Box::new(SplitList { part, objects, all, is_complete, version, missing: Vec::new() }))
@@ -200,8 +190,9 @@ impl<T: Object> Settings<T> {
 
     fn entry(&self, delta: Delta<T>) -> Result<Entry<T>, Error> {
         let key_of = || delta.key().unwrap_or_else(|| KeyRef::named(""));
-        let result = try_accessors(|| self.key(key_of()));
-        let (key, hash) = result.map_err(|source| Error::Accessor { key: None, source })??;
+        let result = contain(|| self.key(key_of()));
+        let (key, hash) =
+            result.map_err(|source| Error::Accessor { object: ObjectName::Index(0), source })??;
         Ok(Entry { delta, key, hash })
     }
 
@@ -412,14 +403,14 @@ impl<T: Object> Write<T> {
     /// Returns the object's key, if this write concerns one object and its accessor returns a key.
     pub(crate) fn key(&self) -> Option<ObjectKey> {
         let Self::One { entry, .. } = self else { return None };
-        let key = || ObjectKey::try_from(entry.delta.key()?).ok();
-        entry.key.clone().or_else(|| try_accessors(key).ok().flatten())
+        let key = || ObjectName::of(|| entry.delta.key().unwrap_or(KeyRef::named(""))).key();
+        entry.key.clone().or_else(key)
     }
 }
 
 #[cold]
 fn panicked<T: Object>(object: &Arc<T>, source: BoxError) -> Error {
-    Error::Accessor { key: readable_key(|| object.key()), source }
+    Error::Accessor { object: ObjectName::of(|| object.key()), source }
 }
 
 /// Transforms the object of a delta. The object of a resync is known, so it has passed the transform already.

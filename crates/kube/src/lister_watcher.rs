@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use http::{Request, header};
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchEvent, WatchListSupport, WatchOptions,
@@ -565,13 +565,13 @@ impl<K> KubeListerWatcher<K> {
         let objects_in = self.decoder(encoding)?;
         let mut decoder = ListDecoder::of(encoding, self.managed_fields);
         let (mut objects, mut undecodable) = (Vec::new(), Vec::new());
-        let (mut position, mut other_kind, mut unidentified) = (0, None, 0);
+        let (mut index, mut other_kind, mut unidentified) = (0, None, 0);
         let mut in_namespace = false;
         loop {
             let chunk = tokio::time::timeout(self.idle, body.next()).await;
             let Some(chunk) = chunk.map_err(|_| SourceError::Timeout { after: self.idle })? else { break };
             let fed = decoder.feed(&chunk?, |item| {
-                match objects_in.decode_item(item, position) {
+                match objects_in.decode_item(item, index) {
                     Ok(Ok(object)) => {
                         in_namespace |= self.cluster_scoped && scope::is_in_namespace(&*object);
                         objects.push(options.exchange(object));
@@ -582,7 +582,7 @@ impl<K> KubeListerWatcher<K> {
                     }
                     Err(kind) => other_kind = Some(kind),
                 }
-                position += 1;
+                index += 1;
             });
             fed.map_err(malformed)?;
             SourceError::check_unidentified(unidentified)?;
@@ -814,7 +814,7 @@ impl<K: Object + FromWire> Events<K> {
 /// another meaning, so the object itself is delivered.
 fn violation<K: Object>(selector: &LabelSelector, event: &WatchEvent<K>) -> Option<WatchEvent<K>> {
     let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { return None };
-    let matches = try_accessors(|| selector.matches_object(&**object)).unwrap_or(true);
+    let matches = contain(|| selector.matches_object(&**object)).unwrap_or(true);
     let what = || format!("{}, which the label selector {selector} does not match", object.key());
     (!matches).then(|| WatchEvent::unexpected(what(), ResourceVersion::UNSET))
 }

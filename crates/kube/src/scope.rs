@@ -1,7 +1,7 @@
 //! Resources with another scope than that of the requests.
 
 use kinformer_core::Object;
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_reflector::{SourceError, WatchEvent};
 use kube_core::discovery::ApiResource;
 
@@ -15,7 +15,7 @@ pub(crate) fn other(resource: &ApiResource, namespace: Option<&str>) -> SourceEr
 
 /// Returns whether an object is in a namespace. One whose key panics is left to the reflector.
 pub(crate) fn is_in_namespace<K: Object>(object: &K) -> bool {
-    try_accessors(|| object.key().namespace().is_some()).unwrap_or_default()
+    contain(|| object.key().namespace().is_some()).unwrap_or_default()
 }
 
 /// Refuses an event about an object in a namespace.

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use kinformer_core::internal::{contain, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{BoxError, Object, Tombstone};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::backlog::Backlog;
-use crate::event::{Added, Deleted, Event, LoggedEvent, Updated};
+use crate::event::{Added, Deleted, Event, Updated};
 use crate::listener::Listener;
 use crate::listeners::DoneGuard;
 use crate::undelivered::Next;
@@ -61,7 +61,7 @@ impl Panicked {
 
     /// Creates the panic of user code for an event.
     pub(crate) fn of_event<T: Object>(event: &Event<Arc<T>>, error: BoxError) -> Self {
-        Self { key: try_accessors(|| event.key().to_string()).unwrap_or_default(), error }
+        Self { key: contain(|| event.key().to_string()).unwrap_or_default(), error }
     }
 }
 
@@ -90,10 +90,10 @@ impl<T: Object> Delivery<T> {
         deliver: impl FnOnce(&Event<Arc<T>>) -> Result<R, Panicked>,
     ) -> Result<Step<R>, Panicked> {
         let Self { backlog, filter, listener, .. } = self;
-        let logged = match backlog.next() {
-            Next::Event(logged, published) => {
+        let event = match backlog.next() {
+            Next::Event(event, published) => {
                 listener.begin_event(published);
-                logged
+                event
             }
             Next::Synced => {
                 listener.synced.cancel();
@@ -104,11 +104,10 @@ impl<T: Object> Delivery<T> {
                 return Ok(Step::Empty);
             }
         };
-        let event = &logged.event;
         let Some(filter) = filter else {
             return deliver(event).map(Step::Delivered);
         };
-        match Panicked::catch(event, || apply_filter(filter, logged))? {
+        match Panicked::catch(event, || apply_filter(filter, event))? {
             Filtered::Rejected => {
                 listener.count_filtered();
                 Ok(Step::Skipped)
@@ -159,9 +158,9 @@ enum Filtered<T> {
 ///
 /// A deletion is filtered by the state that was delivered last, because the final state may differ in the fields that
 /// the filter reads.
-fn apply_filter<T>(filter: &Filter<T>, logged: &LoggedEvent<T>) -> Filtered<T> {
-    let before = logged.before().map(filter);
-    match &logged.event {
+fn apply_filter<T>(filter: &Filter<T>, event: &Event<Arc<T>>) -> Filtered<T> {
+    let before = event.before().map(filter);
+    match event {
         Event::Added(added) if filter(&added.object) => Filtered::Unchanged,
         &Event::Updated(Updated { ref old, ref new, revision }) => {
             match (before.unwrap_or_default(), filter(new)) {
@@ -172,7 +171,11 @@ fn apply_filter<T>(filter: &Filter<T>, logged: &LoggedEvent<T>) -> Filtered<T> {
                 }
                 (true, false) => {
                     let tombstone = Tombstone::FinalState(old.clone());
-                    Filtered::Converted(Event::Deleted(Deleted { tombstone, revision }))
+                    Filtered::Converted(Event::Deleted(Deleted {
+                        tombstone,
+                        old: Some(old.clone()),
+                        revision,
+                    }))
                 }
                 (false, false) => Filtered::Rejected,
             }

@@ -79,6 +79,8 @@ pub struct Updated<O> {
 pub struct Deleted<O> {
     /// The key of the object, and its final or last known state if there is one.
     pub tombstone: Tombstone<O>,
+    /// The state before the deletion; `None` if it is unknown.
+    pub old: Option<O>,
     /// The revision of the store after the deletion.
     pub revision: u64,
 }
@@ -96,7 +98,7 @@ impl<O> Event<O> {
 
     /// Creates a deletion at revision 0.
     pub fn deleted(tombstone: impl Into<Tombstone<O>>) -> Self {
-        Self::Deleted(Deleted { tombstone: tombstone.into(), revision: 0 })
+        Self::Deleted(Deleted { tombstone: tombstone.into(), old: None, revision: 0 })
     }
 
     /// Marks an addition as part of the initial list. Has no effect on other events.
@@ -146,8 +148,9 @@ impl<O> Event<O> {
             Self::Updated(Updated { old, new, revision }) => {
                 Event::Updated(Updated { old: handle(old), new: handle(new), revision })
             }
-            Self::Deleted(Deleted { tombstone, revision }) => {
-                Event::Deleted(Deleted { tombstone: tombstone.map(handle), revision })
+            Self::Deleted(Deleted { tombstone, old, revision }) => {
+                let old = old.map(&mut handle);
+                Event::Deleted(Deleted { tombstone: tombstone.map(handle), old, revision })
             }
         }
     }
@@ -161,9 +164,11 @@ impl<O> Event<O> {
             Self::Updated(Updated { old, new, revision }) => {
                 Event::Updated(Updated { old, new, revision: *revision })
             }
-            Self::Deleted(Deleted { tombstone, revision }) => {
-                Event::Deleted(Deleted { tombstone: tombstone.as_ref(), revision: *revision })
-            }
+            Self::Deleted(Deleted { tombstone, old, revision }) => Event::Deleted(Deleted {
+                tombstone: tombstone.as_ref(),
+                old: old.as_ref(),
+                revision: *revision,
+            }),
         }
     }
 }
@@ -181,8 +186,36 @@ impl<O: Deref<Target: Object>> Event<O> {
 
 impl<T> Event<Arc<T>> {
     /// Converts a change to its event; returns `None` for a delta that concerns all objects.
+    ///
+    /// Follows client-go 0.37 (`addNotification`, `updateNotification`, `deleteNotification`).
+    #[inline]
     pub fn of(change: Change<T>) -> Option<Self> {
-        LoggedEvent::of(change).map(|logged| logged.event)
+        let Change { delta, old, revision, in_initial_list, .. } = change;
+        let object = match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
+                object
+            }
+            Delta::Deleted(tombstone) => return Some(Self::Deleted(Deleted { tombstone, old, revision })),
+            _ => return None,
+        };
+        Some(match old {
+            Some(old) => Self::Updated(Updated { old, new: object, revision }),
+            None => Self::Added(Added { object, in_initial_list, revision }),
+        })
+    }
+
+    /// Creates the addition of an object of the initial list at this revision.
+    pub(crate) fn initial(object: Arc<T>, revision: u64) -> Self {
+        Self::Added(Added { object, in_initial_list: true, revision })
+    }
+
+    /// Returns the state before the change, if there is one.
+    pub(crate) fn before(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Added(_) => None,
+            Self::Updated(updated) => Some(&updated.old),
+            Self::Deleted(deleted) => deleted.old.as_ref().or_else(|| deleted.tombstone.object()),
+        }
     }
 
     /// Drops the event and contains panics of its objects.
@@ -193,7 +226,9 @@ impl<T> Event<Arc<T>> {
                 drop_object(old);
                 drop_object(new);
             }
-            Self::Deleted(deleted) => deleted.tombstone.into_object().into_iter().for_each(drop_object),
+            Self::Deleted(Deleted { tombstone, old, .. }) => {
+                tombstone.into_object().into_iter().chain(old).for_each(drop_object);
+            }
         }
     }
 }
@@ -203,72 +238,15 @@ pub(crate) fn drop_object<T>(object: Arc<T>) {
     drop_contained("object", object);
 }
 
-/// An event in the log, with the state that filters and coalescing need.
-///
-/// Follows client-go 0.37 (`addNotification`, `updateNotification`, `deleteNotification`).
-#[derive(Debug)]
-pub(crate) struct LoggedEvent<T> {
-    pub(crate) event: Event<Arc<T>>,
-    /// The state before a deletion. Filters use it, and coalescing uses it as the `old` of an update if the object is
-    /// created again.
-    pub(crate) before_deletion: Option<Arc<T>>,
-}
-
-impl<T> LoggedEvent<T> {
-    pub(crate) fn new(event: Event<Arc<T>>) -> Self {
-        Self { event, before_deletion: None }
-    }
-
-    /// Creates the addition of an object of the initial list at this revision.
-    pub(crate) fn initial(object: Arc<T>, revision: u64) -> Self {
-        Self::new(Event::Added(Added { object, in_initial_list: true, revision }))
-    }
-
-    /// Converts a change to its event; returns `None` for a delta that concerns all objects.
-    #[inline]
-    pub(crate) fn of(change: Change<T>) -> Option<Self> {
-        let Change { delta, old, revision, in_initial_list, .. } = change;
-        let object = match delta {
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                object
-            }
-            Delta::Deleted(tombstone) => {
-                let event = Event::Deleted(Deleted { tombstone, revision });
-                return Some(Self { event, before_deletion: old });
-            }
-            _ => return None,
-        };
-        Some(Self::new(match old {
-            Some(old) => Event::Updated(Updated { old, new: object, revision }),
-            None => Event::Added(Added { object, in_initial_list, revision }),
-        }))
-    }
-
-    /// Drops the event and contains panics of its objects: see [`Event::drop_contained`].
-    pub(crate) fn drop_contained(self) {
-        self.event.drop_contained();
-        self.before_deletion.into_iter().for_each(drop_object);
-    }
-
-    /// Returns the state before the change, if there is one.
-    pub(crate) fn before(&self) -> Option<&Arc<T>> {
-        match &self.event {
-            Event::Added(_) => None,
-            Event::Updated(updated) => Some(&updated.old),
-            Event::Deleted(deleted) => self.before_deletion.as_ref().or_else(|| deleted.tombstone.object()),
-        }
-    }
-}
-
 /// The event that a backlog returned last, if the backlog owns it. Contains panics of its objects when it is dropped.
-pub(crate) struct LastEvent<T>(Option<LoggedEvent<T>>);
+pub(crate) struct LastEvent<T>(Option<Event<Arc<T>>>);
 
 impl<T> LastEvent<T> {
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    pub(crate) fn set(&mut self, event: LoggedEvent<T>) -> &LoggedEvent<T> {
+    pub(crate) fn set(&mut self, event: Event<Arc<T>>) -> &Event<Arc<T>> {
         self.clear();
         self.0.insert(event)
     }

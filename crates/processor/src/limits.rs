@@ -36,6 +36,11 @@ impl Limits {
         }
     }
 
+    /// Returns whether a listener has back-pressure.
+    pub(crate) fn has(&self, id: u64) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.listeners.lock().contains_key(&id)
+    }
+
     pub(crate) fn remove(&self, id: u64) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

@@ -170,6 +170,13 @@ impl Listeners {
         schedule.take_due()
     }
 
+    /// Restarts the periods of those handlers that may have made the publisher of their resync wait.
+    pub(crate) fn resynced(&self, due: &DueHandlers) {
+        for id in due.ids.iter().filter(|id| self.limits.has(**id)) {
+            self.schedule.lock().restart(*id);
+        }
+    }
+
     pub(crate) fn resync_check_period(&self) -> Option<Duration> {
         self.schedule.lock().check_period()
     }

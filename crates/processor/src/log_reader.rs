@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Moment;
 use crate::contained::drop_contained;
-use crate::event::{LastEvent, LoggedEvent};
+use crate::event::{Event, LastEvent};
 use crate::log::{Cursor, Place};
 use crate::undelivered::{Next, Undelivered};
 
@@ -44,7 +44,7 @@ impl<T> fmt::Debug for InitialState<T> {
 pub(crate) struct Batch<T> {
     /// The revision of the store after each of these events; 0 without a store.
     pub(crate) revision: u64,
-    pub(crate) events: SmallVec<[LoggedEvent<T>; 1]>,
+    pub(crate) events: SmallVec<[Event<Arc<T>>; 1]>,
     /// Whether the batch is part of a resync. It changes no state, so it may have the revision of the initial list.
     pub(crate) resync: bool,
     /// Whether the initial list of the store ends with this batch.
@@ -55,7 +55,7 @@ pub(crate) struct Batch<T> {
 impl<T> Drop for Batch<T> {
     /// Contains panics of objects: they must not reach the last holder, which is a publisher or a handler.
     fn drop(&mut self) {
-        std::mem::take(&mut self.events).into_iter().for_each(LoggedEvent::drop_contained);
+        std::mem::take(&mut self.events).into_iter().for_each(Event::drop_contained);
     }
 }
 
@@ -204,9 +204,9 @@ pub(crate) struct InitialObjects<T> {
 
 impl<T> InitialObjects<T> {
     /// Returns the addition of the next object, and the time at which the handler joined.
-    pub(crate) fn next(&mut self) -> Option<(LoggedEvent<T>, Moment)> {
+    pub(crate) fn next(&mut self) -> Option<(Event<Arc<T>>, Moment)> {
         let object = self.unread.next_initial()?;
-        Some((LoggedEvent::initial(object, self.revision), self.joined_at))
+        Some((Event::initial(object, self.revision), self.joined_at))
     }
 }
 

@@ -300,11 +300,15 @@ impl<T: Object> SharedProcessor<T> {
     /// the objects were read. Each of these handlers receives each object once, at its own pace. The others hold nothing
     /// of it. Waits as [`Self::send`] does.
     ///
+    /// The period of a handler with back-pressure begins again when its resync is published, so that a handler which needs
+    /// longer for it than its period leaves time for changes.
+    ///
     /// # Cancel safety
     /// If the future is dropped while it waits, the objects before that point are published. The due handlers receive
     /// the remaining ones at their next resync only.
     pub async fn send_resync(&self, due: DueHandlers, unchanged: impl IntoIterator<Item = Change<T>>) {
-        self.publisher.send(Some(due), unchanged).await;
+        self.publisher.send(Some(&due), unchanged).await;
+        self.publisher.listeners().resynced(&due);
     }
 
     /// Returns the interval at which [`Self::mark_due_handlers`] must be called: the smallest resync period of any

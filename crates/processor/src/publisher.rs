@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::contained::drop_handler;
 use crate::delivery::{Delivery, Filter};
 use crate::error::Error;
-use crate::event::LoggedEvent;
+use crate::event::Event;
 use crate::listener::{Listener, NewListener, Task};
 use crate::listeners::Listeners;
 use crate::log::Log;
@@ -97,7 +97,7 @@ impl<T: Object> Publisher<T> {
         while let Some(first) = next.take() {
             let revision = first.revision;
             let mut batch = SmallVec::with_capacity(1 + changes.size_hint().0);
-            batch.extend(LoggedEvent::of(first));
+            batch.extend(Event::of(first));
             // Extends the batch in one call: a push checks the capacity each time.
             batch.extend(iter::from_fn(|| {
                 loop {
@@ -106,7 +106,7 @@ impl<T: Object> Publisher<T> {
                         next = Some(change);
                         return None;
                     }
-                    if let Some(event) = LoggedEvent::of(change) {
+                    if let Some(event) = Event::of(change) {
                         return Some(event);
                     }
                 }
@@ -119,7 +119,7 @@ impl<T: Object> Publisher<T> {
         }
     }
 
-    fn publish_batch(&self, revision: u64, synced: bool, events: SmallVec<[LoggedEvent<T>; 1]>) {
+    fn publish_batch(&self, revision: u64, synced: bool, events: SmallVec<[Event<Arc<T>>; 1]>) {
         let published = Moment::now(self.listeners.epoch);
         self.log.publish(|| {
             let before = self.published.load(Ordering::Relaxed);
@@ -131,23 +131,23 @@ impl<T: Object> Publisher<T> {
         });
     }
 
-    fn publish_resync(&self, revision: u64, due: &DueHandlers, events: SmallVec<[LoggedEvent<T>; 1]>) {
+    fn publish_resync(&self, revision: u64, due: &DueHandlers, events: SmallVec<[Event<Arc<T>>; 1]>) {
         let published = Moment::now(self.listeners.epoch);
         let batch = |events| Batch { revision, events, resync: true, synced: false, published };
         self.log.publish_to(&due.ids, events.len(), batch(events));
     }
 
     /// Publishes changes as [`Self::publish`], but waits for handlers with back-pressure.
-    pub(crate) async fn send(&self, due: Option<DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
+    pub(crate) async fn send(&self, due: Option<&DueHandlers>, changes: impl IntoIterator<Item = Change<T>>) {
         if self.room().is_none() {
-            return self.publish(due.as_ref(), changes);
+            return self.publish(due, changes);
         }
         let mut rest = changes.into_iter().collect::<Vec<_>>().into_iter();
         while rest.len() > 0 {
             match self.room() {
-                None => return self.publish(due.as_ref(), rest),
+                None => return self.publish(due, rest),
                 Some(0) => self.listeners.limits.ready().await,
-                Some(room) => self.publish(due.as_ref(), rest.by_ref().take(room.min(SENT_AT_ONCE))),
+                Some(room) => self.publish(due, rest.by_ref().take(room.min(SENT_AT_ONCE))),
             }
         }
     }

@@ -138,6 +138,14 @@ impl Schedule {
         !self.due.is_empty()
     }
 
+    /// Restarts the period of a handler whose resync has been published, and removes its mark.
+    pub(crate) fn restart(&mut self, id: u64) {
+        self.due.remove(&id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.next = Instant::now().checked_add(entry.period);
+        }
+    }
+
     /// Returns the marked handlers and removes their marks.
     pub(crate) fn take_due(&mut self) -> Option<DueHandlers> {
         let due = std::mem::take(&mut self.due);

@@ -1,7 +1,9 @@
 //! The interface of a handler's undelivered events.
 
+use std::sync::Arc;
+
 use crate::clock::Moment;
-use crate::event::LoggedEvent;
+use crate::event::Event;
 
 /// The next step of a handler.
 pub(crate) enum Next<'a, T> {
@@ -10,7 +12,7 @@ pub(crate) enum Next<'a, T> {
     /// The whole initial list has been processed. Returned once.
     Synced,
     /// An event, and the time of its publication.
-    Event(&'a LoggedEvent<T>, Moment),
+    Event(&'a Event<Arc<T>>, Moment),
 }
 
 /// The undelivered events of one handler, for use by any thread.

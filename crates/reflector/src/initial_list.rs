@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{BoxError, KeyError, KeyRef, Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::{DecodeError, EventType, WatchEvent};
@@ -74,7 +74,7 @@ impl<T: Object> InitialList<T> {
     }
 
     fn hash_of(&mut self, object: &T) -> Result<u64, Rejected> {
-        let hash = try_accessors(|| {
+        let hash = contain(|| {
             let key = object.key();
             key.check().map(|()| self.seed.hash_one(key))
         });

@@ -158,7 +158,6 @@ impl<T: Object> Pager<T> {
         let mut pages = ReadAhead::new(self);
         let mut objects = Vec::new().into_iter();
         let mut errors = Vec::new().into_iter();
-        let mut before = 0;
         let next = move |context: &mut Context<'_>| {
             pages.poll_ahead(context);
             loop {
@@ -173,11 +172,9 @@ impl<T: Object> Pager<T> {
                     Ok(page) => (page, None),
                     Err(error) => (List::new([], ResourceVersion::UNSET), Some(error)),
                 };
-                let size = page.objects.len() + page.undecodable.len();
-                let undecodable = moved(page.undecodable, before).map(SourceError::Undecodable);
+                let undecodable = page.undecodable.into_iter().map(SourceError::Undecodable);
                 errors = undecodable.chain(error).collect::<Vec<_>>().into_iter();
                 objects = page.objects.into_iter();
-                before += size;
             }
         };
         stream::poll_fn(next).boxed()
@@ -238,8 +235,7 @@ impl<T: Object> Pager<T> {
             received(&page, pages.received());
             full.paged |= page.continue_token.is_some();
             full.resource_version = page.resource_version;
-            let before = full.objects.len() + full.undecodable.len();
-            full.undecodable.extend(moved(page.undecodable, before));
+            full.undecodable.extend(page.undecodable);
             if full.objects.is_empty() {
                 full.objects = page.objects;
             } else {
@@ -305,14 +301,6 @@ impl<T: Object> ReadAhead<T> {
             self.requests = None;
         }
     }
-}
-
-/// Moves the positions of the undecodable objects of a page by the number of objects before it.
-fn moved(undecodable: Vec<DecodeError>, before: usize) -> impl Iterator<Item = DecodeError> + Send {
-    undecodable.into_iter().map(move |mut error| {
-        error.position = error.position.map(|position| before + position);
-        error
-    })
 }
 
 impl<T: Object> Clone for Pager<T> {

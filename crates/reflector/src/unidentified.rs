@@ -1,6 +1,6 @@
 //! Unidentified events, which may concern any object, and unidentified objects of a list, whose keys are unknown.
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 
 use crate::pager::FullList;
@@ -31,8 +31,6 @@ pub(crate) fn version_of<T: Object>(event: &WatchEvent<T>) -> ResourceVersion {
 
 /// Removes the unidentified objects from a list. Returns their number and the first of them.
 pub(crate) fn take_unidentified<T: Object>(list: &mut FullList<T>) -> (usize, Vec<DecodeError>) {
-    let mut bad_positions: Vec<_> = list.undecodable.iter().filter_map(|error| error.position).collect();
-    bad_positions.sort_unstable();
     let mut unidentified = Vec::new();
     let mut count = 0;
     let mut note = |error: DecodeError| {
@@ -44,22 +42,17 @@ pub(crate) fn take_unidentified<T: Object>(list: &mut FullList<T>) -> (usize, Ve
     for error in list.undecodable.extract_if(.., |error| error.key.is_none()) {
         note(error);
     }
-    let mut among_objects = 0;
+    let mut next = 0;
     list.objects.retain(|object| {
-        let position = among_objects;
-        among_objects += 1;
-        let error = match try_accessors(|| object.key().check()) {
+        let index = next;
+        next += 1;
+        let error = match contain(|| object.key().check()) {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error.into(),
             Err(panic) => panic,
         };
-        note(DecodeError::new(error).position(in_list(position, &bad_positions)));
+        note(DecodeError::new(error).index(index));
         false
     });
     (count, unidentified)
-}
-
-/// Converts a position among the decoded objects to the position in the list.
-fn in_list(among_objects: usize, undecodable: &[usize]) -> usize {
-    undecodable.iter().fold(among_objects, |position, bad| position + usize::from(*bad <= position))
 }

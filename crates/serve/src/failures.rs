@@ -97,16 +97,11 @@ impl fmt::Debug for FailureLog {
 pub(crate) fn undelivered(error: &SourceError) -> Option<(ObjectKey, Undelivered)> {
     let (key, version) = match error {
         SourceError::Undecodable(error) => (error.key.clone()?, error.resource_version.clone()),
-        SourceError::Sink { source, .. } => {
-            let key = match source {
-                CoreError::Transform { key, .. } => key.clone(),
-                CoreError::Accessor { key: Some(key), .. } | CoreError::OtherPart { key: Some(key), .. } => {
-                    key.clone()
-                }
-                _ => return None,
-            };
-            (key, ResourceVersion::UNSET)
-        }
+        SourceError::Sink {
+            source:
+                source @ (CoreError::Transform { .. } | CoreError::Accessor { .. } | CoreError::OtherPart { .. }),
+            ..
+        } => (source.object()?.key()?, ResourceVersion::UNSET),
         _ => return None,
     };
     Some((key, Undelivered { message: with_causes(error), version, time: Timestamp::now() }))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::{contain, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{Change, Delta, Deltas, Object, PartialErrors};
 use kinformer_delta_fifo::Popped;
 use kinformer_processor::SharedProcessor;
@@ -91,7 +91,7 @@ impl<T: Object> Apply<T> {
 
     /// Returns whether this very object is stored.
     fn is_stored(&self, object: &Arc<T>) -> bool {
-        let stored = try_accessors(|| self.indexer.get(object.key()));
+        let stored = contain(|| self.indexer.get(object.key()));
         stored.is_ok_and(|stored| stored.is_some_and(|stored| Arc::ptr_eq(&stored, object)))
     }
 
@@ -143,5 +143,5 @@ fn is_same_state<T: Object>(old: &Arc<T>, new: &Arc<T>, delta: &Delta<T>) -> boo
     // If the objects cannot compare their content, an event of type modified counts as a change.
     let same = || is_same(&**new, &**old, !matches!(delta, Delta::Updated(_)));
     // An object whose accessor panics counts as changed.
-    Arc::ptr_eq(old, new) || try_accessors(same).unwrap_or_default()
+    Arc::ptr_eq(old, new) || contain(same).unwrap_or_default()
 }

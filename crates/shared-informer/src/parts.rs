@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kinformer_core::internal::{readable_key, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, PartId, PartialErrors, Partition, Parts, ReadyFuture, Sink,
-    Tombstone,
+    ByNamespace, Delta, Deltas, Error, Object, ObjectName, PartId, PartialErrors, Partition, Parts,
+    ReadyFuture, Sink, Tombstone,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
@@ -132,94 +132,81 @@ impl<T: Object> PartSink<T> {
     /// Returns the error of an object in another part; `None` if it is in this part.
     fn foreign(&self, object: &Arc<T>) -> Option<Error> {
         // The queue leaves out and reports an object that panics.
-        let is_foreign = try_accessors(|| !self.parts.contains(self.part, object)).unwrap_or_default();
+        let is_foreign = contain(|| !self.parts.contains(self.part, object)).unwrap_or_default();
         is_foreign.then(|| self.other_part(object))
     }
 
     /// Classifies a deletion by its final state. If that is in another part, the object left this part with its last
     /// change: the stored state of this part must be removed, and the part has reached the version.
     fn deletion(&self, object: &Arc<T>) -> Deletion<T> {
-        let error = match try_accessors(|| self.parts.contains(self.part, object)) {
+        let error = match contain(|| self.parts.contains(self.part, object)) {
             Ok(true) => return Deletion::OfPart,
             Ok(false) => self.other_part(object),
-            Err(source) => Error::Accessor { key: readable_key(|| object.key()), source },
+            Err(source) => Error::Accessor { object: ObjectName::of(|| object.key()), source },
         };
         // A key of another part never had a state in this part.
-        let part = try_accessors(|| self.parts.of_key(object.key())).ok().flatten();
+        let part = contain(|| self.parts.of_key(object.key())).ok().flatten();
         if part.is_some_and(|part| part != self.part) {
             return Deletion::Foreign(error);
         }
         // The queue reports an object without a key.
-        let Some(key) = readable_key(|| object.key()) else { return Deletion::OfPart };
+        let Some(key) = ObjectName::of(|| object.key()).key() else { return Deletion::OfPart };
         let tombstone = Tombstone::final_state_unknown(key, None).from_part(self.part);
-        let version = try_accessors(|| object.resource_version()).unwrap_or_default();
+        let version = contain(|| object.resource_version()).unwrap_or_default();
         let reached = Delta::Bookmark { part: self.part, resource_version: version };
         Deletion::Left([Delta::Deleted(tombstone), reached], error)
     }
 
     fn other_part(&self, object: &Arc<T>) -> Error {
-        Error::OtherPart { key: readable_key(|| object.key()), part: Some(self.part) }
+        Error::OtherPart { object: ObjectName::of(|| object.key()), part: Some(self.part) }
     }
 
-    /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts. If any delta or object was
-    /// removed or replaced, also returns the position in the operation of each remaining position.
-    #[expect(clippy::too_many_lines, reason = "one pass over deltas, whose arms share what it collects")]
-    fn of_part(&self, deltas: Deltas<T>) -> (Deltas<T>, Option<Vec<usize>>, PartialErrors) {
-        let (mut kept, mut positions, mut errors) =
-            (Deltas::with_capacity(deltas.len()), Vec::new(), PartialErrors::default());
-        let mut position = 0;
-        for mut delta in deltas {
-            let start = position;
-            position += delta.positions();
+    /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts.
+    fn of_part(&self, deltas: Deltas<T>, errors: &mut PartialErrors) -> Deltas<T> {
+        let mut kept = Deltas::with_capacity(deltas.len());
+        for (index, mut delta) in deltas.into_iter().enumerate() {
             match &mut delta {
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                     if let Some(error) = self.foreign(object) {
-                        errors.push(start, error);
+                        errors.push(error.with_index(index));
                         continue;
                     }
-                    positions.push(start);
                 }
                 Delta::Deleted(Tombstone::FinalState(object)) => match self.deletion(object) {
-                    Deletion::OfPart => positions.push(start),
+                    Deletion::OfPart => {}
                     Deletion::Foreign(error) => {
-                        errors.push(start, error);
+                        errors.push(error.with_index(index));
                         continue;
                     }
                     Deletion::Left(deltas, error) => {
-                        errors.push_applied(start, error);
-                        positions.extend([start; 2]);
+                        errors.push_applied(error.with_index(index));
                         kept.extend(deltas);
                         continue;
                     }
                 },
-                Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => {
-                    missed.part = Some(self.part);
-                    positions.push(start);
-                }
+                Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => missed.part = Some(self.part),
                 Delta::ReplacedAll(list) => {
                     list.part = self.part;
-                    let mut index = start;
-                    list.objects.retain(|object| {
-                        let error = self.foreign(object);
-                        let is_kept = error.is_none();
-                        match error {
-                            Some(error) => errors.push(index, error),
-                            None => positions.push(index),
-                        }
-                        index += 1;
-                        is_kept
-                    });
+                    self.remove_foreign(&mut list.objects, errors);
                 }
-                Delta::Bookmark { part, .. } => {
-                    *part = self.part;
-                    positions.push(start);
-                }
-                _ => positions.push(start),
+                Delta::Bookmark { part, .. } => *part = self.part,
+                _ => {}
             }
             kept.push(delta);
         }
-        let positions = (!errors.is_empty()).then_some(positions);
-        (kept, positions, errors)
+        kept
+    }
+
+    /// Removes objects of other parts from a list.
+    fn remove_foreign(&self, objects: &mut Vec<Arc<T>>, errors: &mut PartialErrors) {
+        let mut index = 0;
+        objects.retain(|object| {
+            let error = self.foreign(object);
+            let is_kept = error.is_none();
+            error.into_iter().for_each(|error| errors.push(error.with_index(index)));
+            index += 1;
+            is_kept
+        });
     }
 }
 
@@ -228,15 +215,9 @@ impl<T: Object> Sink<T> for PartSink<T> {
         if !self.parts.is_divided() {
             return self.queue.apply(deltas);
         }
-        let (kept, positions, mut errors) = self.of_part(deltas);
-        let Some(positions) = positions else { return self.queue.apply(kept) };
-        for problem in self.queue.apply(kept)? {
-            let position = positions.get(problem.position).copied().unwrap_or_default();
-            match problem.left_out {
-                true => errors.push(position, problem.error),
-                false => errors.push_applied(position, problem.error),
-            }
-        }
+        let mut errors = PartialErrors::default();
+        let kept = self.of_part(deltas, &mut errors);
+        errors.extend(self.queue.apply(kept)?);
         Ok(errors)
     }
 
@@ -251,7 +232,7 @@ impl<T: Object> Sink<T> for PartSink<T> {
 
 #[cfg(test)]
 mod tests {
-    use kinformer_core::{Replacement, Tombstone, Transform};
+    use kinformer_core::{ObjectError, Replacement, Tombstone, Transform};
     use kinformer_delta_fifo::RealFifo;
     use kinformer_testing::Item;
 
@@ -259,7 +240,7 @@ mod tests {
 
     // contract: I-21a, I-21e
     #[test]
-    fn errors_have_their_position_in_the_operation() {
+    fn objects_of_other_parts_are_left_out_and_named() {
         let parts = Parts::new(ByNamespace::new(["a", "b"]));
         let bad =
             Transform::new(|item: Arc<Item>| if item.name == "bad" { Err("bad".into()) } else { Ok(item) });
@@ -277,17 +258,14 @@ mod tests {
             Delta::Updated(Item::new("a/11", 1)),
         ]);
         let errors = sink.apply(deltas).unwrap();
-        let mut problems: Vec<_> = errors
-            .errors()
-            .iter()
-            .map(|problem| (problem.position, matches!(problem.error, Error::OtherPart { .. })))
-            .collect();
-        problems.sort_unstable();
-        let (foreign, failed) = (true, false);
-        let expected =
-            [(0, foreign), (1, failed), (2, foreign), (4, foreign), (5, failed), (7, foreign), (8, foreign)];
-        assert_eq!(problems[..7], expected);
-        assert_eq!(problems[7..], [(10, failed)]);
+        let named = |foreign| {
+            let of_kind =
+                |problem: &&ObjectError| matches!(problem.error, Error::OtherPart { .. }) == foreign;
+            let key = |problem: &ObjectError| problem.error.object().unwrap().to_string();
+            errors.errors().iter().filter(of_kind).map(key).collect::<Vec<_>>()
+        };
+        assert_eq!(named(true), ["b/0", "b/0", "c/2", "b/5", "b/8"]);
+        assert_eq!(named(false), ["a/bad", "a/bad", "a/bad"]);
         let mut queued = Vec::new();
         while let Some(popped) = queue.try_pop().unwrap() {
             for delta in popped.deltas() {
@@ -342,7 +320,7 @@ mod tests {
                 let sink = PartSink { queue: queue.clone(), part: PartId::ONLY, parts };
                 let errors = sink.apply(Delta::Deleted(deleted.clone()).into()).unwrap();
                 assert_eq!(errors.errors().len(), usize::from(is_reported), "{deleted:?}: {errors:?}");
-                assert!(errors.errors().iter().all(|problem| problem.position == 0 && !problem.left_out));
+                assert!(errors.errors().iter().all(|problem| !problem.left_out));
                 while let Some(mut popped) = queue.try_pop().unwrap() {
                     let deltas = popped.take();
                     indexer.apply_at(deltas, popped.versions()).errors.into_result().unwrap();

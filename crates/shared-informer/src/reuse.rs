@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, Transform};
 use kinformer_reflector::Exchange;
 use kinformer_store::Indexer;
@@ -27,7 +27,7 @@ fn stored_if_same<T: Object>(store: &Indexer<T>, object: Arc<T>, if_unknown: boo
     if store.is_empty() {
         return object; // the first list
     }
-    let known = try_accessors(|| {
+    let known = contain(|| {
         let known = store.get(object.key())?;
         let same =
             Arc::ptr_eq(&known, &object) || object.uid().is_some() && is_same(&*known, &*object, if_unknown);

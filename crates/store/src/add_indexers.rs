@@ -62,7 +62,6 @@ impl<T: Object> Indexer<T> {
         let roots = snapshot.roots();
         let new: &[(Arc<str>, IndexFunction<T>)] =
             roots.functions.all.get(first..first + added).unwrap_or_default();
-        let mut position = 0;
         for number in 0..roots.slots.leaves() {
             let Some(leaf) = roots.slots.leaf(number) else { continue };
             let mut values = Evaluated::default();
@@ -70,9 +69,8 @@ impl<T: Object> Indexer<T> {
                 match object {
                     Some(object) => {
                         values.evaluate(new, object, |index, source| {
-                            errors.push_applied(position, index_error(&**object, index, source));
+                            errors.push_applied(index_error(&**object, index, source));
                         });
-                        position += 1;
                     }
                     None => values.skip(added),
                 }

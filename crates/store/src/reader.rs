@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[cfg(not(loom))]
 use kinformer_core::Wait;
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{KeyRef, Object, ObjectKey, PartId, PartOrKey, Parts, ResourceVersion, Versions};
 
 use crate::roots::Roots;
@@ -272,7 +272,7 @@ impl<T: Object> Reader<T> {
         let part = match place {
             PartOrKey::Part(part) => Some(part),
             // A partition that panics determines no part.
-            PartOrKey::Key(key) => try_accessors(|| parts.of_key(key)).ok().flatten(),
+            PartOrKey::Key(key) => contain(|| parts.of_key(key)).ok().flatten(),
             _ => None,
         };
         let known = part.filter(|part| part.number() < parts.count());

@@ -3,10 +3,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    BoxError, Change, Delta, Error, Object, ObjectKey, PartId, PartialErrors, Parts, Replacement, Tombstone,
-    VersionUpdate, VersionUpdates,
+    BoxError, Change, Delta, Error, Object, ObjectKey, ObjectName, PartId, PartialErrors, Parts, Replacement,
+    Tombstone, VersionUpdate, VersionUpdates,
 };
 
 use crate::evaluated::Evaluated;
@@ -31,10 +31,9 @@ struct List<T> {
     values: Evaluated,
     /// Number of index functions called for each object.
     function_count: usize,
-    /// Errors of objects that are left out. The position after the last object means a stored object that cannot be
-    /// deleted.
-    problems: Vec<(usize, Error)>,
-    /// Errors of objects that are stored but missing from an index.
+    /// Errors of objects that are left out, and of stored objects that cannot be deleted.
+    errors: PartialErrors,
+    /// Errors of objects that are stored but missing from an index, with their index in the list.
     unindexed: Vec<(usize, Error)>,
     /// Such errors of objects that are not stored, to be dropped without a lock.
     not_stored: Vec<(usize, Error)>,
@@ -76,7 +75,7 @@ impl<T: Object> Indexer<T> {
     /// nothing is deleted, because the object may be any of the missing ones. An object without a valid key, or of no
     /// part, is left out.
     ///
-    /// Returns the errors of individual objects, by their position in the list.
+    /// Returns the errors of individual objects.
     ///
     /// The new state is built aside while readers use the old one. It shares all unchanged nodes with the old state and
     /// is published in O(1). Building takes about 25 bytes per object and 20 more per index, in addition to the list
@@ -126,7 +125,7 @@ impl<T: Object> Indexer<T> {
             left_over: Vec::new(),
             values: Evaluated::for_list(self.hasher.clone()),
             function_count: 0,
-            problems: Vec::new(),
+            errors: PartialErrors::default(),
             unindexed: Vec::new(),
             not_stored: Vec::new(),
         };
@@ -168,11 +167,10 @@ impl<T: Object> Indexer<T> {
 
     /// Transforms and hashes the objects, and checks their keys and parts.
     fn transform_list(&self, list: &mut List<T>) {
-        for (position, entry) in list.objects.iter_mut().enumerate() {
+        for (index, entry) in list.objects.iter_mut().enumerate() {
             let Some(object) = entry.take() else { continue };
             let hashed = self.transformed(object).and_then(|object| {
-                match try_accessors(|| (hash_key(&self.hasher, object.key()), self.shared.parts.of(&object)))
-                {
+                match contain(|| (hash_key(&self.hasher, object.key()), self.shared.parts.of(&object))) {
                     Ok((_, None)) => Err(in_no_part(object)),
                     Ok((hash, Some(_))) => Ok((hash, object)),
                     Err(source) => Err(panicked(object, source)),
@@ -184,13 +182,9 @@ impl<T: Object> Indexer<T> {
                     hash
                 }
                 Err(error) => {
-                    record_left_out(
-                        position,
-                        error,
-                        &mut list.undelivered,
-                        &mut list.is_complete,
-                        &mut list.problems,
-                    );
+                    let error = error.with_index(index);
+                    record_left_out(&error, &mut list.undelivered, &mut list.is_complete);
+                    list.errors.push(error);
                     0
                 }
             });
@@ -199,22 +193,15 @@ impl<T: Object> Indexer<T> {
 }
 
 /// Records that an object of the list is not stored.
-fn record_left_out(
-    position: usize,
-    error: Error,
-    undelivered: &mut Vec<ObjectKey>,
-    is_complete: &mut bool,
-    problems: &mut Vec<(usize, Error)>,
-) {
-    match &error {
+fn record_left_out(error: &Error, undelivered: &mut Vec<ObjectKey>, is_complete: &mut bool) {
+    match error {
         // The key is known, so the stored state is kept.
-        Error::OtherPart { key: Some(key), part: Some(_) }
+        Error::OtherPart { object: ObjectName::Key(key), part: Some(_) }
         | Error::Transform { key, .. }
-        | Error::Accessor { key: Some(key), .. } => undelivered.push(key.clone()),
-        Error::Accessor { key: None, .. } => *is_complete = false,
+        | Error::Accessor { object: ObjectName::Key(key), .. } => undelivered.push(key.clone()),
+        Error::Accessor { .. } => *is_complete = false,
         _ => {}
     }
-    problems.push((position, error));
 }
 
 /// The destination of a listed object.
@@ -280,7 +267,7 @@ impl<T: Object> List<T> {
         self.leave_out(left_out);
         for key in &self.undelivered {
             let key = key.as_key();
-            if let Ok(Some(slot)) = try_accessors(|| before.find(hash_key(&before.hasher, key), || key)) {
+            if let Ok(Some(slot)) = contain(|| before.find(hash_key(&before.hasher, key), || key)) {
                 listed.set(slot);
             }
         }
@@ -296,7 +283,7 @@ impl<T: Object> List<T> {
         for position in (0..self.objects.len()).rev() {
             let object = self.objects.get(position).and_then(Option::as_ref);
             let (Some(object), Some(hash)) = (object, self.numbers.get(position).copied()) else { continue };
-            let place = try_accessors(|| self.destination(object, hash, (before, parts), listed, &new));
+            let place = contain(|| self.destination(object, hash, (before, parts), listed, &new));
             let number = match place {
                 Ok(Destination::Slot(slot)) => {
                     listed.set(slot);
@@ -330,12 +317,12 @@ impl<T: Object> List<T> {
     }
 
     fn leave_out(&mut self, LeftOut { repeated, stale, panicked: unplaced }: LeftOut) {
-        let Self { objects, problems, unindexed, not_stored, left_over, undelivered, is_complete, .. } = self;
+        let Self { objects, errors, unindexed, not_stored, left_over, undelivered, is_complete, .. } = self;
         for position in repeated {
             let object = objects.get_mut(position).and_then(Option::take);
-            let key = try_accessors(|| ObjectKey::try_from(object.as_ref()?.key()).ok());
-            if let Ok(Some(key)) = key {
-                problems.push((position, Error::Duplicate { key }));
+            let name = object.as_ref().map(|object| ObjectName::of(|| object.key()));
+            if let Some(ObjectName::Key(key)) = name {
+                errors.push(Error::Duplicate { key });
             }
             left_over.extend(object);
         }
@@ -346,7 +333,9 @@ impl<T: Object> List<T> {
             let Some(object) = objects.get_mut(position).and_then(Option::take) else { continue };
             // Keeps the object alive, to be dropped without the lock.
             left_over.push(object.clone());
-            record_left_out(position, panicked(object, source), undelivered, is_complete, problems);
+            let error = panicked(object, source).with_index(position);
+            record_left_out(&error, undelivered, is_complete);
+            errors.push(error);
         }
         // An object that is not stored cannot be missing from an index.
         let is_stored = |(position, _): &(usize, _)| objects.get(*position).is_some_and(Option::is_some);
@@ -361,7 +350,7 @@ impl<T: Object> List<T> {
             for (offset, object) in leaf_objects.enumerate() {
                 let slot = (leaf * SLOT_LEAF + offset) as u32;
                 let Some(object) = object.as_ref().filter(|_| !listed.has(slot)) else { continue };
-                let result = try_accessors(|| {
+                let result = contain(|| {
                     let in_part = parts.contains(self.part, object);
                     in_part
                         .then(|| (hash_key(&before.hasher, object.key()), ObjectKey::try_from(object.key())))
@@ -378,7 +367,7 @@ impl<T: Object> List<T> {
                     }
                     // Without a key, its entry in the point table cannot be removed, so the object stays.
                     Err(source) => {
-                        self.problems.push((self.objects.len(), Error::Accessor { key: None, source }))
+                        self.errors.push(Error::Accessor { object: ObjectName::Index(slot as usize), source })
                     }
                 }
             }
@@ -425,21 +414,10 @@ impl<T: Object> List<T> {
         displaced
     }
 
-    fn into_errors(self) -> PartialErrors {
-        let left_out = self.problems.into_iter().map(|(position, error)| (position, error, true));
-        let unindexed = self.unindexed.into_iter().map(|(position, error)| (position, error, false));
-        let mut all: Vec<_> = left_out.chain(unindexed).collect();
-        all.sort_by_key(|(position, ..)| *position);
-        let mut errors = PartialErrors::default();
-        for (position, error, left_out) in all {
-            if left_out {
-                errors.push(position, error);
-            } else {
-                errors.push_applied(position, error);
-            }
-        }
+    fn into_errors(mut self) -> PartialErrors {
+        self.unindexed.into_iter().for_each(|(_, error)| self.errors.push_applied(error));
         self.left_over.into_iter().for_each(discard);
-        errors
+        self.errors
     }
 }
 

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kinformer_core::internal::readable_key;
+use kinformer_core::ObjectName;
 use kinformer_core::{Error, KeyRef, Object, ObjectKey, Versions};
 
 use crate::evaluated::Evaluated;
@@ -171,7 +171,7 @@ impl<T: Object> Edit<'_, T> {
                 self.writer.next - 1
             }
             None => {
-                return Err(full(readable_key(|| object.key())));
+                return Err(full(ObjectName::of(|| object.key()).key()));
             }
         };
         *self.roots.slots.get_mut(slot) = Some(object);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::iter;
 use std::sync::Arc;
 
-use kinformer_core::internal::{drop_contained, readable_key, yield_now};
+use kinformer_core::internal::{contain, drop_contained, yield_now};
 use kinformer_core::{KeyRef, KnownObjects, Object, ObjectKey, Versions};
 
 use crate::Error;
@@ -117,7 +117,7 @@ impl<T: Object> Snapshot<T> {
         let mut keys = Vec::with_capacity(self.len());
         // Stored objects have valid keys.
         for object in self.iter() {
-            keys.extend(readable_key(|| object.key()));
+            keys.extend(contain(|| ObjectKey::try_from(object.key()).ok()).ok().flatten());
         }
         keys
     }

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::{mem, slice};
 
-use kinformer_core::internal::{readable_key, try_accessors};
+use kinformer_core::internal::contain;
 use kinformer_core::{
-    BoxError, Change, Delta, Deltas, Error, KeyError, KeyRef, Object, ObjectKey, PartId, PartialErrors,
-    Parts, Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
+    BoxError, Change, Delta, Deltas, Error, KeyError, KeyRef, Object, ObjectKey, ObjectName, PartId,
+    PartialErrors, Parts, Replacement, ResourceVersion, Tombstone, VersionUpdate, VersionUpdates,
 };
 use smallvec::SmallVec;
 
@@ -62,7 +62,6 @@ pub(crate) type Changes<'a, T> = Option<&'a mut Vec<Change<T>>>;
 
 /// One delta of a batch. All user code that must not run under a lock has been called.
 struct Entry<T> {
-    position: usize,
     /// A delta of one object, or a bookmark.
     delta: Delta<T>,
     hash: u32,
@@ -99,7 +98,7 @@ impl<T: Object> Indexer<T> {
     /// of single objects form one publication: a reader sees all of them or none. A list is a publication of its own.
     ///
     /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
-    /// [position](kinformer_core::ObjectError::position); all others are applied. A state that is older than the state from
+    /// key, or by its index if it has none; all others are applied. A state that is older than the state from
     /// another [part](crate::IndexerBuilder::parts) is left out without an error. An object whose index function fails
     /// is stored and reported. A list with more than 2^32 - 2 objects is left out.
     ///
@@ -125,8 +124,11 @@ impl<T: Object> Indexer<T> {
     }
 
     fn applied(&self, deltas: Deltas<T>, at: Option<&VersionUpdates>) -> Applied<T> {
-        let changes = deltas.iter().map(Delta::positions).sum();
-        let mut changes = Vec::with_capacity(changes);
+        let count = |delta: &Delta<T>| match delta {
+            Delta::ReplacedAll(list) => list.objects.len(),
+            _ => 1,
+        };
+        let mut changes = Vec::with_capacity(deltas.iter().map(count).sum());
         let Written { errors, revision, .. } = self.write(deltas.into_iter(), at, Some(&mut changes));
         Applied { changes, errors, revision }
     }
@@ -143,35 +145,32 @@ impl<T: Object> Indexer<T> {
         mut changes: Changes<'_, T>,
     ) -> Written {
         let mut written = Written::default();
-        let mut position = 0;
         let mut batch = Batch::new();
         // The given versions are set only with the last publication.
         let none = VersionUpdates::NONE;
         let early = at.map(|_| &none);
-        let mut list_at = None;
-        for delta in deltas {
-            if let Some((start, list)) = list_at.take() {
-                self.replace_at(list, start, early, changes.as_deref_mut(), &mut written);
+        let mut last_list = None;
+        for (index, delta) in deltas.enumerate() {
+            if let Some(list) = last_list.take() {
+                self.replace_at(list, early, changes.as_deref_mut(), &mut written);
             }
-            let start = position;
-            position += delta.positions();
             match delta {
                 Delta::ReplacedAll(list) => {
                     if !batch.is_empty() {
                         self.write_batch(&mut batch, early, changes.as_deref_mut(), &mut written);
                         batch.clear();
                     }
-                    list_at = Some((start, *list));
+                    last_list = Some(*list);
                 }
-                delta => match self.prepare(start, delta) {
+                delta => match self.prepare(delta) {
                     Ok(Some(entry)) => batch.push(entry),
                     Ok(None) => {}
-                    Err(error) => written.errors.push(start, error),
+                    Err(error) => written.errors.push(error.with_index(index)),
                 },
             }
         }
-        match list_at {
-            Some((start, list)) => self.replace_at(list, start, at, changes, &mut written),
+        match last_list {
+            Some(list) => self.replace_at(list, at, changes, &mut written),
             None => self.write_batch(&mut batch, at, changes, &mut written),
         }
         written
@@ -181,7 +180,6 @@ impl<T: Object> Indexer<T> {
     fn replace_at(
         &self,
         list: Replacement<T>,
-        position: usize,
         at: Option<&VersionUpdates>,
         changes: Changes<'_, T>,
         written: &mut Written,
@@ -189,12 +187,12 @@ impl<T: Object> Indexer<T> {
         let own = VersionUpdates::of(list.part, VersionUpdate::of_list(&list));
         match self.replace_with(list, at.unwrap_or(&own), changes) {
             Ok((errors, revision)) => {
-                written.errors.extend_at(position, errors);
+                written.errors.extend(errors);
                 written.revision = revision;
                 written.published = true;
             }
             Err(error) => {
-                written.errors.push(position, error);
+                written.errors.push(error);
                 written.revision = self.move_versions(at.unwrap_or(&VersionUpdates::NONE));
             }
         }
@@ -338,7 +336,7 @@ impl<T: Object> Indexer<T> {
     /// Applies the delta of one object.
     fn write_one(&self, delta: Delta<T>) -> Result<PartialErrors, crate::Error> {
         let mut written = Written::default();
-        if let Some(mut entry) = self.prepare(0, delta)? {
+        if let Some(mut entry) = self.prepare(delta)? {
             self.write_batch(slice::from_mut(&mut entry), None, None, &mut written);
         }
         Ok(written.errors.require_applied()?)
@@ -373,7 +371,7 @@ impl<T: Object> Indexer<T> {
     }
 
     /// Calls the user code of a delta. Returns `None` for a delta without effect on a store.
-    fn prepare(&self, position: usize, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
+    fn prepare(&self, delta: Delta<T>) -> Result<Option<Entry<T>>, Error> {
         let (delta, (hash, part_version)) = match delta {
             Delta::Added(object) => self.prepare_object(object, Delta::Added)?,
             Delta::Updated(object) => self.prepare_object(object, Delta::Updated)?,
@@ -387,7 +385,7 @@ impl<T: Object> Indexer<T> {
             _ => return Ok(None),
         };
         let (errors, outcome) = (PartialErrors::default(), Outcome::Pending);
-        Ok(Some(Entry { position, delta, hash, part_version, errors, outcome }))
+        Ok(Some(Entry { delta, hash, part_version, errors, outcome }))
     }
 
     /// Transforms an object and calls its accessors. Returns its delta.
@@ -407,7 +405,7 @@ impl<T: Object> Indexer<T> {
             Some(transform) => transform.apply_in(&self.shared.parts, object)?,
             None => object,
         };
-        let result = try_accessors(|| {
+        let result = contain(|| {
             let key = object.key();
             key.check()?;
             Ok((hash_key(&self.hasher, key), self.part_version(&object)))
@@ -425,18 +423,18 @@ impl<T: Object> Indexer<T> {
         &self,
         tombstone: Tombstone<Arc<T>>,
     ) -> Result<(Delta<T>, (u32, PartVersion)), Error> {
-        let result = try_accessors(|| {
+        let result = contain(|| {
             tombstone.key().check()?;
             let version = match &tombstone {
                 Tombstone::FinalState(object) => self.part_version(object),
                 _ => (None, ResourceVersion::UNSET),
             };
-            Ok((hash_key(&self.hasher, tombstone.key()), version))
+            Ok::<_, KeyError>((hash_key(&self.hasher, tombstone.key()), version))
         });
         let error = match result {
             Ok(Ok(result)) => return Ok((Delta::Deleted(tombstone), result)),
-            Ok(Err(error)) => Error::Key(error),
-            Err(source) => Error::Accessor { key: readable_key(|| tombstone.key()), source },
+            Ok(Err(error)) => error.into(),
+            Err(source) => Error::Accessor { object: ObjectName::of(|| tombstone.key()), source },
         };
         tombstone.into_object().into_iter().for_each(discard);
         Err(error)
@@ -450,7 +448,7 @@ impl<T: Object> Indexer<T> {
     pub(crate) fn transformed(&self, object: Arc<T>) -> Result<Arc<T>, Error> {
         match &self.transform {
             Some(transform) => transform.apply_in(&self.shared.parts, object),
-            None => match try_accessors(|| object.key().check()) {
+            None => match contain(|| object.key().check()) {
                 Ok(Ok(())) => Ok(object),
                 Ok(Err(error)) => Err(invalid_key(object, error)),
                 Err(source) => Err(panicked(object, source)),
@@ -469,12 +467,12 @@ impl<T: Object> Entry<T> {
     }
 
     fn evaluate_all(&mut self, functions: &[(Arc<str>, crate::IndexFunction<T>)], values: &mut Evaluated) {
-        let Self { position, delta, errors, .. } = self;
+        let Self { delta, errors, .. } = self;
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 *errors = PartialErrors::default();
                 values.evaluate(functions, object, |index, source| {
-                    errors.push_applied(*position, index_error(&**object, index, source));
+                    errors.push_applied(index_error(&**object, index, source));
                 });
             }
             _ => values.skip(functions.len()),
@@ -493,7 +491,7 @@ impl<T: Object> Entry<T> {
         let hash = self.hash;
         match &self.delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
-                let found = try_accessors(|| {
+                let found = contain(|| {
                     let slot = edit.roots.find(hash, || object.key());
                     let stored = || slot.and_then(|slot| edit.roots.object(slot));
                     (
@@ -511,7 +509,7 @@ impl<T: Object> Entry<T> {
                 }
             }
             Delta::Deleted(tombstone) => {
-                let found = try_accessors(|| {
+                let found = contain(|| {
                     let slot = edit.roots.find(hash, || tombstone.key())?;
                     let stored = edit.roots.object(slot)?;
                     removes(parts, tombstone, stored).then_some(slot)
@@ -527,8 +525,8 @@ impl<T: Object> Entry<T> {
 
     #[cold]
     fn panicked(&self, source: BoxError) -> Outcome<T> {
-        let key = try_accessors(|| self.delta.key().and_then(|key| key.try_into().ok())).ok().flatten();
-        Outcome::Rejected(Box::new(Error::Accessor { key, source }))
+        let object = ObjectName::of(|| self.delta.key().unwrap_or(KeyRef::named("")));
+        Outcome::Rejected(Box::new(Error::Accessor { object, source }))
     }
 }
 
@@ -548,7 +546,7 @@ impl<T> Entry<T> {
                 }
                 return Some(Change::new(delta, old).at_revision(revision));
             }
-            Outcome::Rejected(error) => reports.push(self.position, *error),
+            Outcome::Rejected(error) => reports.push(*error),
             _ => {}
         }
         discard_delta(delta);
@@ -580,29 +578,29 @@ pub(crate) fn index_error<T: Object>(
     index: &Arc<str>,
     source: kinformer_core::BoxError,
 ) -> Error {
-    match try_accessors(|| ObjectKey::try_from(object.key())) {
+    match contain(|| ObjectKey::try_from(object.key())) {
         Ok(Ok(key)) => Error::other(crate::Error::IndexFunction { key, index: index.clone(), source }),
         Ok(Err(error)) => error.into(),
-        Err(source) => Error::Accessor { key: None, source },
+        Err(source) => Error::Accessor { object: ObjectName::Index(0), source },
     }
 }
 
 /// Drops an object that belongs to no part and returns the error. It is left out, because no list would remove it.
 pub(crate) fn in_no_part<T: Object>(object: Arc<T>) -> Error {
-    let key = readable_key(|| object.key());
+    let name = ObjectName::of(|| object.key());
     discard(object);
-    Error::OtherPart { key, part: None }
+    Error::OtherPart { object: name, part: None }
 }
 
 /// Drops an object with an invalid key and returns the error.
 fn invalid_key<T>(object: Arc<T>, error: KeyError) -> Error {
     discard(object);
-    Error::Key(error)
+    error.into()
 }
 
 /// Drops an object with a panicking accessor and returns the error.
 pub(crate) fn panicked<T: Object>(object: Arc<T>, source: BoxError) -> Error {
-    let key = readable_key(|| object.key());
+    let name = ObjectName::of(|| object.key());
     discard(object);
-    Error::Accessor { key, source }
+    Error::Accessor { object: name, source }
 }

@@ -10,7 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kinformer_core::{Delta, Error, KeyRef, Object, ObjectKey, Replacement, ResourceVersion, Tombstone};
+use kinformer_core::{
+    Delta, Error, KeyRef, Object, ObjectError, ObjectKey, ObjectName, PartialErrors, Replacement,
+    ResourceVersion, Tombstone,
+};
 use kinformer_store::Store;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -135,11 +138,22 @@ fn applies_a_batch_in_order<S: Store<Pod>>(store: &S) {
         Delta::bookmark(ResourceVersion::number(8)),
     ];
     let errors = store.apply(deltas.into()).unwrap();
-    let positions: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
-    assert_eq!(positions, [1, 2, 5], "the objects of a list are counted one by one");
+    let mut names = names(&errors);
+    names.sort_unstable();
+    assert_eq!(names, ["1", "3", "b"], "keys, or indexes in the batch");
     assert!(errors.errors().iter().all(|problem| problem.left_out));
     assert_state(store, &[("b", 4), ("d", 7)]);
     assert_eq!(store.resource_versions().lowest(), ResourceVersion::number(8));
+}
+
+/// The key of each object with an error, or its index.
+fn names(errors: &PartialErrors) -> Vec<String> {
+    let name = |problem: &ObjectError| match problem.error.object() {
+        Some(ObjectName::Key(key)) => key.to_string(),
+        Some(ObjectName::Index(index)) => index.to_string(),
+        None => panic!("{problem} names no object"),
+    };
+    errors.errors().iter().map(name).collect()
 }
 
 fn separates_namespaces<S: Store<Pod>>(store: &S) {
@@ -172,11 +186,11 @@ fn replaces_everything<S: Store<Pod>>(store: &S) {
 
 fn replaces_by_the_last_object_of_a_key<S: Store<Pod>>(store: &S) {
     let errors = store.replace(list(&[("a", 1), ("b", 2), ("a", 3), ("", 4), ("c", 5)], 9)).unwrap();
-    let mut problems: Vec<_> = errors.errors().iter().map(|problem| problem.position).collect();
-    problems.sort_unstable();
-    assert_eq!(problems, [0, 3], "each problem is reported by its position");
-    let duplicate = errors.errors().iter().find(|problem| problem.position == 0).unwrap();
-    assert!(matches!(&duplicate.error, Error::Duplicate { key } if key.name() == "a"), "{duplicate}");
+    let mut names = names(&errors);
+    names.sort_unstable();
+    assert_eq!(names, ["3", "a"], "the object without a key by its index in the list");
+    let is_duplicate = |problem: &ObjectError| matches!(&problem.error, Error::Duplicate { .. });
+    assert!(errors.errors().iter().any(is_duplicate), "{errors:?}");
     assert_state(store, &[("a", 3), ("b", 2), ("c", 5)]);
 }
 
@@ -202,7 +216,7 @@ fn rejects_bad_keys_without_a_change<S: Store<Pod>>(store: &S) {
     for key in ["", "ns/"] {
         for result in [store.add(pod(key, 9)), store.update(pod(key, 9)), store.delete(pod(key, 9).into())] {
             match result {
-                Err(Error::Key(error)) => assert_eq!(error.key(), key),
+                Err(Error::Key { source, .. }) => assert_eq!(source.key(), key),
                 other => panic!("{key:?} was not rejected as a key: {other:?}"),
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{DecodeError, EventType, KeyError, KeyProblem, KeyRef, Object, WatchEvent};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use crate::{Error, FromWire, Identity, ObjectDecoder, RawEvent, RawEventType, Ty
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 impl ObjectDecoder {
-    /// Decodes an item of a list; `position` is its position in the list. An item that cannot be decoded is the inner
+    /// Decodes an item of a list; `index` is its index in the list. An item that cannot be decoded is the inner
     /// error.
     ///
     /// Items may omit their kind, which follows from the list's. With [`Self::check_kind`] it is added before the item
@@ -25,12 +25,12 @@ impl ObjectDecoder {
     pub fn decode_item<K: Object + FromWire>(
         &self,
         item: &[u8],
-        position: usize,
+        index: usize,
     ) -> Result<Result<Arc<K>, DecodeError>, String> {
         let mut with_types = None;
         // Without `check_kind` the first item is enough, since all items of a list are of one kind.
         if let Some(types) = self.types()
-            && (self.checks_kind() || position == 0)
+            && (self.checks_kind() || index == 0)
         {
             match self.encoding().kind(item) {
                 Some(kind) if kind != types.kind => return Err(kind),
@@ -45,7 +45,7 @@ impl ObjectDecoder {
                 None => Err(undecodable(self.identify(item), error)),
             },
         };
-        Ok(decoded.map_err(|error| error.position(position)))
+        Ok(decoded.map_err(|error| error.index(index)))
     }
 
     /// Decodes an event of a watch. The inner error is the status of an `ERROR` event.
@@ -167,7 +167,7 @@ fn undecodable(Identity { key, resource_version }: Identity, error: Error) -> De
 
 /// Treats an object without a valid Kubernetes key as undecodable. An object whose key panics is left to the consumer.
 fn checked<K: Object>(object: K) -> Result<Arc<K>, DecodeError> {
-    match try_accessors(|| check_name(object.key())) {
+    match contain(|| check_name(object.key())) {
         Ok(Err(error)) => Err(DecodeError::new(error)),
         _ => Ok(Arc::new(object)),
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Error, KeyRef, Object, PartialErrors, Transform};
+use kinformer_core::{Error, KeyRef, Object, ObjectName, PartialErrors, Transform};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Pod {
@@ -51,7 +51,7 @@ fn failures_and_panics_name_the_object() {
         assert!(error.to_string().contains(message), "{error}");
     }
     let reset = Transform::in_place(|_: &mut Pod| Ok(()));
-    assert!(matches!(reset.apply(pod("")), Err(Error::Key(_))));
+    assert!(matches!(reset.apply(pod("")), Err(Error::Key { .. })));
 }
 
 #[test]
@@ -62,13 +62,26 @@ fn panic_message_is_kept() {
 }
 
 #[test]
-fn partial_errors_have_the_position() {
+fn errors_name_the_object_by_its_key_or_index() {
     let mut errors = PartialErrors::default();
     assert!(errors.is_empty());
-    errors.push(3, KeyRef::named("").check().unwrap_err());
-    assert_eq!(errors.errors().len(), 1);
+    let no_key = || KeyRef::named("").check().unwrap_err();
+    errors.push(Error::from(no_key()).with_index(3));
+    let other_part = |name| Error::OtherPart { object: ObjectName::of(|| KeyRef::named(name)), part: None };
+    errors.push(other_part("").with_index(4));
+    errors.push_applied(other_part("web").with_index(5));
+    let objects: Vec<_> = errors.errors().iter().map(|problem| problem.error.object().unwrap()).collect();
+    let web = ObjectName::Key("web".parse().unwrap());
+    assert_eq!(objects, [ObjectName::Index(3), ObjectName::Index(4), web]);
+    let texts: Vec<_> = errors.errors().iter().map(ToString::to_string).collect();
     assert_eq!(
-        errors.into_result().unwrap_err().to_string(),
-        "entry 3: invalid object key \"\": the name is empty"
+        texts,
+        [
+            "object 3: invalid object key \"\": the name is empty",
+            "object 4 (key unknown) does not belong to any part",
+            "web does not belong to any part",
+        ]
     );
+    assert!(errors.into_result().is_err());
+    assert_eq!(ObjectName::of(|| panic!("no key")), ObjectName::Index(0));
 }

@@ -108,7 +108,7 @@ enum Write<T> {
 }
 
 impl<T: Object> Write<T> {
-    fn of(delta: Delta<T>, position: usize, errors: &mut PartialErrors) -> Result<Option<Self>, SinkError> {
+    fn of(delta: Delta<T>, errors: &mut PartialErrors) -> Result<Option<Self>, SinkError> {
         Ok(Some(match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 Self::Put(incoming::key(|| object.key())?, object)
@@ -116,7 +116,7 @@ impl<T: Object> Write<T> {
             Delta::Deleted(tombstone) => Self::Remove(incoming::key(|| tombstone.key())?),
             Delta::ReplacedAll(list) => {
                 let mut list = Incoming::new((None, &Parts::one()), *list).keyed();
-                errors.extend_at(position, std::mem::take(&mut list.errors));
+                errors.extend(std::mem::take(&mut list.errors));
                 Self::Replace(list)
             }
             // A FIFO has no known objects to re-deliver and no version.
@@ -149,13 +149,10 @@ impl<T: Object> Write<T> {
 impl<T: Object> Sink<T> for Fifo<T> {
     fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, SinkError> {
         let (mut writes, mut errors) = (SmallVec::<[Write<T>; 1]>::new(), PartialErrors::default());
-        let mut position = 0;
-        for delta in deltas {
-            let first = position;
-            position += delta.positions();
-            match Write::of(delta, first, &mut errors) {
+        for (index, delta) in deltas.into_iter().enumerate() {
+            match Write::of(delta, &mut errors) {
                 Ok(write) => writes.extend(write),
-                Err(error) => errors.push(first, error),
+                Err(error) => errors.push(error.with_index(index)),
             }
         }
         if writes.is_empty() {

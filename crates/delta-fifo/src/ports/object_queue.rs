@@ -353,21 +353,22 @@ impl<T: Object, O: Order<T>> ObjectQueue<T, O> {
     ) -> PartialErrors {
         let mut errors = PartialErrors::default();
         let mut prepared = Vec::new();
-        for (position, object) in objects.into_iter().enumerate() {
+        for (index, object) in objects.into_iter().enumerate() {
             let key = incoming::key(|| object.key());
             match key.and_then(|key| Ok((self.shared.order.priority(&key, &object)?, key))) {
-                Ok((priority, key)) => prepared.push((position, key, priority, object)),
-                Err(error) => errors.push(position, error),
+                Ok((priority, key)) => prepared.push((key, priority, object)),
+                Err(error) => errors.push(error.with_index(index)),
             }
         }
+        let limit = self.shared.limit;
         let mut refused = Vec::new();
         let written = self.write(|state, displaced| {
-            for (position, key, priority, object) in prepared.drain(..) {
+            for (key, priority, object) in prepared.drain(..) {
                 if present == Present::Keep && state.contains(&key) {
                     displaced.push(object);
-                } else if state.refuses(&key, self.shared.limit) {
+                } else if state.refuses(&key, limit) {
                     displaced.push(object);
-                    refused.push((position, SinkError::Full { key: Some(key), limit: self.shared.limit }));
+                    refused.push(SinkError::Full { key: Some(key), limit });
                 } else {
                     displaced.extend(state.put(key, priority, object, false));
                 }
@@ -375,9 +376,9 @@ impl<T: Object, O: Order<T>> ObjectQueue<T, O> {
             Ok(())
         });
         if written.is_err() {
-            refused.extend(prepared.iter().map(|(position, ..)| (*position, SinkError::Closed)));
+            refused.extend(prepared.iter().map(|_| SinkError::Closed));
         }
-        refused.into_iter().for_each(|(position, error)| errors.push(position, error));
+        refused.into_iter().for_each(|error| errors.push(error));
         errors
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::common::{Consumer, Pod, list, pod, texts, unknown};
-use kinformer_core::{Delta, Error as SinkError, KeyProblem, KeyRef, Object, Transform};
+use kinformer_core::{Delta, Error as SinkError, KeyProblem, KeyRef, Object, ObjectName, Transform};
 use kinformer_delta_fifo::{Bound, RealFifo};
 use parking_lot::Mutex;
 
@@ -102,7 +102,10 @@ fn atomic_mode_reports_bad_list_entries() {
     let undelivered = ["undecodable".parse().unwrap()];
     let bad = list(&[("a", 1), ("", 2), ("fails", 3), ("a", 4)]).undelivered(undelivered);
     let errors = queue.replace(bad).unwrap();
-    assert_eq!(errors.errors().iter().map(|p| p.position).collect::<Vec<_>>(), [1, 2, 0]);
+    let [nameless, failed, repeated] = errors.errors() else { panic!("{errors:?}") };
+    assert!(matches!(nameless.error, SinkError::Key { index: 1, .. }), "{nameless}");
+    let name = |name: &str| Some(ObjectName::Key(name.parse().unwrap()));
+    assert_eq!([failed, repeated].map(|problem| problem.error.object()), [name("fails"), name("a")]);
     let mut popped = queue.try_pop().unwrap().unwrap();
     let Some(Delta::ReplacedAll(all)) = popped.take().into_iter().next() else { panic!("no list") };
     assert_eq!(all.objects.len(), 1);
@@ -332,7 +335,7 @@ fn item_that_lost_its_key_ends_the_batch() {
 fn key_error_names_object_and_changes_nothing() {
     for queue in [RealFifo::new(), with_known(&[]).0] {
         for result in [queue.add(pod("", 1)), queue.update(pod("", 1)), queue.delete(pod("", 1))] {
-            assert!(matches!(result, Err(SinkError::Key(_))));
+            assert!(matches!(result, Err(SinkError::Key { .. })));
         }
         assert_eq!(queue.depth(), 0);
         assert!(!queue.has_synced());

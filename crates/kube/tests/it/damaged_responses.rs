@@ -197,10 +197,10 @@ async fn unusable_event_is_skipped_with_its_version() {
     }
 }
 
-/// An item that cannot be decoded is reported with its position, and with its key if that can be read.
+/// An item that cannot be decoded is reported with its index, and with its key if that can be read.
 // contract: R-15c
 #[tokio::test]
-async fn undecodable_item_reports_position_and_key() {
+async fn undecodable_item_reports_index_and_key() {
     let fixture = Fixture::new(KubeListerWatcher::<Pod>::new).await;
     for encoding in ENCODINGS {
         let pods = [pod("a", 1), pod("b", 2).damaged(Damage::Metadata), pod("c", 3).damaged(Damage::Spec)];
@@ -209,7 +209,7 @@ async fn undecodable_item_reports_position_and_key() {
         let bad: Vec<_> = list
             .undecodable
             .iter()
-            .map(|error| (error.position, error.key.as_ref().map(ToString::to_string)))
+            .map(|error| (error.index, error.key.as_ref().map(ToString::to_string)))
             .collect();
         assert_eq!(bad, [(Some(1), None), (Some(2), Some("default/c".to_owned()))], "{encoding:?}");
     }

@@ -8,13 +8,13 @@ use std::task::{Context, Poll};
 
 use foldhash::fast::RandomState;
 use futures::task::AtomicWaker;
-use kinformer_core::internal::{contain, try_accessors, yield_now};
+use kinformer_core::internal::{contain, yield_now};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
 use super::policy::{Backlog, Opened, Parts};
 use crate::clock::Moment;
-use crate::event::{Added, Deleted, Event, LastEvent, LoggedEvent, Updated, drop_object};
+use crate::event::{Added, Deleted, Event, LastEvent, Updated, drop_object};
 use crate::log_reader::{InitialObjects, Unread};
 use crate::undelivered::{Next, Undelivered};
 
@@ -139,13 +139,13 @@ impl<T> Entry<T> {
     }
 
     /// Returns the addition of the newest state in the initial list; `None` if the object was deleted.
-    fn into_initial(self) -> Option<LoggedEvent<T>> {
+    fn into_initial(self) -> Option<Event<Arc<T>>> {
         let Self { delivered, newest, revision, .. } = self;
         if let Delivered::State(Some(object)) = delivered {
             drop_object(object);
         }
         match newest {
-            State::Present { object, .. } => Some(LoggedEvent::initial(object, revision)),
+            State::Present { object, .. } => Some(Event::initial(object, revision)),
             gone @ State::Gone(_) => {
                 gone.drop_contained();
                 None
@@ -153,27 +153,26 @@ impl<T> Entry<T> {
         }
     }
 
-    fn into_event(self) -> LoggedEvent<T> {
+    fn into_event(self) -> Event<Arc<T>> {
         let Self { delivered, newest, revision, .. } = self;
-        let (event, before_deletion) = match (delivered, newest) {
+        match (delivered, newest) {
             (Delivered::State(Some(old)), State::Present { object: new, .. }) => {
-                (Event::Updated(Updated { old, new, revision }), None)
+                Event::Updated(Updated { old, new, revision })
             }
             (Delivered::State(None), State::Present { object, .. }) => {
-                (Event::Added(Added { object, in_initial_list: false, revision }), None)
+                Event::Added(Added { object, in_initial_list: false, revision })
             }
             (Delivered::Nothing, State::Present { object, in_initial_list }) => {
-                (Event::Added(Added { object, in_initial_list, revision }), None)
+                Event::Added(Added { object, in_initial_list, revision })
             }
             (Delivered::State(old), State::Gone(tombstone)) => {
-                (Event::Deleted(Deleted { tombstone, revision }), old)
+                Event::Deleted(Deleted { tombstone, old, revision })
             }
             // Such an entry is removed: see `fold`.
             (Delivered::Nothing, State::Gone(tombstone)) => {
-                (Event::Deleted(Deleted { tombstone, revision }), None)
+                Event::Deleted(Deleted { tombstone, old: None, revision })
             }
-        };
-        LoggedEvent { event, before_deletion }
+        }
     }
 }
 
@@ -207,8 +206,8 @@ impl<T: Object> Newest<T> {
                         self.end_initial_list();
                         true
                     }
-                    Next::Event(logged, published) => {
-                        self.fold(logged, published);
+                    Next::Event(event, published) => {
+                        self.fold(event, published);
                         true
                     }
                 });
@@ -251,13 +250,13 @@ impl<T: Object> Newest<T> {
     }
 
     /// Merges an event into the entry of its key.
-    fn fold(&self, logged: &LoggedEvent<T>, since: Moment) {
-        let Ok(Ok(key)) = try_accessors(|| ObjectKey::try_from(logged.event.key())) else {
+    fn fold(&self, event: &Event<Arc<T>>, since: Moment) {
+        let Ok(Ok(key)) = contain(|| ObjectKey::try_from(event.key())) else {
             tracing::error!(handler = %self.name, "event has no valid key; skipping event");
             return;
         };
-        let newest = State::of(&logged.event);
-        let revision = logged.event.revision();
+        let newest = State::of(event);
+        let revision = event.revision();
         let mut guard = self.pending.lock();
         let pending = &mut *guard;
         if pending.released {
@@ -284,9 +283,9 @@ impl<T: Object> Newest<T> {
                 }
             }
             None => {
-                let delivered = match &logged.event {
+                let delivered = match event {
                     Event::Added(_) => Delivered::Nothing,
-                    _ => Delivered::State(logged.before().cloned()),
+                    _ => Delivered::State(event.before().cloned()),
                 };
                 let place = pending.next;
                 pending.next += 1;
@@ -305,12 +304,12 @@ impl<T: Object> Newest<T> {
 
     /// Merges an object of the initial list with the later events of its key, and removes their entry. Returns `None` if
     /// the object was deleted. An event that is folded later follows the object.
-    fn merge(&self, initial: LoggedEvent<T>) -> Option<LoggedEvent<T>> {
+    fn merge(&self, initial: Event<Arc<T>>) -> Option<Event<Arc<T>>> {
         // The usual case, without the lock.
         if self.keys.load(Ordering::Relaxed) == 0 {
             return Some(initial);
         }
-        let Ok(Ok(key)) = try_accessors(|| ObjectKey::try_from(initial.event.key())) else {
+        let Ok(Ok(key)) = contain(|| ObjectKey::try_from(initial.key())) else {
             return Some(initial);
         };
         let mut pending = self.pending.lock();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::common::{Pod, Recorder, added, at_revision, deleted, pod, start, updated};
 use kinformer_core::{Change, Tombstone};
-use kinformer_processor::{Buffer, SharedProcessor};
+use kinformer_processor::{Buffer, Event, Registration, SharedProcessor};
 use kinformer_testing::reentrant::within;
 
 /// Publishes these to a handler that accepts objects with an even version. Returns its events.
@@ -23,12 +23,7 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     let n = published.len() as u64;
     for (i, notification) in published.into_iter().enumerate() {
         processor.publish(at_revision(i as u64, [notification]));
-        within(async {
-            while registration.metrics().depth > 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        idle(&registration).await;
     }
     processor.publish_synced();
     within(registration.synced()).await.unwrap();
@@ -43,12 +38,22 @@ async fn even(buffer: Buffer, published: Vec<Change<Pod>>) -> Vec<String> {
     recorder.recorded()
 }
 
+/// Waits until a handler has no undelivered events.
+async fn idle(registration: &Registration) {
+    within(async {
+        while registration.metrics().depth > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
     Tombstone::final_state_unknown("a".parse().unwrap(), last_known)
 }
 
 /// An update that crosses the filter is delivered as an addition or a deletion.
-// contract: P-11
+// contract: P-11a
 #[tokio::test]
 async fn crossing_a_filter_adds_or_deletes() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
@@ -68,8 +73,34 @@ async fn crossing_a_filter_adds_or_deletes() {
     }
 }
 
+/// A deletion has the state that the handler received last, also if the filter makes one of an update.
+// contract: P-11b
+#[tokio::test]
+async fn deletion_has_the_state_before_it() {
+    let deleted = || Change::deleted(pod("a", 4)).with_old(Some(pod("a", 2)));
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+        for (last, old) in [(deleted(), 2), (updated("a", 2, 3), 2), (Change::deleted(unknown(None)), 0)] {
+            let processor = SharedProcessor::new("test");
+            let (sender, mut received) = tokio::sync::mpsc::channel(1);
+            let record = move |event: &Event<Arc<Pod>>| {
+                if let Event::Deleted(deleted) = event {
+                    sender.try_send(deleted.old.as_ref().map_or(0, |old| old.version)).unwrap();
+                }
+            };
+            let even = |pod: &Arc<Pod>| pod.version.is_multiple_of(2);
+            let registration = processor.handler().buffer(buffer).filter(even).inline().add(record).unwrap();
+            let running = start(&processor);
+            processor.publish([added("a", 2)]);
+            idle(&registration).await;
+            processor.publish([last]);
+            assert_eq!(within(received.recv()).await, Some(old), "{buffer:?}");
+            running.stop().await.unwrap();
+        }
+    }
+}
+
 /// A deletion is delivered if the last delivered state passed the filter.
-// contract: P-11
+// contract: P-11a
 #[tokio::test]
 async fn deletion_is_filtered_by_delivered_state() {
     for buffer in [Buffer::EveryEvent, Buffer::Coalesced] {

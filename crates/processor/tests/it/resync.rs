@@ -1,5 +1,6 @@
 //! Resyncs: which handlers receive unchanged objects, and how often.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -232,7 +233,7 @@ async fn due_check_does_not_affect_running_resync() {
     assert_eq!(seldom.received(OBJECTS).await, one);
     assert_eq!(often.received(OBJECTS).await, one);
 
-    // The checks made meanwhile add up to one resync for each handler.
+    // The checks made meanwhile add up to one resync for each handler but the slow one, whose period has begun again.
     let second = processor.take_due_handlers().unwrap();
     assert!(processor.take_due_handlers().is_none());
     within(processor.send_resync(second, all())).await;
@@ -241,7 +242,37 @@ async fn due_check_does_not_affect_running_resync() {
     assert_eq!(seldom.received(2 * OBJECTS).await, twice);
     processor.publish_synced();
     within(slow.synced()).await.unwrap();
-    assert_eq!(slow.metrics().delivered, 2 * OBJECTS as u64);
+    assert_eq!(slow.metrics().delivered, OBJECTS as u64);
+    running.stop().await.unwrap();
+}
+
+/// A handler with back-pressure that needs longer for a resync than its period leaves a whole period without a resync.
+// contract: P-18e
+#[tokio::test(start_paused = true)]
+async fn overloaded_handler_leaves_time_for_changes() {
+    let processor = SharedProcessor::new("test");
+    let slow = async |_: Event<Arc<Pod>>| tokio::time::sleep(secs(1)).await;
+    processor.handler().buffer(Buffer::BackPressure(1)).resync(secs(3)).add_async(slow).unwrap();
+    let running = start(&processor);
+    let ten = || (0..10).map(|i| Change::unchanged(pod(&format!("o{i}"), 1)));
+    advance(secs(3)).await;
+    assert!(processor.mark_due_handlers());
+    let due = processor.take_due_handlers().unwrap();
+    let began = tokio::time::Instant::now();
+    let mut sending = pin!(processor.send_resync(due, ten()));
+    let mut marked = 0;
+    while (&mut sending).now_or_never().is_none() {
+        advance(secs(1)).await;
+        marked += usize::from(processor.mark_due_handlers());
+    }
+    assert!(marked > 0 && began.elapsed() > secs(3), "it is found due during its resync");
+    for _ in 0..2 {
+        advance(secs(1)).await;
+        assert!(!processor.mark_due_handlers());
+    }
+    assert!(processor.take_due_handlers().is_none());
+    advance(secs(1)).await;
+    assert!(processor.mark_due_handlers());
     running.stop().await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{KnownObjects, Object, ObjectKey, ResourceVersion};
 
 /// The number of objects that are requested again. If more are left out, the cause is not damage that passes.
@@ -52,7 +52,7 @@ impl LeftOut {
                 version.compare(&stored.resource_version()).is_some_and(std::cmp::Ordering::is_lt)
             })
         };
-        self.pending.retain(|key, version| !try_accessors(|| has_later(key, version)).unwrap_or_default());
+        self.pending.retain(|key, version| !contain(|| has_later(key, version)).unwrap_or_default());
         !self.pending.is_empty()
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use tokio::time::Instant;
 
@@ -180,7 +180,7 @@ impl SourceVersions {
 /// Returns whether a list is below one of its own objects. The counter of a kube-apiserver never is.
 fn is_below_its_objects<T: Object>(found: &ResourceVersion, objects: &[Arc<T>]) -> bool {
     let is_above = |object: &Arc<T>| went_back(&object.resource_version(), found).is_some();
-    try_accessors(|| objects.iter().any(is_above)).unwrap_or_default()
+    contain(|| objects.iter().any(is_above)).unwrap_or_default()
 }
 
 /// Returns an error if `found` is below `requested`, although only versions from `requested` on were expected. Version 0

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer_core::internal::{try_accessors, yield_now};
-use kinformer_core::{Delta, Object, ResourceVersion, Sink, Tombstone};
+use kinformer_core::internal::{contain, yield_now};
+use kinformer_core::{Delta, Object, ObjectName, ResourceVersion, Sink, Tombstone};
 
 use crate::history::{Sign, went_back};
 use crate::machine::Machine;
@@ -36,10 +36,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         count(&self.shared.counters.events);
         progress.events = progress.events.saturating_add(1);
         let may_be_initial = may_be_initial(&event);
-        let version = match try_accessors(|| version_of(&event)) {
+        let version = match contain(|| version_of(&event)) {
             Ok(version) => version,
             // As with an object that does not decode, its known state stays.
             Err(source) => {
+                let key = object_of(&event).and_then(|object| ObjectName::of(|| object.key()).key());
+                key.into_iter().for_each(|key| self.leave_out(key));
                 self.report_skipped(SourceError::Panic { operation: "resource_version", source });
                 return Ok(SinkOutcome::LeftOut);
             }
@@ -111,12 +113,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             None => is_deletion,
         };
-        if try_accessors(is_known).unwrap_or_default() {
+        if contain(is_known).unwrap_or_default() {
             return true;
         }
         // The sink may be a queue, from which the consumer has not taken the list yet.
         yield_now().await;
-        try_accessors(is_known).unwrap_or_default()
+        contain(is_known).unwrap_or_default()
     }
 
     /// Reports an event with an object that could not be decoded. Only a deletion is delivered: it needs no state.

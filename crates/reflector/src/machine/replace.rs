@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Delta, Error, Object, Replacement, ResourceVersion, Sink};
+use kinformer_core::{Delta, Error, Object, ObjectName, Replacement, ResourceVersion, Sink};
 
 use crate::machine::{Machine, Step};
 use crate::options::ConsistencyCheck;
@@ -22,18 +22,16 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let (version, is_complete) = (list.resource_version.clone(), list.is_complete());
         let objects = list.objects.len();
         let mut left_out = list.undelivered.clone();
+        let unidentified;
         drop(self.shared.take_relist_request());
-        // A server that lacks the last version may say so before anything shows that it has gone back.
-        let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
-        if !self.source_versions.has_unrelated_lists()
-            && let Some(error) = self.version.went_back_at_list(&version, counted)
-        {
-            count(&self.shared.counters.versions_went_back);
-            self.report_skipped(error);
-        }
+        self.check_version_of_list(&version);
         let deltas = Delta::ReplacedAll(Box::new(list)).into();
         match contain(|| self.sink.apply(deltas)) {
-            Ok(Ok(errors)) => left_out.extend(self.report_errors("replace", errors)),
+            Ok(Ok(errors)) => {
+                unidentified =
+                    errors.errors().iter().filter(|problem| is_unidentified(&problem.error)).count();
+                left_out.extend(self.report_errors("replace", errors));
+            }
             Ok(Err(Error::Closed)) => return Err(StopReason::SinkClosed),
             Ok(Err(source)) => {
                 count(&self.shared.counters.sink_errors);
@@ -53,8 +51,11 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         self.probing.listed();
         self.is_restart = false;
         self.shared.set_version(version);
-        if is_complete {
-            self.list_is_complete();
+        match is_complete {
+            // The sink could not read a key that the reflector could, and has deleted nothing.
+            true if unidentified > 0 => self.list_is_incomplete(unidentified, Vec::new()),
+            true => self.list_is_complete(),
+            false => {}
         }
         self.repetition.listed_without(left_out, self.version.get());
         if !self.synced {
@@ -63,6 +64,18 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             self.shared.set_synced();
         }
         Ok(None)
+    }
+
+    /// Reports a list whose version is below the last one. A server that lacks the last version may say so before anything
+    /// else shows that it has gone back.
+    fn check_version_of_list(&mut self, version: &ResourceVersion) {
+        let counted = self.shared.counters.versions_went_back.load(Ordering::Relaxed);
+        if !self.source_versions.has_unrelated_lists()
+            && let Some(error) = self.version.went_back_at_list(version, counted)
+        {
+            count(&self.shared.counters.versions_went_back);
+            self.report_skipped(error);
+        }
     }
 
     async fn check_consistency(&mut self, list: &Replacement<T>) -> Result<(), StopReason> {
@@ -85,4 +98,9 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         }
         Ok(())
     }
+}
+
+/// Returns whether the accessors of an object panicked before its key was known.
+fn is_unidentified(error: &Error) -> bool {
+    matches!(error, Error::Accessor { object: ObjectName::Index(_), .. })
 }

@@ -1,7 +1,7 @@
 //! Delivers single deltas to the sink.
 
 use kinformer_core::internal::contain;
-use kinformer_core::{Delta, Error, Object, ObjectKey, PartialErrors, Sink};
+use kinformer_core::{Delta, Error, Object, ObjectKey, ObjectName, PartialErrors, Sink};
 
 use crate::machine::Machine;
 use crate::state::count;
@@ -42,7 +42,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let left_out = errors.errors().iter().any(|problem| problem.left_out);
         // A delta without a valid key may concern any object.
         let without_key = errors.errors().iter().find_map(|problem| match &problem.error {
-            Error::Key(error) => Some(error.clone()),
+            Error::Key { source, .. } => Some(source.clone()),
             _ => None,
         });
         if let Some(error) = without_key {
@@ -60,10 +60,10 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let mut left_out = Vec::new();
         for problem in errors {
             count(&self.shared.counters.sink_errors);
-            if let (true, Error::Transform { key, .. } | Error::Accessor { key: Some(key), .. }) =
+            if let (true, error @ (Error::Transform { .. } | Error::Accessor { .. })) =
                 (problem.left_out, &problem.error)
             {
-                left_out.push(key.clone());
+                left_out.extend(error.object().and_then(ObjectName::key));
             }
             self.report_skipped(SourceError::Sink { operation, source: problem.error });
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, ObjectKey, Replacement, ResourceVersion};
 
 use crate::SourceError;
@@ -41,7 +41,7 @@ fn difference<T: Object>(
 ) -> (Vec<ObjectKey>, Vec<ObjectKey>, Vec<ObjectKey>) {
     let versions = |objects: &[Arc<T>]| -> HashMap<ObjectKey, ResourceVersion> {
         let keyed = |o: &Arc<T>| Some((ObjectKey::try_from(o.key()).ok()?, o.resource_version()));
-        objects.iter().filter_map(|o| try_accessors(|| keyed(o)).ok().flatten()).collect()
+        objects.iter().filter_map(|o| contain(|| keyed(o)).ok().flatten()).collect()
     };
     let mut extra = versions(first);
     let (mut missing, mut changed) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::{StreamExt, stream};
-use kinformer_core::internal::try_accessors;
+use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -241,7 +241,7 @@ impl<T: Object> Watching<T> {
             }
             return self.failed(unidentified).await.map(|()| None);
         }
-        let version = try_accessors(|| version_of(&event))
+        let version = contain(|| version_of(&event))
             .map_err(|source| SourceError::Panic { operation: "resource_version", source })?;
         if version.is_unset() && !matches!(event, WatchEvent::Unexpected { .. }) {
             return Err(SourceError::EventWithoutVersion { last: self.version.clone() });

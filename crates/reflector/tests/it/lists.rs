@@ -121,7 +121,7 @@ async fn pages_of_different_versions_are_rejected() {
 // contract: R-23h, R-23j
 #[tokio::test(start_paused = true)]
 async fn failed_page_is_reported_and_requested_again() {
-    let nameless = || list(7, &[("a", 1)]).undecodable([DecodeError::new("no such field").position(1)]);
+    let nameless = || list(7, &[("a", 1)]).undecodable([DecodeError::new("no such field").index(1)]);
     let run = start_with(
         script()
             .list(nameless().continue_token("two"))
@@ -194,7 +194,7 @@ async fn list_with_too_many_unidentified_objects_fails() {
     impl ListerWatcher<Item> for Damaged {
         async fn list(&self, _: ListOptions<Item>) -> Result<List<Item>, SourceError> {
             let page = self.0.fetch_add(1, Ordering::Relaxed).to_string();
-            let undecodable = (0..5_000).map(|n| DecodeError::new("damaged").position(n));
+            let undecodable = (0..5_000).map(|n| DecodeError::new("damaged").index(n));
             Ok(List::new([Item::new(&page, 1)], 7).undecodable(undecodable).continue_token(page))
         }
     }

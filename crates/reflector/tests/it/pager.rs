@@ -26,8 +26,8 @@ fn names(objects: &[Arc<Item>]) -> Vec<String> {
     objects.iter().map(|item| item.name.clone()).collect()
 }
 
-fn undecodable(name: &str, position: usize) -> DecodeError {
-    DecodeError::new("damaged").key(ObjectKey::named(name).unwrap()).position(position)
+fn undecodable(name: &str, index: usize) -> DecodeError {
+    DecodeError::new("damaged").key(ObjectKey::named(name).unwrap()).index(index)
 }
 
 /// Reads objects until the first error.
@@ -220,7 +220,7 @@ async fn failed_request_ends_the_stream() {
     }
 }
 
-/// Positions are those in the list, also on later pages.
+/// Indexes are those in the page.
 // contract: R-23f
 #[tokio::test(start_paused = true)]
 async fn undecodable_object_is_an_error_and_the_stream_continues() {
@@ -232,13 +232,13 @@ async fn undecodable_object_is_an_error_and_the_stream_continues() {
     let read: Vec<_> = Pager::new(source()).objects().collect().await;
     let text = |object: &Result<Arc<Item>, SourceError>| match object {
         Ok(object) => object.name.clone(),
-        Err(SourceError::Undecodable(error)) => format!("{:?}", error.position),
+        Err(SourceError::Undecodable(error)) => format!("{:?}", error.index),
         Err(error) => panic!("{error}"),
     };
-    assert_eq!(read.iter().map(text).collect::<Vec<_>>(), ["a", "Some(0)", "b", "Some(3)"]);
+    assert_eq!(read.iter().map(text).collect::<Vec<_>>(), ["a", "Some(0)", "b", "Some(1)"]);
     let merged = Pager::new(source()).list().await.unwrap();
-    let positions: Vec<_> = merged.undecodable.iter().map(|error| error.position).collect();
-    assert_eq!(positions, [Some(0), Some(3)]);
+    let indexes: Vec<_> = merged.undecodable.iter().map(|error| error.index).collect();
+    assert_eq!(indexes, [Some(0), Some(1)]);
 }
 
 /// A source that sends one page and does not answer the request for the next. The reference is held by that request.

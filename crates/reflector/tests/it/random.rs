@@ -61,7 +61,7 @@ impl ListerWatcher<Item> for Damaging {
         if !list.objects.is_empty() && is_damaged(&self.lists) {
             let position = list.objects.len() / 2;
             list.objects.remove(position);
-            list.undecodable.push(DecodeError::new("damaged").position(position));
+            list.undecodable.push(DecodeError::new("damaged").index(position));
         }
         Ok(list)
     }

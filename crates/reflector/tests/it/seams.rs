@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 fn incomplete(version: u64) -> List<Item> {
-    list(version, &[("a", 1)]).undecodable([DecodeError::new("no such field").position(1)])
+    list(version, &[("a", 1)]).undecodable([DecodeError::new("no such field").index(1)])
 }
 
 fn incomplete_at_twenty() -> ScriptedSource<Item> {

@@ -15,8 +15,8 @@ fn listed() -> ScriptedSource<Item> {
     script().list(list(7, &[("a", 1), ("b", 2), ("c", 3)]))
 }
 
-fn nameless(position: usize) -> DecodeError {
-    DecodeError::new("no such field").position(position)
+fn nameless(index: usize) -> DecodeError {
+    DecodeError::new("no such field").index(index)
 }
 
 /// Every kind of event that may concern any object.
@@ -117,10 +117,10 @@ struct TwoErrors;
 impl Sink<Item> for TwoErrors {
     fn apply(&self, deltas: Deltas<Item>) -> Result<PartialErrors, Error> {
         let mut errors = PartialErrors::default();
-        for (position, delta) in deltas.into_iter().enumerate() {
+        for delta in deltas {
             if matches!(delta, Delta::Added(_)) {
-                errors.push_applied(position, Error::other("an index failed"));
-                errors.push(position, KeyError::new("", KeyProblem::EmptyName));
+                errors.push_applied(Error::other("an index failed"));
+                errors.push(KeyError::new("", KeyProblem::EmptyName));
             }
         }
         Ok(errors)
@@ -181,7 +181,7 @@ async fn incomplete_list_deletes_nothing() {
         assert_eq!(run.sink.keys(), ["a", "c", "d"]);
         let error = run.handle.incomplete_list().unwrap();
         let SourceError::IncompleteList { unidentified: 1, first } = &*error else { panic!("{error}") };
-        assert_eq!(first[0].position, Some(1));
+        assert_eq!(first[0].index, Some(1));
         assert!(error.to_string().contains("item 1, with an unknown key, could not be decoded: "), "{error}");
         assert_eq!(run.handle.metrics().unidentified_objects, 1);
         assert!(run.handle.is_synced());

@@ -233,7 +233,7 @@ fn run(future: impl Future<Output = ()>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // contract: I-02, I-03, I-06a, I-06b, P-01a, P-02a, P-03a, P-04a, P-04b, P-05a, P-05b, P-10a, P-10c, P-10f, P-11, P-12, P-14a, Q-18a
+    // contract: I-02, I-03, I-06a, I-06b, P-01a, P-02a, P-03a, P-04a, P-04b, P-05a, P-05b, P-10a, P-10c, P-10f, P-11a, P-12, P-14a, Q-18a
     #[test]
     fn every_handler_ends_up_equal_to_the_server(
         server in prop::sample::select(vec![Server::Everything, Server::NoWatchList, Server::NoBookmarks]),

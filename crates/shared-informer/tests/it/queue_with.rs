@@ -89,10 +89,10 @@ impl<T: Object> Sink<T> for Plain<T> {
     fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, SinkError> {
         let mut errors = PartialErrors::default();
         let mut operation = Deltas::new();
-        for (position, delta) in deltas.into_iter().enumerate() {
+        for (index, delta) in deltas.into_iter().enumerate() {
             match self.transformed(delta) {
                 Ok(delta) => operation.push(delta),
-                Err(error) => errors.push(position, error),
+                Err(error) => errors.push(error.with_index(index)),
             }
         }
         let mut state = self.state.lock();

@@ -86,17 +86,15 @@ pub(crate) fn check_reached(
         let is_kept = || stored.is_none_or(|stored| history.states_of(key).any(|state| state == stored));
         at == stored || at.is_some_and(is_undecodable) && is_kept()
     };
-    let (now, newest) = (history.restores(), history.newest_version());
-    // A list of a restored backup may have set the store back since the wait for the version ended.
-    let is_set_back = now > 0 && version > newest && at(now, newest);
+    let now = history.restores();
     let reached = is_newer
         || (0..now).any(|restores| at(restores, version))
-        || (version <= newest && at(now, version))
-        || is_set_back;
+        || (version <= history.newest_version() && at(now, version));
     if reached { Ok(()) } else { Err(format!("version {version} is reached, but {key} is {stored:?}")) }
 }
 
-/// Checks all objects of a namespace in a store that has reached a version of it (S-17).
+/// Checks all objects of a namespace in a store that has reached a version of it (S-17). `reached` has the prefix and the
+/// version of each part of the store.
 ///
 /// # Errors
 /// The state of an object is older than that version.
@@ -104,8 +102,18 @@ pub(crate) fn check_namespace_reached(
     history: Record<'_>,
     namespace: &str,
     version: u64,
-    stored: &Objects,
+    (reached, stored): &(Vec<(String, Option<u64>)>, Objects),
 ) -> Result<(), String> {
+    // The wait for the version ended in the life before a restored backup, whose changes were still queued when the backup
+    // was listed. That list has set the store back since, or is doing so: a list that is split into objects sets the
+    // version with its last one.
+    let of_namespace = |prefix: &str| prefix.is_empty() || prefix.strip_suffix('/') == Some(namespace);
+    let listed = version..=history.newest_version();
+    let is_set_back = |reached: &Option<u64>| reached.is_none_or(|reached| !listed.contains(&reached));
+    let mut parts = reached.iter().filter(|(prefix, _)| of_namespace(prefix));
+    if history.restores() > 0 && parts.any(|(_, reached)| is_set_back(reached)) {
+        return Ok(());
+    }
     let changes = history.changes().filter(|change| change.key.namespace == namespace);
     let keys: BTreeSet<String> = changes.map(|change| change.key.path()).collect();
     keys.iter().try_for_each(|key| check_reached(history, key, version, stored.get(key)))

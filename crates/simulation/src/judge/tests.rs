@@ -152,9 +152,18 @@ fn states_of_restored_backups() {
         assert_eq!(back(&history), Ok(()));
         assert_eq!((shown(&history, origin, false), shown(&history, origin, true)), (Ok(()), Ok(())));
         assert_eq!(repeated(&history), Ok(()));
-        let reached = |stored| check_reached(record(&history), "x/a", 4, Some(stored));
-        assert_eq!(reached(&updated), Ok(()));
-        assert_eq!(reached(&created), Ok(()), "a list of the backup has set the store back");
+        let reached = |version, state: &State| {
+            let mut objects = record(&history).objects_at(0, 3);
+            objects.insert("x/a".into(), state.clone());
+            check_namespace_reached(
+                record(&history),
+                "x",
+                4,
+                &(vec![(String::new(), Some(version))], objects),
+            )
+        };
+        assert_eq!(reached(4, &updated), Ok(()));
+        assert_eq!(reached(3, &created), Ok(()), "a list of the backup has set the store back");
     }
 }
 
@@ -293,9 +302,13 @@ fn reached_namespaces() {
         let objects = record(&history).newest().into_iter();
         objects.filter(|(key, _)| keys.contains(&&**key)).collect()
     };
-    let reached = |stored: &Objects| check_namespace_reached(record(&history), "x", 3, stored);
-    assert_eq!(reached(&stored(&["x/a", "x/b"])), Ok(()));
-    assert!(reached(&stored(&["x/b", "y/a"])).unwrap_err().contains("x/a is None"));
+    let reached = |version, keys: &[&str]| {
+        let parts = vec![("x/".to_owned(), Some(version)), ("y/".to_owned(), Some(0))];
+        check_namespace_reached(record(&history), "x", 3, &(parts, stored(keys)))
+    };
+    assert_eq!(reached(3, &["x/a", "x/b"]), Ok(()));
+    assert!(reached(3, &["x/b", "y/a"]).unwrap_err().contains("x/a is None"));
+    assert!(reached(2, &["x/b"]).is_err(), "without a restored backup the store cannot be set back");
 }
 
 /// A store has an older state of an object that does not decode, or none.

@@ -19,9 +19,9 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
         let waited = self.informer.wait_for(place, &version.to_string().into()).until(deadline).await;
         match waited {
             Ok(()) => {
-                let objects = self.stored().1;
+                let stored = self.stored();
                 self.server.history(&self.plural, |history| {
-                    check_namespace_reached(history, place.0, version, &objects)
+                    check_namespace_reached(history, place.0, version, &stored)
                 })
             }
             Err(error) if Instant::now() < deadline => {

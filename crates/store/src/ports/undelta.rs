@@ -98,7 +98,7 @@ impl<T: Object> Sink<T> for UndeltaStore<T> {
         self.calls.lock().pending += 1;
         while self.claim_call() {
             if let Err(source) = self.call() {
-                errors.push_applied(0, Error::other(crate::Error::Push { source }));
+                errors.push_applied(Error::other(crate::Error::Push { source }));
             }
         }
         Ok(errors)

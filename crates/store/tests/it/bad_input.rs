@@ -7,12 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::{EXPECTED, Pod, hide_expected_panics, keys, pod};
-use kinformer_core::{Delta, Error as CoreError, KeyProblem, KeyRef, Object, Replacement, Tombstone};
+use kinformer_core::{
+    Delta, Error as CoreError, KeyProblem, KeyRef, Object, ObjectName, Replacement, Tombstone,
+};
 use kinformer_store::{Error, IndexFunction, Indexer, NAMESPACE_INDEX};
 
 fn key_problem(error: &CoreError) -> KeyProblem {
-    let CoreError::Key(error) = error else { panic!("{error}") };
-    error.problem()
+    let CoreError::Key { source, .. } = error else { panic!("{error}") };
+    source.problem()
 }
 
 // contract: S-01
@@ -114,13 +116,12 @@ fn replace_reports_bad_keys_by_position() {
         .errors()
         .iter()
         .map(|problem| match &problem.error {
-            CoreError::Duplicate { key } => (problem.position, key.to_string()),
-            CoreError::Key(_) => (problem.position, "invalid".to_owned()),
+            CoreError::Duplicate { key } => key.to_string(),
+            CoreError::Key { index, .. } => format!("invalid {index}"),
             other => panic!("{other}"),
         })
         .collect();
-    let text = |position: usize, text: &str| (position, text.to_owned());
-    assert_eq!(errors, [text(0, "a/new"), text(1, "a/known"), text(2, "invalid"), text(3, "a/new")]);
+    assert_eq!(errors, ["invalid 2", "a/new", "a/known", "a/new"]);
     assert_eq!(applied.changes.len(), 2);
     assert!(last.iter().all(|pod| Arc::ptr_eq(&indexer.get(pod.key()).unwrap(), pod)));
     assert_eq!(indexer.by_index("node", "last").unwrap().len(), 2);
@@ -236,7 +237,11 @@ fn stored_object_without_key_is_not_left_out() {
     });
     let errors = indexer.add_indexers([("fails", fails)]).unwrap();
     let [problem] = errors.errors() else { panic!("{errors:?}") };
-    assert!(matches!(problem.error, CoreError::Accessor { key: None, .. }) && !problem.left_out, "{problem}");
+    assert!(
+        matches!(problem.error, CoreError::Accessor { object: ObjectName::Index(_), .. })
+            && !problem.left_out,
+        "{problem}"
+    );
     assert_eq!(indexer.len(), 1);
 }
 

@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 
 use crate::common::{EXPECTED, Pod, hide_expected_panics, key, keys, pod, sorted};
 use kinformer_core::{
-    Delta, Error as CoreError, KeyRef, KnownObjects, Object, Replacement, ResourceVersion, Tombstone,
-    Transform,
+    Delta, Error as CoreError, KeyRef, KnownObjects, Object, ObjectName, Replacement, ResourceVersion,
+    Tombstone, Transform,
 };
 use kinformer_store::{Error, IndexFunction, Indexer, Indexers, NAMESPACE_INDEX, Snapshot, Store};
 
@@ -274,7 +274,7 @@ fn failing_index_function_is_reported() {
         let Some(Error::IndexFunction { key: of, index, source }) = problem.error.downcast_ref() else {
             panic!("{problem}")
         };
-        assert_eq!((&*of.to_string(), &**index, problem.position), ("a/x", "failing", 0));
+        assert_eq!((&*of.to_string(), &**index), ("a/x", "failing"));
         assert!(source.to_string().contains(message), "{source}");
         assert!(values(&indexer, "failing").is_empty());
         assert_eq!(keys(&indexer.by_index(NAMESPACE_INDEX, "a").unwrap()), ["a/x"]);
@@ -288,7 +288,8 @@ fn failing_index_function_is_reported() {
     let list =
         vec![pod("a/x").node("panics").arc(), pod("a/y").node("ok").arc(), pod("a/z").node("fails").arc()];
     let errors = indexer.replace(Replacement::new(list, 1u64)).unwrap();
-    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [0, 2]);
+    let [first, second] = errors.errors() else { panic!("{errors:?}") };
+    assert!(first.to_string().contains("a/x") && second.to_string().contains("a/z"), "{errors:?}");
     assert!(errors.errors().iter().all(|problem| !problem.left_out), "each is stored");
     assert_eq!((values(&indexer, "failing"), indexer.len()), (vec!["ok".to_owned()], 3));
 }
@@ -307,9 +308,11 @@ fn transaction_applies_valid_entries_at_once() {
         bad("b/"),
         Delta::Deleted(Tombstone::FinalState(pod("a/old").arc())),
     ]);
-    let positions: Vec<_> = applied.errors.errors().iter().map(|problem| problem.position).collect();
-    assert_eq!(positions, [1, 3]);
-    assert!(applied.errors.errors().iter().all(|problem| matches!(problem.error, CoreError::Key(_))));
+    let [CoreError::Key { index: 1, .. }, CoreError::Key { index: 3, .. }] =
+        [0, 1].map(|error| &applied.errors.errors()[error].error)
+    else {
+        panic!("{:?}", applied.errors)
+    };
     let changes: Vec<_> =
         applied.changes.iter().map(|c| (c.old.is_some(), c.new_state().is_some())).collect();
     assert_eq!(changes, [(false, true), (true, true), (true, false)]);
@@ -317,7 +320,8 @@ fn transaction_applies_valid_entries_at_once() {
     assert_eq!(values(&indexer, "node"), ["m"]);
     assert_eq!(keys(before.iter()), ["a/old"]);
     assert!(indexer.transaction([]).is_empty());
-    assert_eq!(indexer.transaction([bad("")]).into_result().unwrap_err().position, 0);
+    let error = indexer.transaction([bad("")]).into_result().unwrap_err();
+    assert!(error.left_out && error.to_string().starts_with("object 0: invalid object key "), "{error}");
 }
 
 // contract: S-09
@@ -578,14 +582,16 @@ fn transform_runs_once_and_not_on_tombstones() {
         assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
         assert_eq!((take_calls(), indexer.resource_versions().lowest()), (1, ResourceVersion::UNSET));
     }
+    let name = |key: &str| Some(ObjectName::Key(crate::common::key(key)));
     let batch = [pod("a/y").node("fails"), pod("a/z")].map(|pod| Delta::Added(pod.arc()));
-    assert_eq!(indexer.transaction(batch).into_result().unwrap_err().position, 0);
+    assert_eq!(indexer.transaction(batch).into_result().unwrap_err().error.object(), name("a/y"));
     assert_eq!((take_calls(), keys(&indexer.list())), (2, vec!["a/x".to_owned(), "a/z".into()]));
 
     // In a replace, an object with a failed transform keeps its stored state.
     let list = vec![pod("a/y").arc(), pod("a/x").node("panics").arc(), pod("a/new").node("fails").arc()];
     let errors = indexer.replace(Replacement::new(list, 3u64)).unwrap();
-    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1, 2]);
+    let objects: Vec<_> = errors.errors().iter().map(|problem| problem.error.object()).collect();
+    assert_eq!(objects, [name("a/x"), name("a/new")]);
     assert_eq!((take_calls(), keys(&indexer.list())), (3, vec!["a/x".to_owned(), "a/y".into()]));
     assert!(Arc::ptr_eq(&indexer.get(("a", "x")).unwrap(), &old));
 

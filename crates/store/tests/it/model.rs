@@ -219,8 +219,10 @@ proptest! {
                         batch.push(Delta::Added(pod));
                     }
                     let errors = store.transaction(batch);
-                    let refused: Vec<_> = errors.errors().iter()
-                        .filter(|p| matches!(p.error, kinformer_core::Error::Key(_))).map(|p| p.position).collect();
+                    let refused: Vec<_> = errors.errors().iter().filter_map(|problem| match &problem.error {
+                        kinformer_core::Error::Key { index, .. } => Some(*index),
+                        _ => None,
+                    }).collect();
                     let want: Vec<_> = pods.iter().enumerate().filter(|(_, p)| p.is_none()).map(|(i, _)| i).collect();
                     prop_assert_eq!(refused, want);
                 }

@@ -207,7 +207,7 @@ fn incomparable_write_stays_until_delivered() {
 fn errors_name_the_bad_input() {
     let (indexer, cache) = cache(with_adds());
     add(&indexer, pod("a", "5", "n1"));
-    assert!(matches!(cache.mutation(pod("", "5", "n1")), Err(Error::Core(ObjectError::Key(_)))));
+    assert!(matches!(cache.mutation(pod("", "5", "n1")), Err(Error::Core(ObjectError::Key { .. }))));
     assert!(matches!(cache.by_index("zone", "z1"), Err(Error::UnknownIndex { name, .. }) if name == "zone"));
     cache.mutation(pod("b", "6", "bad")).unwrap();
     match cache.by_index("node", "n1") {

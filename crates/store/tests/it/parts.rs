@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error as ObjectError, KeyRef, PartId, Partition, Parts, Replacement,
-    ResourceVersion, Tombstone, Transform,
+    ByNamespace, Delta, Deltas, Error as ObjectError, KeyRef, ObjectName, PartId, PartialErrors, Partition,
+    Parts, Replacement, ResourceVersion, Tombstone, Transform,
 };
 use kinformer_store::{Error, IndexFunction, Indexer};
 use kinformer_testing::Item;
@@ -216,8 +216,8 @@ fn object_of_unknown_part_is_reported() {
         Delta::Bookmark { part: unknown_part, resource_version: 9.into() },
         Delta::ReplacedAll(Box::new(list(unknown_part, &[], 9))),
     ]);
-    let problems: Vec<_> = applied.errors.errors().iter().map(|problem| problem.position).collect();
-    assert_eq!(problems, [1, 3]);
+    let objects: Vec<_> = applied.errors.errors().iter().map(|problem| problem.error.object()).collect();
+    assert_eq!(objects, ["b", "d"].map(|name| Some(ObjectName::Key(name.parse().unwrap()))));
     for problem in applied.errors.errors() {
         assert!(problem.left_out && matches!(problem.error, ObjectError::OtherPart { .. }), "{problem:?}");
     }
@@ -246,10 +246,13 @@ fn panicking_partition_affects_only_its_object() {
     let indexer = Indexer::builder().parts(Parts::new(Panics)).build().unwrap();
     let items = [item("good", A, 1), item("bad", A, 1), item("better", A, 1)];
     let errors = indexer.replace(list(A, &items, 1)).unwrap();
-    assert_eq!(errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    let objects = |errors: &PartialErrors| -> Vec<_> {
+        errors.errors().iter().map(|problem| problem.error.object().unwrap().to_string()).collect()
+    };
+    assert_eq!(objects(&errors), ["bad"]);
     assert_eq!(names(&indexer), ["better0@1", "good0@1"]);
     let applied = indexer.apply(items.map(Delta::Updated).to_vec());
-    assert_eq!(applied.errors.errors().iter().map(|problem| problem.position).collect::<Vec<_>>(), [1]);
+    assert_eq!(objects(&applied.errors), ["bad"]);
     assert_eq!(applied.changes.len(), 2);
 }
 
@@ -305,7 +308,7 @@ fn transform_cannot_change_the_part() {
         assert_eq!(errors.errors().len(), 1, "{errors:?}");
         let problem = &errors.errors()[0];
         assert!(matches!(problem.error, ObjectError::OtherPart { part: Some(A), .. }), "{problem:?}");
-        assert!(problem.position == 0 && problem.left_out);
+        assert!(problem.left_out);
         assert_eq!(names(&indexer), ["a0@1", "b0@2"]);
     }
 }

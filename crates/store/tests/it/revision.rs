@@ -68,7 +68,7 @@ fn change_carries_delta_and_revision() {
             change(Replaced, "a/2", ""),
         ]
     );
-    assert_eq!(applied.errors.errors()[0].position, 1);
+    assert!(matches!(applied.errors.errors()[0].error, kinformer_core::Error::Key { index: 1, .. }));
     // The final state is the state of the delta, not the stored one.
     assert_eq!(applied.changes[2].delta.object().unwrap().resource_version(), "3".into());
     assert!(applied.changes.iter().all(|change| change.revision == applied.revision));

@@ -150,8 +150,7 @@ impl<T: Object> RecordingSink<T> {
 }
 
 impl<T: Object> Inner<T> {
-    /// Applies one delta. `position` is the position of its first object.
-    fn apply(&mut self, delta: &Delta<T>, position: usize, errors: &mut PartialErrors) {
+    fn apply(&mut self, delta: &Delta<T>, errors: &mut PartialErrors) {
         match delta {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
                 if let Ok(key) = ObjectKey::try_from(object.key()) {
@@ -166,12 +165,12 @@ impl<T: Object> Inner<T> {
                     let kept: BTreeSet<_> = list.undelivered.iter().collect();
                     self.objects.retain(|key, _| kept.contains(key));
                 }
-                for (offset, object) in list.objects.iter().enumerate() {
+                for (index, object) in list.objects.iter().enumerate() {
                     match ObjectKey::try_from(object.key()) {
                         Ok(key) => {
                             self.objects.insert(key, object.clone());
                         }
-                        Err(error) => errors.push(position + offset, error),
+                        Err(error) => errors.push(Error::from(error).with_index(index)),
                     }
                 }
                 self.version = list.resource_version.clone();
@@ -186,16 +185,13 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
     fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
         let mut errors = PartialErrors::default();
         let mut valid = Vec::with_capacity(deltas.len());
-        let mut position = 0;
-        for delta in deltas {
-            let start = position;
-            position += delta.positions();
+        for (index, delta) in deltas.into_iter().enumerate() {
             match delta.key().map_or(Ok(()), |key| key.check()) {
-                Ok(()) => valid.push((start, delta)),
-                Err(error) => errors.push(start, error),
+                Ok(()) => valid.push(delta),
+                Err(error) => errors.push(Error::from(error).with_index(index)),
             }
         }
-        let Some((_, first)) = valid.first() else { return Ok(errors) };
+        let Some(first) = valid.first() else { return Ok(errors) };
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.panics) {
             drop(inner);
@@ -214,8 +210,8 @@ impl<T: Object> Sink<T> for RecordingSink<T> {
         if inner.room != usize::MAX {
             inner.room = room;
         }
-        for (start, delta) in valid {
-            inner.apply(&delta, start, &mut errors);
+        for delta in valid {
+            inner.apply(&delta, &mut errors);
             inner.records.push(delta);
         }
         drop(inner);
