@@ -10,19 +10,21 @@ use kinformer_core::PartId;
 pub(crate) struct Initial {
     /// For each part, whether it has been written. From then on its initial list is known.
     populated: Vec<bool>,
-    /// The entries of initial lists that are still queued, from the front.
+    /// The queued entries that the queue must process to be synced, from the front.
     queued: VecDeque<Run>,
-    /// Number of entries of initial lists that have not been processed.
+    /// Number of these entries, including those that are popped and not processed yet.
     unprocessed: usize,
     /// Number of them that are no entries of the queue: empty lists whose version the next pop returns.
     reached: usize,
 }
 
-/// The queued entries of one initial list.
+/// The queued entries of one initial list, or the last entry before an empty one.
 struct Run {
     /// Other entries between the previous run and this one; a bookmark or a resync may precede a list.
     before: usize,
     entries: usize,
+    /// Whether the entries are of an initial list.
+    is_listed: bool,
 }
 
 impl Initial {
@@ -53,40 +55,46 @@ impl Initial {
         if !self.populate(part) {
             return false;
         }
+        self.wait_for(listed.into_iter().map(|range| (range, true)));
+        self.has_synced()
+    }
+
+    /// Adds entries that must be processed, and whether they are of an initial list.
+    fn wait_for(&mut self, added: impl IntoIterator<Item = (Range<usize>, bool)>) {
         let mut end = 0;
-        let range = |Run { before, entries }: Run| {
+        let range = |Run { before, entries, is_listed }: Run| {
             let start = end + before;
             end = start + entries;
-            start..end
+            (start..end, is_listed)
         };
         let mut ranges: Vec<_> = self.queued.drain(..).map(range).collect();
-        let known: usize = ranges.iter().map(Range::len).sum();
-        ranges.extend(listed);
+        let known: usize = ranges.iter().map(|(range, _)| range.len()).sum();
+        ranges.extend(added);
         // An entry counts once, even if several lists merged deltas into it.
-        ranges.sort_unstable_by_key(|range| (range.start, Reverse(range.end)));
+        ranges.sort_unstable_by_key(|(range, is_listed)| (range.start, Reverse(range.end), !is_listed));
         let (mut end, mut entries) = (0, 0);
-        for range in ranges {
+        for (range, is_listed) in ranges {
             let start = range.start.max(end);
             if start < range.end {
                 entries += range.end - start;
-                self.queued.push_back(Run { before: start - end, entries: range.end - start });
+                self.queued.push_back(Run { before: start - end, entries: range.end - start, is_listed });
                 end = range.end;
             }
         }
         self.unprocessed += entries - known;
-        self.has_synced()
     }
 
-    /// Like [`Self::replaced`], for a list that queued nothing. Its version follows the last of this many entries, or is
-    /// returned by the next pop.
-    pub(crate) fn replaced_by_nothing(&mut self, part: PartId, entries: usize) -> bool {
-        if entries > 0 {
-            return self.replaced(part, std::iter::once(entries - 1..entries));
+    /// Like [`Self::replaced`], for a list that queued nothing. Its version follows the last of this many entries, which is
+    /// of no initial list for that, or is returned by the next pop.
+    pub(crate) fn replaced_by_nothing(&mut self, part: PartId, entries: usize) {
+        if !self.populate(part) {
+            return;
         }
-        let is_first = usize::from(self.populate(part));
-        self.reached += is_first;
-        self.unprocessed += is_first;
-        false
+        if entries > 0 {
+            return self.wait_for([(entries - 1..entries, false)]);
+        }
+        self.reached += 1;
+        self.unprocessed += 1;
     }
 
     /// Records that the next pop returns the versions of empty lists. Returns their number.
@@ -108,13 +116,13 @@ impl Initial {
     pub(crate) fn next(&self, max: usize) -> (usize, bool) {
         match self.queued.front() {
             None => (max, false),
-            Some(Run { before: 0, entries }) => (max.min(*entries), true),
+            Some(Run { before: 0, entries, is_listed }) => (max.min(*entries), *is_listed),
             Some(Run { before, .. }) => (max.min(*before), false),
         }
     }
 
     /// Records a pop of entries from the front, at most as many as [`Self::next`] returned. Returns how many of them
-    /// belong to an initial list.
+    /// the sync waits for.
     pub(crate) fn popped(&mut self, entries: usize) -> usize {
         let Some(run) = self.queued.front_mut() else { return 0 };
         if run.before > 0 {
@@ -129,9 +137,9 @@ impl Initial {
         initial
     }
 
-    /// Records that entries of initial lists have been processed. Returns whether this made the queue synced.
-    pub(crate) fn processed(&mut self, initial: usize) -> bool {
-        self.unprocessed -= initial;
-        initial > 0 && self.has_synced()
+    /// Records that entries that the sync waits for have been processed. Returns whether this made the queue synced.
+    pub(crate) fn processed(&mut self, entries: usize) -> bool {
+        self.unprocessed -= entries;
+        entries > 0 && self.has_synced()
     }
 }

@@ -40,7 +40,7 @@ pub struct Popped<T: Object> {
 /// The data that the queue needs when the deltas have been processed.
 #[derive(Default)]
 pub(crate) struct Ticket {
-    /// The number of popped entries that belong to an initial list.
+    /// The number of popped entries that the sync of the queue waits for.
     pub(crate) initial: usize,
     /// The keys in flight, if the queue tracks keys.
     pub(crate) keys: SmallVec<[HashedKey; 1]>,

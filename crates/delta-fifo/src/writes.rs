@@ -359,7 +359,8 @@ impl<T: Object> Settings<T> {
         state.attach_version(Some(part), version);
         let after = state.backlog.entries();
         if self.parts.is_divided() && after == before && initial.is_empty() {
-            return state.initial.replaced_by_nothing(part, before);
+            state.initial.replaced_by_nothing(part, before);
+            return false;
         }
         match initial.last_mut() {
             Some(last) if last.end == before => last.end = after,

@@ -319,6 +319,28 @@ fn queue_syncs_after_first_list_of_every_part() {
     }
 }
 
+/// An empty first list makes no entry that was queued before it one of the initial list, and the queue has synced once
+/// that entry was processed.
+// contract: Q-07, Q-23a, Q-23b
+#[test]
+fn empty_first_list_has_no_entries() {
+    for (name, queue) in queues(&[]) {
+        write(&*queue, list(A, &[thing("a", A, 1)], 1));
+        write(&*queue, Delta::Added(thing("b", A, 2)));
+        write(&*queue, Delta::Added(thing("c", A, 3)));
+        write(&*queue, list(B, &[], 4));
+        let mut popped = Vec::new();
+        while let Some(next) = pop(&*queue) {
+            assert!(!queue.has_synced(), "{name}: {next:?} has not been processed");
+            popped.extend(next.iter().map(|delta| (text(delta), next.in_initial_list())));
+        }
+        assert!(queue.has_synced(), "{name}");
+        let initial =
+            |delta: &str| popped.iter().find(|(text, _)| text == delta).map(|(_, initial)| *initial);
+        assert_eq!((initial("Added b0@2"), initial("Added c0@3")), (Some(false), Some(false)), "{name}");
+    }
+}
+
 /// The last first list is empty, or merges into deltas that are queued before it.
 // contract: Q-23a
 #[test]
