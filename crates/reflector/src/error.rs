@@ -549,6 +549,16 @@ impl SourceError {
         }
     }
 
+    /// Returns whether a page is requested again: like [`Self::is_retryable`], with faults of the server, but without
+    /// timeouts, since the time for a page is long.
+    pub(crate) fn is_transient(&self) -> bool {
+        let is_fault = self.status().is_some_and(|status| matches!(status.code, 500 | 502));
+        let is_permanent = self.is_store_read_error()
+            || self.is_too_large_resource_version()
+            || matches!(self, Self::Timeout { .. });
+        !is_permanent && (self.is_retryable() || is_fault)
+    }
+
     fn has(&self, code: u16, reasons: &[&str]) -> bool {
         self.status().is_some_and(|status| status.has(code, reasons))
     }

@@ -10,7 +10,7 @@ use kinformer_core::internal::contain;
 use kinformer_core::{Object, ResourceVersion};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::backoff::{after, lengthened};
+use crate::backoff::{Backoff, after};
 use crate::contained::contained;
 use crate::{List, ListOptions, ListerWatcher, SourceError};
 
@@ -21,9 +21,6 @@ const MAX_TIME: Duration = Duration::from_secs(3600);
 /// How often a page is requested again, and for how long after its first error: its token expires.
 const MAX_REPETITIONS: u32 = 10;
 const REPEATED_FOR: Duration = Duration::from_secs(60);
-/// The first delay before a page is requested again, and the longest one without a `Retry-After`.
-const REPEATED_AFTER: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(15);
 
 /// Receives an error after which a page is requested again, and the delay before that.
 pub(crate) type ReportRepetition = Arc<dyn Fn(SourceError, Duration) + Send + Sync>;
@@ -114,14 +111,14 @@ impl<T: Object> Pages<T> {
     /// client-go 0.37 (`withRetry`) repeats each request after a broken connection or an answer with `Retry-After`.
     async fn repeated(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let mut repetitions = if self.received > 0 && self.repeats.is_some() { MAX_REPETITIONS } else { 0 };
-        let (mut until, mut delay) = (None, REPEATED_AFTER);
+        let (mut until, mut delays) = (None, Backoff::default().start());
         loop {
             let error = match self.request(options.clone()).await {
-                Err(error) if repetitions > 0 && is_transient(&error) => error,
+                Err(error) if repetitions > 0 && error.is_transient() => error,
                 answer => return answer,
             };
             let until = *until.get_or_insert_with(|| Instant::now() + REPEATED_FOR);
-            let pause = after(&error, lengthened(delay, delay / 2));
+            let pause = after(&error, delays.next_delay());
             if Instant::now() + pause > until {
                 return Err(error);
             }
@@ -129,7 +126,6 @@ impl<T: Object> Pages<T> {
                 report(error, pause);
             }
             sleep(pause).await;
-            delay = delay.mul_f64(1.5).min(LONGEST_DELAY);
             repetitions -= 1;
         }
     }
@@ -147,15 +143,6 @@ impl<T: Object> Pages<T> {
     fn endless(&self, problem: &'static str) -> SourceError {
         SourceError::EndlessList { problem, pages: self.received, after: self.started.elapsed() }
     }
-}
-
-/// Returns whether the same request may succeed a little later.
-fn is_transient(error: &SourceError) -> bool {
-    let is_permanent = error.is_store_read_error() || error.is_too_large_resource_version();
-    // The time for a page is long.
-    let is_permanent = is_permanent || matches!(error, SourceError::Timeout { .. });
-    let is_fault = error.status().is_some_and(|status| matches!(status.code, 500 | 502..=504));
-    !is_permanent && (error.is_retryable() || is_fault)
 }
 
 /// Detects repeated pages by their continue token and the key of their first object. Stores hashes, so that the size of
