@@ -142,7 +142,7 @@ impl<T: Object> Popped<T> {
         &self.taken.versions
     }
 
-    /// Replaces the version updates, for a controller that has detected missing data.
+    /// Replaces the version updates, for an informer loop that has detected missing data.
     pub fn set_versions(&mut self, versions: impl Into<VersionUpdates>) {
         self.taken.versions = versions.into();
     }

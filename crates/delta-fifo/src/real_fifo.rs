@@ -39,53 +39,46 @@ impl<T: Object> DeltaQueue<T, InOrder<T>> {
 
 /// The backlog of a [`RealFifo`]: all deltas in order of arrival.
 pub struct InOrder<T> {
-    items: VecDeque<Item<T>>,
+    /// Each with the versions reached once it, and so every entry before it, has been popped.
+    entries: VecDeque<(Entry<T>, VersionUpdates)>,
     /// The key hashes of one batch. Retained between batches only to reuse the memory.
     in_batch: HashTable<u64>,
 }
 
-struct Item<T> {
-    delta: Delta<T>,
-    /// The hash of the key. A collision only ends a batch early.
-    hash: u64,
-    /// The key, if the queue has known objects.
-    key: Option<ObjectKey>,
-    /// The versions reached once this delta, and so every delta before it, has been popped.
-    versions: VersionUpdates,
-}
-
 impl<T> Default for InOrder<T> {
     fn default() -> Self {
-        Self { items: VecDeque::new(), in_batch: HashTable::new() }
+        Self { entries: VecDeque::new(), in_batch: HashTable::new() }
     }
 }
 
 impl<T: Object> InOrder<T> {
-    /// Returns the key error of an item: an object may have changed internally since it was queued.
-    fn check(item: &Item<T>) -> Option<KeyError> {
-        let checked = contain(|| item.delta.key().map_or(Ok(()), |key| key.check()));
+    /// Returns the key error of an entry: an object may have changed internally since it was queued.
+    fn check(entry: &Entry<T>) -> Option<KeyError> {
+        let checked = contain(|| entry.delta.key().map_or(Ok(()), |key| key.check()));
         let panicked = |_| Err(KeyError::new("", KeyProblem::Panicked));
         checked.unwrap_or_else(panicked).err()
     }
 
-    /// Returns the number of items at the front that form a batch, and the key error of the last one.
+    /// Returns the number of entries at the front that form a batch, and the key error of the last one.
     fn batch(&mut self, max: usize) -> (usize, Option<KeyError>) {
-        let Self { items, in_batch, .. } = self;
+        let Self { entries, in_batch, .. } = self;
         let mut size = 0;
         let mut key_error = None;
-        for item in items.iter().take(max) {
-            let alone = matches!(item.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark { .. });
+        for (entry, _) in entries.iter().take(max) {
+            let alone =
+                matches!(entry.delta, Delta::ReplacedAll(_) | Delta::SyncAll | Delta::Bookmark { .. });
             if alone && size > 0 {
                 break;
             }
             if max > 1 && !alone {
-                match in_batch.entry(item.hash, |other| *other == item.hash, |other| *other) {
+                // A collision of hashes only ends a batch early.
+                match in_batch.entry(entry.hash, |other| *other == entry.hash, |other| *other) {
                     Place::Occupied(_) => break,
-                    Place::Vacant(entry) => drop(entry.insert(item.hash)),
+                    Place::Vacant(place) => drop(place.insert(entry.hash)),
                 }
             }
             size += 1;
-            key_error = Self::check(item);
+            key_error = Self::check(entry);
             if alone || key_error.is_some() {
                 break;
             }
@@ -103,13 +96,12 @@ impl<T: Object> Backlog<T> for InOrder<T> {
     const KEYED: bool = false;
 
     fn push(&mut self, entry: Entry<T>, _drops: &mut DeferredDrops<T>) {
-        let Entry { delta, key, hash } = entry;
-        self.items.push_back(Item { delta, hash, key, versions: VersionUpdates::NONE });
+        self.entries.push_back((entry, VersionUpdates::NONE));
     }
 
     fn newest(&self, keys: &dyn Fn(&ObjectKey) -> bool, deltas: &dyn Fn(&Delta<T>) -> bool) -> Queued<T> {
         let mut queued = Queued::new();
-        for Item { delta, key, .. } in &self.items {
+        for (Entry { delta, key, .. }, _) in &self.entries {
             if let Some(key) = key.as_ref().filter(|key| keys(key) && deltas(delta)) {
                 queued.record(key, delta);
             }
@@ -118,15 +110,15 @@ impl<T: Object> Backlog<T> for InOrder<T> {
     }
 
     fn depth(&self) -> usize {
-        self.items.len()
+        self.entries.len()
     }
 
     fn entries(&self) -> usize {
-        self.items.len()
+        self.entries.len()
     }
 
     fn reached(&mut self) -> Option<&mut VersionUpdates> {
-        self.items.back_mut().map(|last| &mut last.versions)
+        self.entries.back_mut().map(|(_, versions)| versions)
     }
 
     fn take(
@@ -140,7 +132,7 @@ impl<T: Object> Backlog<T> for InOrder<T> {
         taken.deltas.reserve(size);
         taken.key_error = key_error;
         for _ in 0..size {
-            let Some(Item { delta, key, hash, versions }) = self.items.pop_front() else { break };
+            let Some((Entry { delta, key, hash }, versions)) = self.entries.pop_front() else { break };
             taken.versions.append_all(versions);
             if let Some(key) = key {
                 let key = HashedKey { key, hash };
@@ -149,8 +141,8 @@ impl<T: Object> Backlog<T> for InOrder<T> {
             }
             taken.deltas.push(delta);
         }
-        if self.items.is_empty() {
-            self.items.shrink_to(RETAINED);
+        if self.entries.is_empty() {
+            self.entries.shrink_to(RETAINED);
         }
         size
     }

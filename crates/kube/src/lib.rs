@@ -56,6 +56,7 @@ mod params;
 mod path;
 mod scope;
 mod selector;
+mod watch_events;
 
 pub use client::{client, client_http1, drop_credentials, parse_server, sends_credentials};
 pub use discovery::discovery_client;

@@ -37,12 +37,12 @@ pub(crate) struct Cursor<B> {
 
 /// The unread batches of a reader, which it keeps alive until they are released.
 pub(crate) struct Place<B> {
-    unread: Mutex<Option<Unread<B>>>,
+    unread: Mutex<Option<UnreadBatches<B>>>,
     /// The number of events that were published for this reader alone.
     own_events: AtomicU64,
 }
 
-struct Unread<B> {
+struct UnreadBatches<B> {
     link: Arc<Link<B>>,
     /// The batches for this reader, each with the link that was the end of the log: the reader leaves the batch before
     /// it reads that link.
@@ -104,7 +104,7 @@ impl<B> Log<B> {
     pub(crate) fn cursor<R>(self: &Arc<Self>, read: impl FnOnce() -> R) -> (Cursor<B>, R) {
         let mut end = self.end.lock();
         let state = read();
-        let unread = Unread { link: end.tail.clone(), own: VecDeque::new() };
+        let unread = UnreadBatches { link: end.tail.clone(), own: VecDeque::new() };
         let place = Arc::new(Place { unread: Mutex::new(Some(unread)), own_events: AtomicU64::new(0) });
         let id = end.next_id;
         end.next_id += 1;
@@ -137,7 +137,7 @@ impl<B> Cursor<B> {
     /// Leaves the batch under the cursor, if there is one. The last cursor to leave a batch drops it.
     pub(crate) fn advance(&self) {
         let mut unread = self.place.unread.lock();
-        let left = unread.as_mut().map(Unread::advance);
+        let left = unread.as_mut().map(UnreadBatches::advance);
         drop(unread);
         // The contents of the batch are dropped here, after the lock is released.
         drop(left);
@@ -185,7 +185,7 @@ impl<B> Place<B> {
     }
 }
 
-impl<B> Unread<B> {
+impl<B> UnreadBatches<B> {
     /// Returns whether the next batch is one for this reader alone. Stays `false` once there is a batch at the link.
     fn own_is_next(&self) -> bool {
         self.own.front().is_some_and(|(link, _)| Arc::ptr_eq(link, &self.link))

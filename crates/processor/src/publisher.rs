@@ -10,7 +10,7 @@ use kinformer_core::{Change, Object};
 use smallvec::SmallVec;
 use tokio_util::sync::CancellationToken;
 
-use crate::backlog::{self, Buffer, Opened, Parts};
+use crate::backlog::{self, Buffer, Opened, Reading};
 use crate::clock::Moment;
 use crate::contained::drop_handler;
 use crate::delivery::{Delivery, Filter};
@@ -176,7 +176,7 @@ impl<T: Object> Publisher<T> {
         let stop = CancellationToken::new();
         let Opened { backlog, task: beside } = backlog::open(
             buffer,
-            Parts {
+            Reading {
                 reader: LogReader::new(Start {
                     cursor,
                     initial,

@@ -25,7 +25,7 @@ use crate::{Backoff, RequestLimit, SourceError};
 #[non_exhaustive]
 pub struct ReflectorOptions {
     pub(crate) resync_period: Option<Duration>,
-    pub(crate) take_due_resyncs: Option<Arc<TakeDueResyncs>>,
+    pub(crate) mark_due_resyncs: Option<Arc<MarkDueResyncs>>,
     pub(crate) page_size: Option<NonZeroU32>,
     pub(crate) watch_list: WatchListMode,
     pub(crate) watch_list_deadline: Duration,
@@ -39,7 +39,7 @@ pub struct ReflectorOptions {
     pub(crate) request_limit: RequestLimit,
 }
 
-pub(crate) type TakeDueResyncs = dyn Fn() -> bool + Send + Sync;
+pub(crate) type MarkDueResyncs = dyn Fn() -> bool + Send + Sync;
 pub(crate) type ErrorHook = dyn Fn(&Failure<'_>) + Send + Sync;
 
 /// Shorter watches would load the server without a benefit.
@@ -119,7 +119,7 @@ impl Default for ReflectorOptions {
     fn default() -> Self {
         Self {
             resync_period: None,
-            take_due_resyncs: None,
+            mark_due_resyncs: None,
             page_size: None,
             watch_list: WatchListMode::Auto,
             watch_list_deadline: Duration::from_secs(120),
@@ -156,8 +156,8 @@ impl ReflectorOptions {
     ///
     /// Follows client-go 0.37 (`ShouldResync`).
     #[must_use]
-    pub fn take_due_resyncs(mut self, take: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.take_due_resyncs = Some(Arc::new(take));
+    pub fn mark_due_resyncs(mut self, mark: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.mark_due_resyncs = Some(Arc::new(mark));
         self
     }
 

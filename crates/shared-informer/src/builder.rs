@@ -388,8 +388,8 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             arrival,
             latency: latency.clone(),
         };
-        let due = resyncs::take_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
-        let options = options.take_due_resyncs(due);
+        let due = resyncs::mark_due(processor.clone(), indexer.clone(), queue.clone(), synced.clone());
+        let options = options.mark_due_resyncs(due);
         let informer_loop = InformerLoop::of(name.clone(), sources, queue.clone(), apply, options)
             .exchange(exchange)
             .known_objects(indexer.clone());

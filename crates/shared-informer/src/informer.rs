@@ -302,8 +302,8 @@ impl<T: Object> SharedIndexInformer<T> {
     /// reflector ends unexpectedly. [`Error::Stuck`] at the end if handlers did not return within the grace period.
     pub async fn run(&self, cancel: CancellationToken) -> Result<(), Error> {
         let inner = &self.inner;
-        let controller = inner.startable.lock().take();
-        let Some(controller) = controller else {
+        let informer_loop = inner.startable.lock().take();
+        let Some(informer_loop) = informer_loop else {
             return Err(match self.phase() {
                 Phase::Stopped => self.stopped_error(),
                 Phase::NotStarted | Phase::Running => Error::Running { informer: inner.name.clone() },
@@ -311,12 +311,12 @@ impl<T: Object> SharedIndexInformer<T> {
         };
         inner.was_run.store(true, Ordering::Relaxed);
         let _stop = StopOnDrop(inner);
-        self.run_controller(controller, cancel).instrument(inner.span()).await
+        self.run_loop(informer_loop, cancel).instrument(inner.span()).await
     }
 
-    async fn run_controller(
+    async fn run_loop(
         &self,
-        controller: InformerLoop<T, Apply<T>>,
+        informer_loop: InformerLoop<T, Apply<T>>,
         cancel: CancellationToken,
     ) -> Result<(), Error> {
         let inner = &self.inner;
@@ -327,14 +327,14 @@ impl<T: Object> SharedIndexInformer<T> {
         // The first poll starts the processor, so that its drop ends the handlers, however early it happens.
         let mut handlers_ended = handlers.as_mut().now_or_never();
         let check = inner.processor.resync_check_period().unwrap_or_default();
-        let mut controlling = pin!(controller.resync_period(check).run(cancel));
+        let mut looping = pin!(informer_loop.resync_period(check).run(cancel));
         let reason = loop {
-            // The processor first: it is rarely ready and ends once, while the controller may use up the budget of this
+            // The processor first: it is rarely ready and ends once, while the loop may use up the budget of this
             // task.
             tokio::select! {
                 biased;
                 ended = &mut handlers, if handlers_ended.is_none() => handlers_ended = Some(ended),
-                reason = &mut controlling => break reason,
+                reason = &mut looping => break reason,
             }
         };
         tracing::debug!(?reason, "informer stopping");

@@ -209,7 +209,7 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
             match next {
                 Some(Err(error)) => {
                     // The subscriber may have caused the panic, and may panic again.
-                    _ = contain(|| tracing::error!(controller = %name, %error, "reflector panicked"));
+                    _ = contain(|| tracing::error!(informer = %name, %error, "reflector panicked"));
                     reason = StopReason::Dropped;
                 }
                 Some(Ok(ended)) if ended != StopReason::Cancelled && reason != StopReason::Dropped => {
@@ -291,9 +291,7 @@ async fn process_all<T: Object, P: Process<T>>(
 async fn contained(name: &str, work: impl Future<Output = ()>) -> Result<(), BoxError> {
     let Err(error) = contain_async(work).await else { return Ok(()) };
     // The subscriber may have caused the panic, and may panic again.
-    _ = contain(
-        || tracing::error!(controller = name, %error, "process function panicked; its batch is lost"),
-    );
+    _ = contain(|| tracing::error!(informer = name, %error, "process function panicked; its batch is lost"));
     Err(error)
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// It is needed only if nothing is queued: the loop checks for due handlers after every batch, so any queued
 /// delta has the same effect. Resyncs and their deltas therefore do not accumulate in front of a slow store.
-pub(crate) fn take_due<T: Object>(
+pub(crate) fn mark_due<T: Object>(
     processor: SharedProcessor<T>,
     indexer: Arc<Indexer<T>>,
     queue: Arc<dyn Queue<T>>,

@@ -430,16 +430,13 @@ impl Bits {
         self.0.get(slot as usize / 64).is_some_and(|bits| bits >> (slot % 64) & 1 == 1)
     }
 
-    /// Adds a slot. Returns whether it was present already.
-    fn set(&mut self, slot: u32) -> bool {
+    fn set(&mut self, slot: u32) {
         let word = slot as usize / 64;
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
         }
-        let had = self.has(slot);
         if let Some(bits) = self.0.get_mut(word) {
             *bits |= 1 << (slot % 64);
         }
-        had
     }
 }

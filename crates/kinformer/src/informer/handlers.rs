@@ -34,7 +34,7 @@ impl<K> Informer<K> {
     where
         K: 'static,
     {
-        HandlerBuilder::new(self.shared())
+        HandlerBuilder::new(self.kube())
     }
 
     /// Adds a handler with default options: see [`HandlerBuilder::for_each`].
@@ -108,6 +108,6 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// The first poll removes the handler. Dropping the future then only ends the wait for its running callback.
     pub async fn remove_handler(&self, registration: &Registration) -> bool {
-        self.shared().remove_handler(registration).await
+        self.kube().remove_handler(registration).await
     }
 }

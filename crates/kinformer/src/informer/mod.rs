@@ -59,7 +59,7 @@ impl<K> Informer<K> {
         Self { view, kind: PhantomData }
     }
 
-    fn shared(&self) -> &KubeInformer {
+    fn kube(&self) -> &KubeInformer {
         self.view.informer()
     }
 
@@ -126,7 +126,7 @@ impl<K> Informer<K> {
 
     /// The name of the informer in messages and metrics.
     pub fn name(&self) -> &str {
-        self.shared().name()
+        self.kube().name()
     }
 
     /// Returns the factory; `None` if it was dropped, and the informer has stopped with it. An informer does not keep its factory

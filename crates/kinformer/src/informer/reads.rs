@@ -27,7 +27,7 @@ impl<K> Informer<K> {
     /// # }
     /// ```
     pub fn lister(&self) -> Lister<K> {
-        Lister::of(self.shared().objects())
+        Lister::of(self.kube().objects())
     }
 
     /// Returns a snapshot of the stored objects. O(1).
@@ -61,7 +61,7 @@ impl<K> Informer<K> {
 
     /// The informer, for a read of its store.
     fn started(&self) -> Result<&KubeInformer, Error> {
-        let informer = self.shared();
+        let informer = self.kube();
         informer.started().check(informer.resource())?;
         Ok(informer)
     }
@@ -106,7 +106,7 @@ impl<K> Informer<K> {
         let index = Box::new(move |object: &Arc<PackedObject>, values: &mut IndexValues| {
             function(PackedRef::new(object), values)
         });
-        Ok(self.shared().add_index(name.into(), index)?)
+        Ok(self.kube().add_index(name.into(), index)?)
     }
 
     /// Adds an index by one field: `index_by_field("node", &["spec", "nodeName"])`. Only that field of an object is
@@ -140,12 +140,12 @@ impl<K> Informer<K> {
     /// Follows controller-runtime 0.25 (`FieldIndexer`).
     pub fn index_by_field(&self, name: impl Into<Arc<str>>, path: &[&str]) -> Result<(), Error> {
         let (name, path) = (name.into(), FieldPath::new(path));
-        Ok(self.shared().add_field_index(name, path.clone(), by_field(path))?)
+        Ok(self.kube().add_field_index(name, path.clone(), by_field(path))?)
     }
 
     /// The path of an index that was added by [`Self::index_by_field`]; `None` for other indexes.
     pub fn field_path(&self, index: &str) -> Option<FieldPath> {
-        self.shared().field_path(index)
+        self.kube().field_path(index)
     }
 
     /// Decodes every object as a `K` when it arrives, and keeps the value: for kinds whose objects are read all the
@@ -180,7 +180,7 @@ impl<K> Informer<K> {
     where
         K: DeserializeOwned + Send + Sync + 'static,
     {
-        self.shared().decode_on_arrival(DecodeAs::of::<K>());
+        self.kube().decode_on_arrival(DecodeAs::of::<K>());
         self
     }
 }

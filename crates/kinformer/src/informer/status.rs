@@ -11,7 +11,7 @@ use crate::kube_informer::KubeInformer;
 impl<K> Informer<K> {
     /// The state of the informer and of its lists and watches.
     pub fn status(&self) -> InformerStatus<'_> {
-        InformerStatus { informer: self.shared() }
+        InformerStatus { informer: self.kube() }
     }
 
     /// Adds the informer to a collector of metrics.
@@ -23,7 +23,7 @@ impl<K> Informer<K> {
         &self,
         collector: &kinformer_shared_informer::prometheus::InformerCollector,
     ) -> Result<(), crate::Error> {
-        Ok(self.shared().add_to(collector)?)
+        Ok(self.kube().add_to(collector)?)
     }
 }
 

@@ -18,7 +18,7 @@ async fn started(
 impl<K> Informer<K> {
     /// Whether all objects of the first list have been stored.
     pub fn has_synced(&self) -> bool {
-        self.shared().has_synced()
+        self.kube().has_synced()
     }
 
     /// Waits until all objects of the first list have been stored. Any number of callers may wait. If the informer is
@@ -53,7 +53,7 @@ impl<K> Informer<K> {
     pub fn wait_for_sync(
         &self,
     ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
-        let informer = self.shared();
+        let informer = self.kube();
         Wait::new(started(informer, informer.wait_for_sync()), || Ok(informer.sync_at_deadline()?))
     }
 
@@ -90,7 +90,7 @@ impl<K> Informer<K> {
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
-        let (informer, place) = (self.shared(), place.into());
+        let (informer, place) = (self.kube(), place.into());
         let wait = async move { started(informer, informer.wait_for(place, version)).await };
         Wait::new(wait, move || Ok(informer.version_at_deadline(place, version)?))
     }
@@ -114,7 +114,7 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// Dropping the future removes its wait. A later call returns at once if there is a later state.
     pub async fn changed(&self, revision: u64) -> bool {
-        self.shared().changed(revision).await
+        self.kube().changed(revision).await
     }
 
     /// Waits until the informer has stopped.
@@ -122,6 +122,6 @@ impl<K> Informer<K> {
     /// # Cancel safety
     /// Nothing is lost: the wait only observes the informer, and a later call returns at once after its end.
     pub async fn stopped(&self) {
-        self.shared().stopped().await;
+        self.kube().stopped().await;
     }
 }

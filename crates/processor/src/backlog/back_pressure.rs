@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use kinformer_core::Object;
 use tokio::sync::Notify;
 
-use super::policy::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Reading};
 use crate::log_reader::{LogReader, Unread};
 use crate::undelivered::{Next, Undelivered};
 
-pub(super) fn open<T: Object>(parts: Parts<T>, bound: usize) -> Opened<T> {
-    let Parts { reader, space, .. } = parts;
+pub(super) fn open<T: Object>(reading: Reading<T>, bound: usize) -> Opened<T> {
+    let Reading { reader, space, .. } = reading;
     let bounded = Bounded { unread: reader.unread().clone(), bound: bound.max(1), space };
     Opened { backlog: Box::new(BackPressure { reader, bounded: Arc::new(bounded) }), task: None }
 }

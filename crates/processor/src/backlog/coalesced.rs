@@ -12,7 +12,7 @@ use kinformer_core::internal::{contain, yield_now};
 use kinformer_core::{Object, ObjectKey, Tombstone};
 use parking_lot::Mutex;
 
-use super::policy::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Reading};
 use crate::clock::Moment;
 use crate::event::{Added, Deleted, Event, LastEvent, Updated, drop_object};
 use crate::log_reader::{InitialObjects, Unread};
@@ -24,8 +24,8 @@ const YIELD_AFTER: usize = 128;
 /// The number of keys for which memory is kept while none is undelivered.
 const KEPT: usize = 16;
 
-pub(super) fn open<T: Object>(mut parts: Parts<T>) -> Opened<T> {
-    let initial = parts.reader.take_initial();
+pub(super) fn open<T: Object>(mut reading: Reading<T>) -> Opened<T> {
+    let initial = reading.reader.take_initial();
     let pending = Pending {
         entries: BTreeMap::new(),
         places: HashMap::default(),
@@ -39,11 +39,11 @@ pub(super) fn open<T: Object>(mut parts: Parts<T>) -> Opened<T> {
         keys: AtomicUsize::new(0),
         changed: AtomicBool::new(false),
         waker: AtomicWaker::new(),
-        unread: parts.reader.unread().clone(),
-        name: parts.name.clone(),
+        unread: reading.reader.unread().clone(),
+        name: reading.name.clone(),
     });
     let backlog = Coalesced { initial, newest: newest.clone(), last: LastEvent::none() };
-    Opened { backlog: Box::new(backlog), task: Some(Box::pin(async move { newest.read_log(parts).await })) }
+    Opened { backlog: Box::new(backlog), task: Some(Box::pin(async move { newest.read_log(reading).await })) }
 }
 
 struct Coalesced<T> {
@@ -195,8 +195,8 @@ impl<T> Drop for Pending<T> {
 
 impl<T: Object> Newest<T> {
     /// Reads the log into the pending entries until the log is closed or the handler stops.
-    async fn read_log(&self, parts: Parts<T>) {
-        let Parts { mut reader, stop, .. } = parts;
+    async fn read_log(&self, reading: Reading<T>) {
+        let Reading { mut reader, stop, .. } = reading;
         loop {
             let mut more = true;
             for _ in 0..YIELD_AFTER {

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 
 use kinformer_core::Object;
 
-use super::policy::{Backlog, Opened, Parts};
+use super::policy::{Backlog, Opened, Reading};
 use crate::log_reader::LogReader;
 use crate::undelivered::{Next, Undelivered};
 
-pub(super) fn open<T: Object>(parts: Parts<T>) -> Opened<T> {
-    Opened { backlog: Box::new(parts.reader), task: None }
+pub(super) fn open<T: Object>(reading: Reading<T>) -> Opened<T> {
+    Opened { backlog: Box::new(reading.reader), task: None }
 }
 
 impl<T: Object> Backlog<T> for LogReader<T> {

@@ -7,7 +7,7 @@ mod policy;
 
 use kinformer_core::Object;
 
-pub(crate) use self::policy::{Backlog, Opened, Parts};
+pub(crate) use self::policy::{Backlog, Opened, Reading};
 
 /// The policy for the undelivered events of a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,10 +28,10 @@ pub enum Buffer {
 }
 
 /// Opens the backlog of a handler. Each policy has a line here.
-pub(crate) fn open<T: Object>(buffer: Buffer, parts: Parts<T>) -> Opened<T> {
+pub(crate) fn open<T: Object>(buffer: Buffer, reading: Reading<T>) -> Opened<T> {
     match buffer {
-        Buffer::EveryEvent => every_event::open(parts),
-        Buffer::Coalesced => coalesced::open(parts),
-        Buffer::BackPressure(bound) => back_pressure::open(parts, bound),
+        Buffer::EveryEvent => every_event::open(reading),
+        Buffer::Coalesced => coalesced::open(reading),
+        Buffer::BackPressure(bound) => back_pressure::open(reading, bound),
     }
 }

@@ -1,4 +1,4 @@
-//! The interface of a buffer policy: a [`Backlog`], created from [`Parts`].
+//! The interface of a buffer policy: a [`Backlog`], created from [`Reading`].
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::listener::Task;
 use crate::log_reader::LogReader;
 use crate::undelivered::{Next, Undelivered};
 
-/// The parts from which a policy creates a backlog.
-pub(crate) struct Parts<T> {
+/// What a policy creates a backlog from.
+pub(crate) struct Reading<T> {
     pub(crate) reader: LogReader<T>,
     /// The name of the handler.
     pub(crate) name: Arc<str>,

@@ -22,7 +22,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         if self.resync_at.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
         }
-        let wanted = self.options.take_due_resyncs.as_ref().map_or(Ok(true), |take| contain(|| take()));
+        let wanted = self.options.mark_due_resyncs.as_ref().map_or(Ok(true), |mark| contain(|| mark()));
         let error = match wanted {
             Ok(true) => {
                 self.wait_for_room().await?;
@@ -39,7 +39,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
             }
             Ok(false) => None,
             Err(source) => {
-                self.report_skipped(SourceError::Panic { operation: "take_due_resyncs", source });
+                self.report_skipped(SourceError::Panic { operation: "mark_due_resyncs", source });
                 None
             }
         };

@@ -161,7 +161,7 @@ async fn states_between_two_waits_are_missed() {
 async fn due_resync_keeps_the_watch_open() {
     let checks = Arc::new(AtomicUsize::new(0));
     let counter = checks.clone();
-    let options = steady().resync_period(10 * SECOND).take_due_resyncs(move || {
+    let options = steady().resync_period(10 * SECOND).mark_due_resyncs(move || {
         match counter.fetch_add(1, Ordering::Relaxed) {
             1 => false,
             2 => std::panic::resume_unwind(Box::new("too many checks")),

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::recent::Recent;
 
 /// A decoded value of any type.
-type AnyValue = Arc<dyn Any + Send + Sync>;
+type DecodedValue = Arc<dyn Any + Send + Sync>;
 
 /// The decoder of one type, as a value. Code that takes it is not generic over the type and is compiled once for all
 /// types.
@@ -22,7 +22,7 @@ type AnyValue = Arc<dyn Any + Send + Sync>;
 pub struct DecodeAs {
     of: TypeId,
     name: &'static str,
-    decode: fn(&Encoded) -> Result<AnyValue, Error>,
+    decode: fn(&Encoded) -> Result<DecodedValue, Error>,
 }
 
 impl DecodeAs {
@@ -38,7 +38,7 @@ impl DecodeAs {
 }
 
 /// The only code that is compiled for each type, beside its `Deserialize`.
-fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &Encoded) -> Result<AnyValue, Error> {
+fn decode<K: DeserializeOwned + Send + Sync + 'static>(object: &Encoded) -> Result<DecodedValue, Error> {
     Ok(Arc::new(Boxed::<K>(Arc::new(object.decode(PhantomData::<K>)?))))
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for DecodeAs {
 #[derive(Default)]
 pub(super) struct Slots {
     /// The value that is kept as long as the object.
-    kept: OnceLock<AnyValue>,
+    kept: OnceLock<DecodedValue>,
     /// The values decoded on read: one for each type that the object was read as, which is nearly always one.
     shared: Mutex<Vec<Slot>>,
 }
@@ -76,12 +76,12 @@ struct Slot {
 
 impl Slots {
     #[inline]
-    pub(super) fn kept(&self) -> Option<&AnyValue> {
+    pub(super) fn kept(&self) -> Option<&DecodedValue> {
         self.kept.get()
     }
 
     /// Creates slots that keep a value.
-    pub(super) fn of(value: AnyValue) -> Self {
+    pub(super) fn of(value: DecodedValue) -> Self {
         Self { kept: OnceLock::from(value), shared: Mutex::default() }
     }
 
@@ -96,7 +96,7 @@ impl Slots {
     }
 
     /// Returns the value of this type: the kept one, one that is still held or cached, or a newly decoded one.
-    pub(super) fn value(&self, object: &Encoded, to: DecodeAs) -> Result<AnyValue, Error> {
+    pub(super) fn value(&self, object: &Encoded, to: DecodeAs) -> Result<DecodedValue, Error> {
         if let Some(kept) = self.kept.get().filter(|kept| (***kept).type_id() == to.of) {
             return Ok(kept.clone());
         }
@@ -129,7 +129,7 @@ impl Slots {
         Ok(value)
     }
 
-    fn find(&self, recent: &Recent, of: TypeId) -> Option<AnyValue> {
+    fn find(&self, recent: &Recent, of: TypeId) -> Option<DecodedValue> {
         let shared = self.shared.lock();
         let slot = shared.iter().find(|slot| slot.of == of)?;
         recent.read(slot.place as usize);
