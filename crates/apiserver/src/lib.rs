@@ -63,6 +63,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
+mod apply;
 mod builder;
 mod clock;
 mod error;
