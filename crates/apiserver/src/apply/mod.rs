@@ -16,10 +16,14 @@ mod merge;
 mod nulls;
 mod path;
 mod problem;
+#[cfg(test)]
+mod properties;
 mod reconcile;
 mod remove;
 mod scale;
 mod schema;
+#[cfg(test)]
+mod tables;
 mod to_set;
 mod update;
 mod validate;

@@ -154,6 +154,21 @@ impl Schema {
         TypeRef(number)
     }
 
+    /// Adds a type that is defined later.
+    #[cfg(test)]
+    pub(super) fn reserve(&mut self) -> TypeRef {
+        let of = self.add(Atom::default());
+        self.atoms.pop();
+        self.atoms.push(OnceLock::new());
+        of
+    }
+
+    #[cfg(test)]
+    pub(super) fn define(&self, of: TypeRef, atom: Atom) {
+        let index = usize::try_from(of.0 - self.first).unwrap();
+        self.atoms[index].set(atom).unwrap();
+    }
+
     pub(super) fn set_kind(&mut self, api_version: &str, kind: &str, of: TypeRef) {
         self.kinds.insert(format!("{api_version} {kind}").into(), of);
     }

@@ -7,6 +7,7 @@ use super::{DEPLOYMENTS, MAPS, apply, deployment, entries, fields_of, map, write
 use crate::common::{Client, server};
 
 /// A conflict names the manager, its version and the field; force takes the field.
+// contract: E-15c
 #[tokio::test]
 async fn conflicts_are_refused_unless_forced() {
     let server = server().await;
@@ -33,6 +34,7 @@ async fn conflicts_are_refused_unless_forced() {
     assert_eq!(fields_of(&forced, "me")["f:spec"]["f:replicas"], json!({}));
 }
 
+// contract: E-15c
 #[tokio::test]
 async fn several_conflicts_are_grouped_by_manager() {
     let server = server().await;
@@ -54,6 +56,7 @@ async fn several_conflicts_are_grouped_by_manager() {
 }
 
 /// kubectl takes the fields that its own client-side apply has set, and updates the annotation.
+// contract: E-15f
 #[tokio::test]
 async fn kubectl_takes_over_from_its_client_side_apply() {
     let server = server().await;
@@ -78,6 +81,7 @@ async fn kubectl_takes_over_from_its_client_side_apply() {
 }
 
 /// csaupgrade moves the fields of an update to an apply by a JSON patch of `managedFields`.
+// contract: E-15f
 #[tokio::test]
 async fn managers_can_be_migrated_from_update_to_apply() {
     let server = server().await;

@@ -7,6 +7,7 @@ use super::{DEPLOYMENTS, MAPS, apply, deployment, entries, fields_of, map, write
 use crate::common::{Client, server, version_of};
 
 /// A create records its manager, and the fields as Go writes them.
+// contract: E-15d
 #[tokio::test]
 async fn creates_record_a_manager() {
     let server = server().await;
@@ -39,6 +40,7 @@ async fn creates_record_a_manager() {
 }
 
 /// An update and a patch of each format record what they change, and take it from others.
+// contract: E-15d
 #[tokio::test]
 async fn updates_and_patches_record_what_they_change() {
     let server = server().await;
@@ -74,6 +76,7 @@ async fn updates_and_patches_record_what_they_change() {
 }
 
 /// An empty list, and a list of one empty entry, forget all managers; later updates are then not recorded.
+// contract: E-15f
 #[tokio::test]
 async fn managers_can_be_reset() {
     let server = server().await;
@@ -107,6 +110,7 @@ async fn managers_can_be_reset() {
 }
 
 /// The oldest of more than ten updates are merged.
+// contract: E-15d
 #[tokio::test]
 async fn oldest_updates_are_merged() {
     let server = server().await;
@@ -125,6 +129,7 @@ async fn oldest_updates_are_merged() {
 }
 
 /// Objects of the in-process API are stored as they are.
+// contract: E-15i
 #[tokio::test]
 async fn objects_of_the_program_have_no_managers() {
     let server = server().await;

@@ -8,6 +8,7 @@ use crate::common::{Client, pod, server};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The status has its own managers, and is changed only through its subresource.
+// contract: E-15e
 #[tokio::test]
 async fn status_is_applied_through_its_subresource() {
     let server = server().await;
@@ -44,6 +45,7 @@ async fn status_is_applied_through_its_subresource() {
 }
 
 /// A scale takes the replica count from the manager of the object.
+// contract: E-15e
 #[tokio::test]
 async fn scale_takes_the_replica_count() {
     let server = server().await;
