@@ -62,6 +62,8 @@ type output struct {
 	Modules []string          `json:"modules"`
 	Kinds   map[string]string `json:"kinds"`
 	Types   map[string]atom   `json:"types"`
+	// The fields that Go writes even if they are not set, by type.
+	Zeros map[string]map[string]any `json:"zeros"`
 }
 
 func check(err error) {
@@ -152,7 +154,7 @@ func main() {
 		cases(os.Stdout, count, seed)
 		return
 	}
-	out := output{Kinds: kinds(), Types: map[string]atom{}}
+	out := output{Kinds: kinds(), Types: map[string]atom{}, Zeros: zerosOf(scheme.Scheme)}
 	names := make([]string, 0, len(out.Kinds))
 	for _, name := range out.Kinds {
 		names = append(names, name)

@@ -22,9 +22,9 @@ const SUBRESOURCES: [(&str, &str, &str); 1] = [("autoscaling", "v1", "Scale")];
 const FORMAT: &str = "\
 # A kind: group/version Kind type. A type: its forms, separated by spaces; its number is that of the line of types. A
 # form: s string, n number, b boolean, u any scalar; [e atomic list of e; [e=a,b list by the keys a and b; [e= set;
-# {e map to e, whose fields follow, {!e atomic map, {? without other fields. A field: its name, a colon and its type; ! after
-# it: Go writes its zero value; =x: the default x. A reference: the number of a type, or s, n, b, u, a any atomic
-# value, d any value.
+# {e map to e, whose fields follow, {!e atomic map, {? without other fields. A field: its name, a colon and its type; after
+# it: !x Go writes x if it is not set, ! an empty object; =x the default x. A reference: the number of a type, or s, n, b,
+# u, a any atomic value, d any value.
 ";
 
 /// Types by number that have letters.
@@ -35,6 +35,8 @@ pub(super) struct MergeTypes {
     modules: Vec<String>,
     kinds: BTreeMap<String, String>,
     types: BTreeMap<String, Value>,
+    /// The fields that Go writes even if they are not set, by type.
+    zeros: BTreeMap<String, Value>,
 }
 
 impl MergeTypes {
@@ -60,11 +62,14 @@ impl MergeTypes {
             map.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
         };
         let modules = value.get("modules").and_then(Value::as_array).cloned().unwrap_or_default();
-        let types = value.get("types").and_then(Value::as_object).cloned().unwrap_or_default();
+        let objects = |field: &str| {
+            value.get(field).and_then(Value::as_object).cloned().unwrap_or_default().into_iter().collect()
+        };
         Ok(Self {
             modules: modules.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             kinds: texts("kinds"),
-            types: types.into_iter().collect(),
+            types: objects("types"),
+            zeros: objects("zeros"),
         })
     }
 }
@@ -101,6 +106,8 @@ struct Field {
     name: String,
     reference: String,
     default: Option<Value>,
+    /// What Go writes for a field that is not set.
+    zero: Option<Value>,
 }
 
 /// A type: its forms without the fields, and the fields.
@@ -125,11 +132,12 @@ impl Table<'_> {
         let Some(forms) = self.forms.get(number) else { return String::new() };
         let mut line = forms.head.clone();
         let element = (LETTERS.len() + number).to_string();
-        for Field { name, reference, default } in &forms.fields {
+        for Field { name, reference, default, zero } in &forms.fields {
             line.push_str(&format!(" {name}:{reference}"));
-            match default {
-                Some(default) if is_zero(default) => line.push('!'),
-                Some(default) if self.keys.contains(&(element.clone(), name.clone())) => {
+            match (zero, default) {
+                (Some(Value::Object(_)), _) => line.push('!'),
+                (Some(zero), _) => line.push_str(&format!("!{zero}")),
+                (None, Some(default)) if self.keys.contains(&(element.clone(), name.clone())) => {
                     line.push_str(&format!("={default}"));
                 }
                 _ => {}
@@ -156,7 +164,11 @@ impl Table<'_> {
         let index = self.forms.len();
         self.numbers.insert(key, LETTERS.len() + index);
         self.forms.push(Forms::default());
-        let forms = self.forms_of(atom, relationship)?;
+        let zeros = self.types.zeros.get(name);
+        let mut forms = self.forms_of(atom, relationship)?;
+        for field in &mut forms.fields {
+            field.zero = zeros.and_then(|zeros| zeros.get(&field.name)).cloned();
+        }
         if let Some(place) = self.forms.get_mut(index) {
             *place = forms;
         }
@@ -203,7 +215,7 @@ impl Table<'_> {
             for field in map.get("fields").and_then(Value::as_array).into_iter().flatten() {
                 let reference = self.reference(field.get("type").unwrap_or(&Value::Null))?;
                 let (name, default) = (text(field, "name").to_owned(), field.get("default").cloned());
-                fields.push(Field { name, reference, default });
+                fields.push(Field { name, reference, default, zero: None });
             }
         }
         fields.sort_by(|a, b| a.name.cmp(&b.name));
@@ -242,16 +254,6 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or("")
 }
 
-fn is_zero(default: &Value) -> bool {
-    match default {
-        Value::Object(map) => map.is_empty(),
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::Bool(value) => !value,
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -268,14 +270,15 @@ mod tests {
         let printed = json!({"modules": ["m v1"], "kinds": {"v1 Pod": "p.Pod"}, "types": {
             "p.Pod": {"map": {"fields": [{"name": "ports", "type": ports}, {"name": "again", "type": ports},
                 {"name": "self", "type": {"name": "p.Pod"}, "default": {}}, {"name": "raw", "type": {"name": "__untyped_deduced_"}}]}},
-            "p.Port": port, "p.Number": {"scalar": "numeric"}}});
+            "p.Port": port, "p.Number": {"scalar": "numeric"}},
+            "zeros": {"p.Pod": {"self": {}, "ports": null}, "p.Port": {"port": 0}}});
         let types = MergeTypes::parse(printed.to_string().as_bytes()).unwrap();
         let text = render_kinds(&types, &[("", "v1", "Pod")]).unwrap();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             "kind v1 Pod 6",
-            "{? again:8 ports:8 raw:d self:6!",
-            "{? port:n! protocol:s=\"TCP\" unit:s",
+            "{? again:8 ports:8!null raw:d self:6!",
+            "{? port:n!0 protocol:s=\"TCP\" unit:s",
             "[7=port,protocol",
         ];
         assert_eq!(lines, expected);

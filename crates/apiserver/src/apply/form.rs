@@ -83,7 +83,8 @@ fn keyed(
         _ => return Err("associative list with keys may not have non-map elements".into()),
     };
     let atom = list.element.and_then(|of| schema.atom(of));
-    let declared = |key: &str| atom?.map.as_ref()?.field(key)?.default.as_ref();
+    let declared =
+        |key: &str| atom?.map.as_ref()?.field(key)?.default.as_ref().filter(|value| !value.is_null());
     let mut fields: Vec<(String, Value)> = keys
         .iter()
         .filter_map(|key| {

@@ -273,19 +273,13 @@ fn scalar(letter: &str) -> Option<Scalar> {
 
 fn field(word: &'static str) -> Option<FieldType> {
     let (name, rest) = word.split_once(':')?;
-    if let Some((of, default)) = rest.split_once('=') {
+    if let Some((of, default)) = rest.split_once('=').filter(|(of, _)| !of.contains('!')) {
         let default = serde_json::from_str(default).ok();
         return Some(FieldType { default, ..FieldType::new(name, reference(of)?) });
     }
-    let Some(of) = rest.strip_suffix('!') else { return Some(FieldType::new(name, reference(rest)?)) };
-    let of = reference(of)?;
-    let zero = match of {
-        STRING | SCALAR => Value::String(String::new()),
-        NUMERIC => 0.into(),
-        BOOLEAN => false.into(),
-        _ => Value::Object(Map::new()),
-    };
-    Some(FieldType { default: Some(zero), is_zero: true, ..FieldType::new(name, of) })
+    let Some((of, zero)) = rest.split_once('!') else { return Some(FieldType::new(name, reference(rest)?)) };
+    let zero = if zero.is_empty() { Value::Object(Map::new()) } else { serde_json::from_str(zero).ok()? };
+    Some(FieldType { default: Some(zero), is_zero: true, ..FieldType::new(name, reference(of)?) })
 }
 
 /// Returns a type with a fixed number.

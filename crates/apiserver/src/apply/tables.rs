@@ -162,7 +162,8 @@ fn objects_are_validated() {
         let problems = validate(schema, of, &case["object"]);
         let expected = case["error"].as_str().unwrap();
         assert_eq!(problems.is_empty(), expected.is_empty(), "{case}: {problems}");
-        if !expected.is_empty() && !expected.contains("errors:") {
+        // the objects of these cases are YAML, where maps have another Go type
+        if !expected.is_empty() && !expected.contains("errors:") && !expected.contains("interface {}") {
             assert_eq!(problems.to_string(), expected, "{case}");
         }
     });
