@@ -4,7 +4,7 @@
 //! a kube-apiserver in the API that it uses. The reference is Kubernetes 1.37.
 //!
 //! * **API**: the built-in kinds and those of CustomResourceDefinitions; create, get, list, update, patch (JSON,
-//!   merge, strategic), delete, deletecollection; status and scale; optimistic concurrency, generateName, finalizers,
+//!   merge, strategic), server-side apply with managers and conflicts, delete, deletecollection; status and scale; optimistic concurrency, generateName, finalizers,
 //!   generations, namespaces; discovery, tables, metadata-only responses.
 //! * **Lists and watches**: one resource version for all resources, exact and minimum versions, pages of one
 //!   consistent state, selectors, bookmarks, streamed initial events, 410 beyond the history window.
@@ -17,7 +17,8 @@
 //! its `deletionTimestamp`. A watch from a version that this server has never issued fails with 410 `Expired`, so
 //! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
 //! [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so that the versions of
-//! two servers never overlap. Server-side apply is rejected with 415. Requests may be JSON, YAML or protobuf;
+//! two servers never overlap. Creates and updates by clients record their managers in `managedFields`, as in
+//! Kubernetes; fields that only Kubernetes' defaulting sets have no manager. Requests may be JSON, YAML or protobuf;
 //! responses are JSON, or protobuf if [`ProtobufAnswers`] enables it.
 //!
 //! # How it works
@@ -63,6 +64,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
+mod apply;
 mod builder;
 mod clock;
 mod error;

@@ -61,6 +61,14 @@ impl Cause {
         }
     }
 
+    pub(crate) fn too_long(field: &str, limit: usize) -> Self {
+        Self {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {limit} bytes"),
+            field: Some(field.into()),
+        }
+    }
+
     pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
         Self {
             reason: "FieldValueNotSupported",
@@ -127,6 +135,18 @@ impl Status {
             name,
             "the object has been modified; please apply your changes to the latest version and try again",
         )
+    }
+
+    /// 409 for fields that other managers own. A cause is a message and the path of a field.
+    pub(crate) fn apply_conflict(message: String, causes: Vec<(String, String)>) -> Self {
+        let mut status = Self::new(409, "Conflict", message);
+        let causes = causes.into_iter().map(|(message, field)| Cause {
+            reason: "FieldManagerConflict",
+            message,
+            field: Some(field),
+        });
+        status.details.get_or_insert_default().causes = causes.collect();
+        status
     }
 
     pub(crate) fn forbidden(subject: Subject<'_>, name: &str, why: &str) -> Self {

@@ -1,11 +1,13 @@
 //! Generates the facade's accessors and a list of types from the sources of k8s-openapi, and the tables of
-//! `kinformer-wire` and `kinformer-apiserver` from the struct tags of Kubernetes' Go types.
+//! `kinformer-wire` and `kinformer-apiserver` from the struct tags of Kubernetes' Go types and from the OpenAPI definitions
+//! of kube-apiserver.
 //!
 //! The sources of k8s-openapi are generated themselves, with one file for each type and one tree for each Kubernetes
 //! version, so they are parsed as text.
 
 mod accessors;
 mod layouts;
+mod merge_types;
 mod messages;
 mod output;
 mod registry;
@@ -20,6 +22,7 @@ use std::fs;
 
 use crate::contract::fail;
 use crate::files;
+use merge_types::MergeTypes;
 use messages::Messages;
 use output::COMMAND;
 use source::Source;
@@ -44,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         return check();
     }
     let source = Source::find()?;
-    let files = generate(&source, Messages::of_go()?.as_ref())?;
+    let files = generate(&source, &Go::run()?)?;
     for (path, text) in &files {
         let Some(text) = text else { continue };
         if files::read(path).ok().as_ref() != Some(text) {
@@ -64,12 +67,25 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 /// Fails if the committed files are out of date, or if the API server's registry differs from the kinds of Kubernetes.
 /// Without Go, the output of the Go program is not compared, and a message says so.
 pub(crate) fn check() -> Result<(), String> {
-    fail(problems(Messages::of_go()?.as_ref())?)
+    fail(problems(&Go::run()?)?)
 }
 
-fn problems(messages: Option<&Messages>) -> Result<Vec<String>, String> {
+/// The output of the Go programs; none without Go.
+#[derive(Default)]
+struct Go {
+    messages: Option<Messages>,
+    types: Option<MergeTypes>,
+}
+
+impl Go {
+    fn run() -> Result<Self, String> {
+        Ok(Self { messages: Messages::of_go()?, types: MergeTypes::of_go()? })
+    }
+}
+
+fn problems(go: &Go) -> Result<Vec<String>, String> {
     let source = Source::find()?;
-    let files = generate(&source, messages)?;
+    let files = generate(&source, go)?;
     let mut problems: Vec<String> =
         stale(&files)?.iter().map(|path| format!("{path}:1: not generated; remove it")).collect();
     for (path, text) in &files {
@@ -86,13 +102,15 @@ pub(crate) fn kubernetes_minors() -> Result<BTreeSet<u32>, String> {
     Source::find().map(|source| source.minors)
 }
 
-fn generate(source: &Source, messages: Option<&Messages>) -> Result<Files, String> {
+fn generate(source: &Source, go: &Go) -> Result<Files, String> {
+    let messages = go.messages.as_ref();
     let mut files: Files =
         accessors::files(source)?.into_iter().map(|(path, text)| (path, Some(text))).collect();
     files.insert(types::FILE.to_owned(), Some(types::render(source)?));
     files.insert(tables::INDEX.to_owned(), Some(tables::index()));
     files.insert(tables::FILE.to_owned(), messages.map(tables::render).transpose()?);
     files.insert(layouts::FILE.to_owned(), messages.map(layouts::render).transpose()?);
+    files.insert(merge_types::FILE.to_owned(), go.types.as_ref().map(merge_types::render).transpose()?);
     Ok(files)
 }
 
@@ -113,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_committed_files_are_current() {
-        assert_eq!(problems(None).unwrap(), [""; 0]);
+        assert_eq!(problems(&Go::default()).unwrap(), [""; 0]);
     }
 
     #[test]

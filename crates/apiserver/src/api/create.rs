@@ -10,7 +10,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Object, Origin, Write, metadata};
+use super::{Api, DryRun, Entries, Object, Origin, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -26,12 +26,16 @@ impl Api {
         resource: &Arc<Resource>,
         namespace: &str,
         mut object: Object,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         metadata::check_type(&mut object, kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
-        if !metadata::text(&object, "resourceVersion").is_empty() && write.origin == Origin::Client {
+        let is_applied = write.entries == Entries::Given;
+        if !metadata::text(&object, "resourceVersion").is_empty()
+            && write.origin == Origin::Client
+            && !is_applied
+        {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let generate = metadata::text(&object, "generateName").to_owned();
@@ -57,7 +61,7 @@ impl Api {
         resource: &Arc<Resource>,
         namespace: &str,
         mut object: Object,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         let name = metadata::text(&object, "name").to_owned();
@@ -81,6 +85,7 @@ impl Api {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             return self.create_definition(resource, object, write);
         }
+        self.record_created(resource, &mut object, write);
         self.to_stored(resource, &mut object);
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)
     }
@@ -91,7 +96,7 @@ impl Api {
         resource: &Resource,
         key: &Key,
         object: Object,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let taken = || Status::already_exists(resource.kind.resource_subject(), key.name());
         if write.dry_run == DryRun::All {
@@ -124,13 +129,7 @@ impl Api {
         }
         let now = self.clock.rfc3339();
         let metadata = metadata::of(object);
-        for field in [
-            "resourceVersion",
-            "selfLink",
-            "managedFields",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        ] {
+        for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata.remove(field);
         }
         let keep = |value: Option<&Value>| origin == Origin::Owner && value.is_some();

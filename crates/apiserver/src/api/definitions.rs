@@ -15,11 +15,12 @@ impl Api {
         &self,
         resource: &Resource,
         mut object: Object,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let _definitions = self.definitions.lock();
         let definition = definition(&mut object, &self.clock.rfc3339())?;
         let key = Self::key(resource, "", metadata::text(&object, "name"));
+        self.record_created(resource, &mut object, write);
         let stored = self.insert(resource, &key, object, write)?;
         if write.dry_run == DryRun::No {
             self.serve_definition(definition);

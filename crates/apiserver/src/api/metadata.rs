@@ -87,6 +87,11 @@ fn check_fields(metadata: &mut Map<String, Value>) -> Result<(), (String, &'stat
     {
         return Err(wrong("ownerReferences", "[]v1.OwnerReference"));
     }
+    if let Some(value) = metadata.get("managedFields")
+        && !value.as_array().is_some_and(|list| list.iter().all(is_entry))
+    {
+        return Err(wrong("managedFields", "[]v1.ManagedFieldsEntry"));
+    }
     for field in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(value) = metadata.get(field)
             && value.as_str().is_none_or(|time| time.parse::<jiff::Timestamp>().is_err())
@@ -125,6 +130,26 @@ fn is_reference(value: &Value) -> bool {
             _ => true,
         })
     })
+}
+
+/// Whether the fields of a value have the types of those of an entry of `managedFields`.
+fn is_entry(value: &Value) -> bool {
+    value.as_object().is_some_and(|entry| {
+        entry.iter().all(|(name, value)| match name.as_str() {
+            "manager" | "operation" | "apiVersion" | "fieldsType" | "subresource" => {
+                value.is_string() || value.is_null()
+            }
+            "time" => {
+                value.is_null() || value.as_str().is_some_and(|time| time.parse::<jiff::Timestamp>().is_ok())
+            }
+            _ => true,
+        })
+    })
+}
+
+/// Returns the managers of the fields of an object.
+pub(super) fn managed_fields(object: &Object) -> Option<&Value> {
+    object.get("metadata").and_then(|metadata| metadata.get("managedFields"))
 }
 
 /// Returns the metadata of an object that [`check_type`] has accepted.

@@ -1,8 +1,10 @@
 //! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
+mod apply;
 mod create;
 mod definitions;
 mod delete;
+mod managers;
 mod metadata;
 mod namespace_rules;
 mod namespaces;
@@ -22,9 +24,10 @@ use crate::registry::{Conversion, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Key, Stored, Versions, Window};
 
+pub(crate) use apply::Applied;
 pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use pods::{bind, evict};
-pub(crate) use scale::{apply_scale, scale_of};
+pub(crate) use scale::{ScaleWrite, scale_of};
 pub(crate) use view::{ListItem, converted, write_object};
 
 /// How objects in a missing namespace are handled.
@@ -65,19 +68,39 @@ pub(crate) enum Part {
 
 /// How to write to a part of an object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
+pub(crate) struct Write<'a> {
     pub(crate) origin: Origin,
     pub(crate) part: Part,
     pub(crate) dry_run: DryRun,
+    /// The manager of the fields that the write changes.
+    pub(crate) manager: &'a str,
+    pub(crate) entries: Entries,
 }
 
-impl Write {
-    pub(crate) fn of(part: Part, dry_run: DryRun) -> Self {
-        Self { origin: Origin::Client, part, dry_run }
-    }
+/// The entries of `managedFields` after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entries {
+    /// The write is recorded.
+    Recorded,
+    /// The object of the write has them already.
+    Given,
+}
 
+impl<'a> Write<'a> {
+    pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
+        Self { origin: Origin::Client, part, dry_run, manager, entries: Entries::Recorded }
+    }
+}
+
+impl Write<'_> {
     pub(crate) fn by_owner() -> Self {
-        Self { origin: Origin::Owner, part: Part::Object, dry_run: DryRun::No }
+        Self {
+            origin: Origin::Owner,
+            part: Part::Object,
+            dry_run: DryRun::No,
+            manager: managers::OWNER,
+            entries: Entries::Recorded,
+        }
     }
 }
 

@@ -28,7 +28,7 @@ const OWNED: [&str; 7] = [
 ];
 
 /// Metadata that the server does not store.
-const NOT_STORED: [&str; 2] = ["managedFields", "selfLink"];
+const NOT_STORED: &str = "selfLink";
 
 /// A write to an existing object.
 pub(super) struct Rewrite<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Rewrite<'a> {
     pub(super) name: &'a str,
     /// The current object.
     pub(super) before: &'a Object,
-    pub(super) write: Write,
+    pub(super) write: Write<'a>,
     pub(super) versioned: Versioned,
 }
 
@@ -114,9 +114,7 @@ impl Rewrite<'_> {
     fn keep_owned_metadata(&self, object: &mut Object) {
         let old = self.before.get("metadata");
         let new = metadata::of(object);
-        for field in NOT_STORED {
-            new.remove(field);
-        }
+        new.remove(NOT_STORED);
         for field in OWNED {
             match old.and_then(|old| old.get(field)) {
                 Some(value) => new.insert(field.into(), value.clone()),

@@ -1,11 +1,114 @@
 //! The scale subresource.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::registry::{ScalePaths, assign, lookup};
+use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer};
+use crate::patch::Patch;
+use crate::registry::{Resource, ScalePaths, assign, lookup};
 use crate::status::{Cause, Status, Subject};
+use crate::storage::Stored;
 
-use super::{Object, metadata};
+use super::{Api, Entries, Object, Write, metadata};
+
+const API_VERSION: &str = "autoscaling/v1";
+const KIND: &str = "Scale";
+
+/// A write to a scale.
+pub(crate) enum ScaleWrite {
+    Replace(Object),
+    Patch(Patch),
+    Apply(Value, Conflicts),
+}
+
+/// The only version of scales.
+struct ScaleTypes;
+
+impl Versions for ScaleTypes {
+    fn schema(&self) -> &Schema {
+        Schema::builtin()
+    }
+
+    fn convert(&self, _: &Value, _: &str) -> Option<Value> {
+        None
+    }
+}
+
+impl Api {
+    /// Writes the scale of an object.
+    ///
+    /// # Errors
+    /// 400 for a body that is not a Scale, 422 for a negative count, and the errors of [`Api::update`] and
+    /// [`Api::apply`].
+    pub(crate) fn write_scale(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        paths: &ScalePaths,
+        change: &ScaleWrite,
+        write: Write<'_>,
+    ) -> Result<Arc<Stored>, Status> {
+        let now = self.clock.rfc3339();
+        let writer = Writer { manager: write.manager, now: &now };
+        let write = Write { entries: Entries::Given, ..write };
+        self.modify(resource, namespace, name, write, |mut object| {
+            let invalid = |error: String| Status::new(500, "", error);
+            let entries = metadata::managed_fields(&object);
+            let api_version = resource.kind.api_version();
+            let managers =
+                ScaleManagers::new(entries, &api_version, &paths.spec_replicas).map_err(invalid)?;
+            let mut scale = scale_of(&object, paths);
+            if let Some(entries) = managers.to_scale() {
+                metadata::of(&mut scale).insert("managedFields".into(), entries);
+            }
+            let scale = changed_scale(scale, change, name, writer)?;
+            let entries = managers.to_object(metadata::managed_fields(&scale)).map_err(invalid)?;
+            apply_scale(&mut object, &scale, paths)?;
+            match entries {
+                Some(entries) => metadata::of(&mut object).insert("managedFields".into(), entries),
+                None => metadata::of(&mut object).remove("managedFields"),
+            };
+            Ok(object)
+        })
+    }
+}
+
+/// Returns a scale after a write, with its managers.
+fn changed_scale(
+    scale: Object,
+    change: &ScaleWrite,
+    name: &str,
+    writer: Writer<'_>,
+) -> Result<Object, Status> {
+    let managers = FieldManager {
+        versions: &ScaleTypes,
+        api_version: API_VERSION,
+        kind: KIND,
+        subresource: "scale",
+        filter: Filter::default(),
+    };
+    let live = Value::Object(scale.clone());
+    let changed = match change {
+        ScaleWrite::Apply(applied, conflicts) => managers.apply(live, applied, writer, *conflicts)?,
+        ScaleWrite::Replace(given) => recorded(&managers, &live, given.clone(), writer),
+        ScaleWrite::Patch(patch) => {
+            let subject = Subject { group: "autoscaling", resource: KIND };
+            recorded(&managers, &live, patch.apply(scale, subject, name)?, writer)
+        }
+    };
+    match changed {
+        Value::Object(scale) => Ok(scale),
+        _ => Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)")),
+    }
+}
+
+fn recorded(managers: &FieldManager<'_>, live: &Value, scale: Object, writer: Writer<'_>) -> Value {
+    let mut scale = Value::Object(scale);
+    managers.record(live, &mut scale, writer);
+    scale
+}
 
 /// Returns the `autoscaling/v1` Scale of an object.
 pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
@@ -31,7 +134,7 @@ pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
 ///
 /// # Errors
 /// 400 for a body that is not a Scale, 422 for a negative count.
-pub(crate) fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePaths) -> Result<(), Status> {
+fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePaths) -> Result<(), Status> {
     if scale.get("kind").is_some_and(|kind| kind != "Scale") {
         return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
     }

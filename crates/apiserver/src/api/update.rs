@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
@@ -21,7 +23,7 @@ impl Api {
         namespace: &str,
         name: &str,
         mut object: Object,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         metadata::check_type(&mut object, &resource.kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
@@ -49,7 +51,7 @@ impl Api {
         namespace: &str,
         name: &str,
         patch: &Patch,
-        write: Write,
+        write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         self.modify(resource, namespace, name, write, |present| {
             patch.apply(present, resource.kind.kind_subject(), name)
@@ -65,7 +67,7 @@ impl Api {
         resource: &Arc<Resource>,
         namespace: &str,
         name: &str,
-        write: Write,
+        write: Write<'_>,
         mut change: impl FnMut(Object) -> Result<Object, Status>,
     ) -> Result<Arc<Stored>, Status> {
         self.rewrite(resource, namespace, name, write, |present| {
@@ -87,7 +89,7 @@ impl Api {
         resource: &Arc<Resource>,
         namespace: &str,
         name: &str,
-        write: Write,
+        write: Write<'_>,
         mut make: impl FnMut(&Object) -> Result<(Object, Versioned), Status>,
     ) -> Result<Arc<Stored>, Status> {
         let key = Self::key(resource, namespace, name);
@@ -100,14 +102,17 @@ impl Api {
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined) = (None, None);
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let before = Self::served(resource, present);
-            let (object, versioned) = make(&before)?;
-            let rewrite = Rewrite { kind: &resource.kind, name, before: &before, write, versioned };
+            let before = Value::Object(Self::served(resource, present));
+            let Some(present) = before.as_object() else { return Ok(Change::Keep) };
+            let (object, versioned) = make(present)?;
+            let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
+            let given = metadata::managed_fields(&object).cloned();
             let mut after = rewrite.next_state(object)?;
             if is_definition {
                 defined = Some(crate::registry::definition(&mut after, &now)?);
             }
-            if after == before {
+            self.record_update(resource, &before, &mut after, given, write);
+            if after == *present {
                 return Ok(Change::Keep);
             }
             let leaves = metadata::is_terminating(&after)

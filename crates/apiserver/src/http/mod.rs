@@ -6,6 +6,7 @@ mod binary;
 mod connection;
 mod context;
 mod discovery;
+mod field_manager;
 mod list;
 mod negotiate;
 mod objects;

@@ -8,9 +8,10 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{
-    self, Api, DeleteOptions, Deleted, DryRun, ListItem, Object, Part, Write, apply_scale, converted,
+    self, Api, Applied, DeleteOptions, Deleted, DryRun, ListItem, Object, Part, ScaleWrite, Write, converted,
     scale_of, write_object,
 };
+use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
@@ -22,10 +23,11 @@ use crate::table::{self, Columns, IncludeObject};
 use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
+use super::field_manager::{OptionsOf, conflicts, field_manager};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
-use super::request::{Query, Target, decode_object, media_type, read_body};
+use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
 
 /// The subresource in a path.
 enum Sub {
@@ -84,8 +86,9 @@ pub(super) async fn answer(
             Made::Answer(answer) => return Ok(answer),
         },
         Verb::Update | Verb::Patch => match call.write(verb)? {
-            Made::Object(stored) => (StatusCode::OK, stored),
-            Made::Answer(answer) => return Ok(answer),
+            Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
+            Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
+            Written::Answer(answer) => return Ok(answer),
         },
         Verb::Delete => return call.delete(),
         Verb::DeleteCollection => return call.delete_collection(),
@@ -137,6 +140,18 @@ fn object_answer(
 enum Made {
     Object(Arc<Stored>),
     Answer(Answer),
+}
+
+enum Written {
+    Object(Applied),
+    Answer(Answer),
+}
+
+/// The body of a write.
+enum Change {
+    Replace(Object),
+    Patch(Patch),
+    Apply(Value, Conflicts),
 }
 
 struct Call<'a> {
@@ -222,7 +237,8 @@ impl Call<'_> {
         };
         match (&self.sub, self.target.name.as_deref()) {
             (Sub::None, None) => {
-                let write = Write::of(Part::Object, self.dry_run);
+                let manager = field_manager(self.query, self.headers, OptionsOf::Create)?;
+                let write = Write::of(Part::Object, self.dry_run, &manager);
                 let stored = self.api().create(self.resource, self.namespace()?, self.object()?, write)?;
                 Ok(Made::Object(stored))
             }
@@ -245,23 +261,39 @@ impl Call<'_> {
         }
     }
 
-    fn write(&self, verb: Verb) -> Result<Made, Status> {
+    fn write(&self, verb: Verb) -> Result<Written, Status> {
         let (name, namespace) = (self.name()?, self.namespace()?);
-        let write = Write::of(self.sub.part(), self.dry_run);
-        let patch = match verb {
-            Verb::Patch => Some(self.patch()?),
-            _ => None,
+        let media_type = media_type(self.headers);
+        let options = match verb {
+            Verb::Patch if media_type == PatchFormat::APPLY => OptionsOf::Apply,
+            Verb::Patch => OptionsOf::Patch,
+            _ => OptionsOf::Update,
         };
-        match (&self.sub, patch) {
-            (Sub::Binding | Sub::Eviction, _) => Err(Status::method_not_allowed()),
-            (Sub::Scale(paths), patch) => self.write_scale(name, namespace, paths, patch, write),
-            (_, Some(patch)) => {
-                self.api().patch(self.resource, namespace, name, &patch, write).map(Made::Object)
-            }
-            (_, None) => {
-                self.api().update(self.resource, namespace, name, self.object()?, write).map(Made::Object)
-            }
+        let manager = field_manager(self.query, self.headers, options)?;
+        let write = Write::of(self.sub.part(), self.dry_run, &manager);
+        if matches!(self.sub, Sub::Binding | Sub::Eviction) {
+            return Err(Status::method_not_allowed());
         }
+        let change = match options {
+            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
+            OptionsOf::Patch => Change::Patch(self.patch(&media_type)?),
+            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
+        };
+        if let Sub::Scale(paths) = &self.sub {
+            return self.write_scale(name, namespace, paths, change, write);
+        }
+        let written = match change {
+            Change::Apply(applied, conflicts) => {
+                self.api().apply(self.resource, namespace, name, &applied, conflicts, write)
+            }
+            Change::Patch(patch) => {
+                self.api().patch(self.resource, namespace, name, &patch, write).map(Applied::Updated)
+            }
+            Change::Replace(object) => {
+                self.api().update(self.resource, namespace, name, object, write).map(Applied::Updated)
+            }
+        };
+        written.map(Written::Object)
     }
 
     fn write_scale(
@@ -269,43 +301,30 @@ impl Call<'_> {
         name: &str,
         namespace: &str,
         paths: &ScalePaths,
-        patch: Option<Patch>,
-        write: Write,
-    ) -> Result<Made, Status> {
-        let given = if patch.is_none() { self.object()? } else { Object::new() };
-        let subject = Subject { group: "autoscaling", resource: "Scale" };
-        let stored = self.api().modify(self.resource, namespace, name, write, |mut object| {
-            let scale = match &patch {
-                Some(patch) => patch.apply(scale_of(&object, paths), subject, name)?,
-                None => given.clone(),
-            };
-            apply_scale(&mut object, &scale, paths)?;
-            Ok(object)
-        })?;
+        change: Change,
+        write: Write<'_>,
+    ) -> Result<Written, Status> {
+        let change = match change {
+            Change::Replace(scale) => ScaleWrite::Replace(scale),
+            Change::Patch(patch) => ScaleWrite::Patch(patch),
+            Change::Apply(applied, conflicts) => ScaleWrite::Apply(applied, conflicts),
+        };
+        let stored = self.api().write_scale(self.resource, namespace, name, paths, &change, write)?;
         let scale = scale_of(&Api::served(self.resource, &stored), paths);
-        Ok(Made::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
+        Ok(Written::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
     }
 
-    fn patch(&self) -> Result<Patch, Status> {
-        let media_type = media_type(self.headers);
+    fn patch(&self, media_type: &str) -> Result<Patch, Status> {
         let strategic = !self.resource.kind.custom;
         let format =
-            PatchFormat::of(&media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
+            PatchFormat::of(media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
         let Some(format) = format else {
             let mut accepted = vec![PatchFormat::JSON, PatchFormat::MERGE];
             if strategic {
                 accepted.push(PatchFormat::STRATEGIC);
             }
-            let mut message = format!(
-                "the body of the request was in an unknown format - accepted media types include: {}",
-                accepted.join(", ")
-            );
-            if media_type.starts_with("application/apply-patch") {
-                message.push_str(
-                    " (this server has no server-side apply; use kubectl apply --server-side=false)",
-                );
-            }
-            return Err(Status::new(415, "UnsupportedMediaType", message));
+            accepted.push(PatchFormat::APPLY);
+            return Err(Status::unsupported_media_type(&accepted.join(", ")));
         };
         Patch::decode(format, &self.body)
     }

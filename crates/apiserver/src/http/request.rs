@@ -182,6 +182,29 @@ pub(super) fn decode_object(media_type: &str, body: &[u8]) -> Result<Map<String,
     }
 }
 
+/// Parses an applied object, which is YAML. Without the feature `yaml` it has to be JSON, which is also YAML.
+///
+/// # Errors
+/// 400 for a body that does not parse or is not an object.
+pub(super) fn decode_applied(body: &[u8]) -> Result<Value, Status> {
+    let bad = |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding patch: {error}"));
+    let value = match serde_json::from_slice(body) {
+        Ok(value) => value,
+        #[cfg(feature = "yaml")]
+        Err(_) => {
+            let text = std::str::from_utf8(body).map_err(|error| bad(&error))?;
+            serde_saphyr::from_str(text).map_err(|error| bad(&error))?
+        }
+        #[cfg(not(feature = "yaml"))]
+        Err(error) => return Err(bad(&error)),
+    };
+    match value {
+        Value::Null => Ok(Value::Object(Map::new())),
+        Value::Object(_) => Ok(value),
+        _ => Err(bad(&"an applied object is a map")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

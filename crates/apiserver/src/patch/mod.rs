@@ -35,6 +35,8 @@ impl PatchFormat {
     pub(crate) const JSON: &str = "application/json-patch+json";
     pub(crate) const MERGE: &str = "application/merge-patch+json";
     pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+    /// Server-side apply, which is no patch of the current object.
+    pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
     pub(crate) fn of(media_type: &str) -> Option<Self> {
         match media_type {

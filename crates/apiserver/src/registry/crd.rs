@@ -1,9 +1,11 @@
 //! Reads the kinds that a CustomResourceDefinition defines.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::apply::{Schema, schema_of_definition};
 use crate::status::{Cause, Status};
 
 use super::{Column, FieldPath, Kind, ScalePaths};
@@ -41,9 +43,10 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
             crate::status::Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
         return Err(Status::invalid(subject, &name, causes));
     };
-    let storage = names.kind(stored);
+    let schema = Arc::new(names.schema(&versions));
+    let storage = names.kind(stored, &schema);
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
-    let others = others.map(|version| names.kind(version)).collect();
+    let others = others.map(|version| names.kind(version, &schema)).collect();
     complete(object, &storage, now);
     Ok(Definition {
         group: names.group,
@@ -155,8 +158,17 @@ impl Names {
         wrong.map(|(field, name)| not_a_label(&format!("spec.names.{field}"), name)).collect()
     }
 
+    /// Returns the types of all versions.
+    fn schema(&self, versions: &[Value]) -> Schema {
+        let versions = versions.iter().map(|version| {
+            let name = version.get("name").and_then(Value::as_str).unwrap_or("");
+            (format!("{}/{name}", self.group), version.pointer("/schema/openAPIV3Schema"))
+        });
+        schema_of_definition(&self.kind, versions)
+    }
+
     /// Returns the kind in one version.
-    fn kind(&self, version: &Value) -> Kind {
+    fn kind(&self, version: &Value, schema: &Arc<Schema>) -> Kind {
         let namespaced = self.scope == "Namespaced";
         Kind {
             group: self.group.clone(),
@@ -174,6 +186,7 @@ impl Names {
             fields: FieldPath::common(namespaced).chain(selectable_fields(version)).collect(),
             columns: Some(columns(version)),
             custom: true,
+            schema: Some(schema.clone()),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Metadata of a kind.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
+use crate::apply::Schema;
 use crate::status::Subject;
 
 use super::builtin::{Row, Scope};
@@ -25,6 +28,8 @@ pub(crate) struct Kind {
     /// The columns of a definition; `None` for built-in kinds.
     pub(crate) columns: Option<Vec<Column>>,
     pub(crate) custom: bool,
+    /// The types of a definition, for all its versions; `None` for built-in kinds.
+    pub(crate) schema: Option<Arc<Schema>>,
 }
 
 /// The field paths of the scale subresource.
@@ -91,6 +96,7 @@ impl From<&Row> for Kind {
                 .collect(),
             columns: None,
             custom: false,
+            schema: None,
         }
     }
 }

@@ -1,0 +1,162 @@
+//! Recording which manager owns which fields.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::apply::{self, FieldManager, Filter, Schema, Versions, Writer};
+use crate::registry::{Registry, Resource};
+
+use super::{Api, Entries, Object, Origin, Part, Write, metadata};
+
+/// The manager of writes by the in-process API.
+pub(super) const OWNER: &str = "kinformer-apiserver";
+
+/// The types and the conversions of a resource.
+pub(super) struct Types<'a> {
+    registry: Arc<Registry>,
+    resource: &'a Resource,
+}
+
+impl<'a> Types<'a> {
+    pub(super) fn of(api: &Api, resource: &'a Resource) -> Self {
+        Self { registry: api.registry(), resource }
+    }
+
+    fn version(&self, api_version: &str) -> Option<&Resource> {
+        let found = self.registry.of_kind(api_version, &self.resource.kind.kind);
+        // the same kind in another group has other objects
+        found.map(Arc::as_ref).filter(|found| Arc::ptr_eq(&found.store, &self.resource.store))
+    }
+}
+
+impl Versions for Types<'_> {
+    fn schema(&self) -> &Schema {
+        match &self.resource.kind.schema {
+            Some(schema) => schema,
+            None => Schema::builtin(),
+        }
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
+        let Value::Object(object) = object else { return None };
+        let mut object = object.clone();
+        if self.resource.kind.custom {
+            object.insert("apiVersion".into(), api_version.into());
+            return Some(Value::Object(object));
+        }
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or("").to_owned();
+        let (from, to) = self.version(&from).zip(self.version(api_version))?;
+        if let Some(conversion) = from.conversion {
+            conversion.to_stored(&mut object, api_version);
+        }
+        match to.conversion {
+            Some(conversion) => conversion.to_served(&mut object, api_version),
+            None => {
+                object.insert("apiVersion".into(), api_version.into());
+            }
+        }
+        Some(Value::Object(object))
+    }
+}
+
+/// The fields that a write can change. Follows Kubernetes 1.37 (`GetResetFields` of the strategies).
+pub(super) fn filter(resource: &Resource, write: Write<'_>) -> Filter {
+    let kind = &resource.kind;
+    match write.part {
+        Part::Status => Filter::only("status"),
+        Part::Finalize => Filter::only("spec"),
+        Part::Object if write.origin == Origin::Owner || !kind.has_status => Filter::default(),
+        Part::Object if kind.is("certificates.k8s.io", "certificatesigningrequests") => {
+            Filter::without(&["spec", "status"])
+        }
+        Part::Object => Filter::without(&["status"]),
+    }
+}
+
+pub(super) fn subresource(part: Part) -> &'static str {
+    match part {
+        Part::Object => "",
+        Part::Status => "status",
+        Part::Finalize => "finalize",
+    }
+}
+
+impl Api {
+    /// Records the manager of a new object. Objects of the in-process API are stored as they are.
+    pub(super) fn record_created(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+        if write.origin == Origin::Owner || write.entries == Entries::Given {
+            return;
+        }
+        let mut filter = filter(resource, write);
+        if resource.kind.is("", "namespaces") {
+            filter = Filter::without(&["spec", "status"]);
+        }
+        let live = Value::Object(Object::new());
+        self.record(resource, &live, object, write, filter);
+    }
+
+    /// Records the manager of an update, whose object had `given` as `managedFields`.
+    pub(super) fn record_update(
+        &self,
+        resource: &Resource,
+        before: &Value,
+        after: &mut Object,
+        given: Option<Value>,
+        write: Write<'_>,
+    ) {
+        let fields = metadata::of(after);
+        match given {
+            Some(given) => fields.insert("managedFields".into(), given),
+            None => fields.remove("managedFields"),
+        };
+        if write.entries == Entries::Recorded {
+            self.record(resource, before, after, write, filter(resource, write));
+        }
+        if let Some(before) = before.as_object() {
+            keep_times(before, after);
+        }
+    }
+
+    fn record(
+        &self,
+        resource: &Resource,
+        live: &Value,
+        object: &mut Object,
+        write: Write<'_>,
+        filter: Filter,
+    ) {
+        let types = Types::of(self, resource);
+        let api_version = resource.kind.api_version();
+        let managers = FieldManager {
+            versions: &types,
+            api_version: &api_version,
+            kind: &resource.kind.kind,
+            subresource: subresource(write.part),
+            filter,
+        };
+        let now = self.clock.rfc3339();
+        let mut new = Value::Object(std::mem::take(object));
+        managers.record(live, &mut new, Writer { manager: write.manager, now: &now });
+        if let Value::Object(new) = new {
+            *object = new;
+        }
+    }
+}
+
+/// Keeps the times of the managers if nothing else has changed.
+///
+/// Follows Kubernetes 1.37 (`IgnoreManagedFieldsTimestampsTransformer`).
+fn keep_times(before: &Object, after: &mut Object) {
+    let (Some(old), Some(new)) = (metadata::managed_fields(before), metadata::managed_fields(after)) else {
+        return;
+    };
+    if old == new || !apply::is_same_but_times(old, new) {
+        return;
+    }
+    let (old, new) = (old.clone(), new.clone());
+    metadata::of(after).insert("managedFields".into(), old);
+    if after != before {
+        metadata::of(after).insert("managedFields".into(), new);
+    }
+}

@@ -1,0 +1,147 @@
+//! The managers that creates, updates and patches record.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{DEPLOYMENTS, MAPS, apply, deployment, entries, fields_of, map, write_as};
+use crate::common::{Client, server, version_of};
+
+/// A create records its manager, and the fields as Go writes them.
+// contract: E-15d
+#[tokio::test]
+async fn creates_record_a_manager() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let made =
+        write_as(&client, Method::POST, DEPLOYMENTS, "kubectl/v1.37 (linux)", &deployment("web")).await.ok();
+    let entry = &made["metadata"]["managedFields"][0];
+    assert_eq!(entry["manager"], "kubectl");
+    assert_eq!(entry["operation"], "Update");
+    assert_eq!(entry["apiVersion"], "apps/v1");
+    assert!(entry["time"].as_str().unwrap().ends_with('Z'));
+    let port = json!({".": {}, "f:containerPort": {}});
+    let container = json!({".": {}, "f:image": {}, "f:name": {}, "f:resources": {},
+        "f:ports": {".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port}});
+    let expected = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+        "f:spec": {"f:replicas": {}, "f:selector": {},
+            "f:template": {"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
+                "f:spec": {"f:containers": {"k:{\"name\":\"a\"}": container}, "f:restartPolicy": {}}}}});
+    let mut expected = expected;
+    // Pods of templates have no defaults here.
+    expected["f:spec"]["f:template"]["f:spec"].as_object_mut().unwrap().remove("f:restartPolicy");
+    assert_eq!(entry["fieldsV1"], expected);
+
+    let unnamed = client.post(MAPS, &map("m", json!({"x": "1"}))).await.ok();
+    assert_eq!(entries(&unnamed)[0].0, "unknown");
+    let named = client.post(&format!("{MAPS}?fieldManager=me"), &map("n", json!({"x": "1"}))).await.ok();
+    assert_eq!(fields_of(&named, "me"), json!({"f:data": {".": {}, "f:x": {}}}));
+    let long = format!("{MAPS}?fieldManager={}", "x".repeat(129));
+    assert!(client.post(&long, &map("o", json!({}))).await.status(422, "Invalid").contains("Too long"));
+}
+
+/// An update and a patch of each format record what they change, and take it from others.
+// contract: E-15d
+#[tokio::test]
+async fn updates_and_patches_record_what_they_change() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let path = format!("{MAPS}/m");
+    let mut object =
+        client.post(&format!("{MAPS}?fieldManager=a"), &map("m", json!({"x": "1", "y": "1"}))).await.ok();
+    object["data"]["x"] = json!("2");
+    let after = client.put(&format!("{path}?fieldManager=b"), &object).await.ok();
+    assert_eq!(fields_of(&after, "a"), json!({"f:data": {".": {}, "f:y": {}}}));
+    assert_eq!(fields_of(&after, "b"), json!({"f:data": {"f:x": {}}}));
+    let formats = [
+        ("merge-patch", json!({"data": {"c": "1"}})),
+        ("strategic-merge-patch", json!({"data": {"d": "1"}})),
+        ("json-patch", json!([{"op": "add", "path": "/data/e", "value": "1"}])),
+    ];
+    for (format, patch) in formats {
+        let after = client.patch(&format!("{path}?fieldManager={format}"), format, &patch).await.ok();
+        assert_eq!(fields_of(&after, format)["f:data"].as_object().unwrap().len(), 1, "{format}");
+    }
+    // an update that changes nothing changes no entry
+    let present = client.get(&path).await.ok();
+    let same = client.put(&format!("{path}?fieldManager=z"), &present).await.ok();
+    assert_eq!(same, present);
+    assert_eq!(version_of(&same), server.version());
+    // a removed field belongs to no manager
+    let removed = client
+        .patch(&format!("{path}?fieldManager=z"), "merge-patch", &json!({"data": {"x": null}}))
+        .await
+        .ok();
+    assert_eq!(fields_of(&removed, "b"), Value::Null);
+    assert_eq!(fields_of(&removed, "z"), Value::Null);
+}
+
+/// An empty list, and a list of one empty entry, forget all managers; later updates are then not recorded.
+// contract: E-15f
+#[tokio::test]
+async fn managers_can_be_reset() {
+    let server = server().await;
+    let client = Client::new(&server);
+    for (name, reset) in [("m", json!([])), ("n", json!([{}]))] {
+        let path = format!("{MAPS}/{name}");
+        client.post(MAPS, &map(name, json!({"x": "1"}))).await.ok();
+        let patch = json!({"metadata": {"managedFields": reset}});
+        let after = client.patch(&path, "merge-patch", &patch).await.ok();
+        assert_eq!(after["metadata"].get("managedFields"), None);
+        let after = client.patch(&path, "merge-patch", &json!({"data": {"y": "1"}})).await.ok();
+        assert_eq!(after["metadata"].get("managedFields"), None);
+        // the first apply records what the object has
+        let applied = apply(&client, &path, "fieldManager=a", &map(name, json!({"x": "1"}))).await.ok();
+        assert_eq!(fields_of(&applied, "a"), json!({"f:data": {"f:x": {}}}));
+        assert_eq!(
+            fields_of(&applied, "before-first-apply"),
+            json!({"f:data": {".": {}, "f:x": {}, "f:y": {}}})
+        );
+    }
+    let missing = client.put(&format!("{MAPS}/m"), &map("m", json!({"x": "5"}))).await.ok();
+    assert!(!entries(&missing).is_empty(), "an update without managedFields keeps them");
+    let text = json!({"metadata": {"managedFields": "x"}});
+    assert!(
+        client
+            .patch(&format!("{MAPS}/m"), "merge-patch", &text)
+            .await
+            .status(400, "BadRequest")
+            .contains("managedFields")
+    );
+}
+
+/// The oldest of more than ten updates are merged.
+// contract: E-15d
+#[tokio::test]
+async fn oldest_updates_are_merged() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(&format!("{MAPS}?fieldManager=m00"), &map("m", json!({"k00": "1"}))).await.ok();
+    for number in 1..13 {
+        let path = format!("{MAPS}/m?fieldManager=m{number:02}");
+        client.patch(&path, "merge-patch", &json!({"data": {format!("k{number:02}"): "1"}})).await.ok();
+    }
+    let object = client.get(&format!("{MAPS}/m")).await.ok();
+    let names: Vec<String> = entries(&object).into_iter().map(|entry| entry.0).collect();
+    assert_eq!(names.len(), 10);
+    assert!(names.contains(&"ancient-changes".to_owned()) && names.contains(&"m12".to_owned()), "{names:?}");
+    let oldest = fields_of(&object, "ancient-changes");
+    assert!(oldest["f:data"].as_object().unwrap().len() >= 4, "{oldest}");
+}
+
+/// Objects of the in-process API are stored as they are.
+// contract: E-15i
+#[tokio::test]
+async fn objects_of_the_program_have_no_managers() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut object = map("m", json!({"x": "1"}));
+    object["metadata"]["namespace"] = json!("default");
+    let made = server.create(object).unwrap();
+    assert_eq!(made["metadata"].get("managedFields"), None);
+    let path = format!("{MAPS}/m");
+    let mut applied = apply(&client, &path, "fieldManager=a", &map("m", json!({"y": "1"}))).await.ok();
+    assert_eq!(fields_of(&applied, "before-first-apply"), json!({"f:data": {".": {}, "f:x": {}}}));
+    applied["data"]["y"] = json!("2");
+    let after = server.update(applied).unwrap();
+    assert_eq!(fields_of(&after, "kinformer-apiserver"), json!({"f:data": {"f:y": {}}}));
+}
