@@ -95,10 +95,11 @@ impl Api {
         let _definitions = is_definition.then(|| self.definitions.lock());
         let mut tried = None;
         let mut defined = None;
+        let mut last = None;
         let now = self.clock.rfc3339();
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
-            (tried, defined) = (None, None);
+            (tried, defined, last) = (None, None, None);
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let before = Self::served(resource, present);
             let (object, versioned) = make(&before)?;
@@ -112,13 +113,19 @@ impl Api {
             }
             let leaves = metadata::is_terminating(&after)
                 && metadata::finalizers(&after).is_empty()
+                && !super::pod_rules::has_grace(&after)
                 && super::namespace_rules::may_leave(resource, &after);
             self.to_stored(resource, &mut after);
             if write.dry_run == DryRun::All {
                 tried = Some(after);
                 return Ok(Change::Keep);
             }
-            Ok(if leaves { Change::Remove(after) } else { Change::Put(after) })
+            if leaves {
+                last = Some(after);
+                // The event has the stored state, with the last finalizer, as in Kubernetes.
+                return Ok(Change::Remove(present.parse()));
+            }
+            Ok(Change::Put(after))
         })?;
         if let Some(object) = tried {
             return Ok(self.tried(resource, &key, object));
@@ -128,6 +135,7 @@ impl Api {
                 if let Some(definition) = defined {
                     self.serve_definition(definition);
                 }
+                self.check_owners(resource, &stored, write);
                 Ok(stored)
             }
             Outcome::Removed(stored) => {
@@ -135,7 +143,8 @@ impl Api {
                     self.stop_serving(&definition.group, &definition.plural);
                 }
                 self.after_removal(resource, namespace);
-                Ok(stored)
+                // The response has the new state, at the version of the state before.
+                Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))
             }
             Outcome::Kept(Some(stored)) => Ok(stored),
             Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),

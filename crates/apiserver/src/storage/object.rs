@@ -11,6 +11,7 @@ use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventType;
+use super::ownership::{OwnerReference, Ownership};
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +67,7 @@ pub(crate) struct Stored {
     /// The value of `metadata`.
     metadata: Range<usize>,
     terminating: bool,
+    ownership: Option<Box<Ownership>>,
     protobuf: OnceLock<Option<Bytes>>,
 }
 
@@ -125,6 +127,7 @@ impl Stored {
             members,
             metadata: metadata_range,
             terminating: metadata.is_some_and(|m| m.contains_key("deletionTimestamp")),
+            ownership: metadata.and_then(Ownership::of),
             protobuf: OnceLock::new(),
             key,
         }
@@ -145,6 +148,25 @@ impl Stored {
     /// Whether the object has a `deletionTimestamp`.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating
+    }
+
+    /// Whether the object has owners or a finalizer of garbage collection.
+    pub(super) fn has_ownership(&self) -> bool {
+        self.ownership.is_some()
+    }
+
+    pub(crate) fn owners(&self) -> &[OwnerReference] {
+        self.ownership.as_deref().map_or(&[], |ownership| &ownership.owners)
+    }
+
+    /// Whether the object is being deleted in the foreground: it waits until its dependents are deleted.
+    pub(crate) fn deletes_dependents(&self) -> bool {
+        self.terminating && self.ownership.as_deref().is_some_and(|ownership| ownership.deletes_dependents)
+    }
+
+    /// Whether the object is being deleted, and waits until its dependents no longer refer to it.
+    pub(crate) fn orphans_dependents(&self) -> bool {
+        self.terminating && self.ownership.as_deref().is_some_and(|ownership| ownership.orphans_dependents)
     }
 
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
