@@ -11,7 +11,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Object, Origin, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -127,6 +127,7 @@ impl Api {
     pub(super) fn check_owners(&self, resource: &Resource, stored: &Stored, write: Write) {
         if let Some(store) = resource.store.id()
             && write.origin == Origin::Client
+            && write.part == Part::Object
             && !stored.owners().is_empty()
         {
             self.graph.push(Work::Object(Node { store, key: stored.key().clone() }));

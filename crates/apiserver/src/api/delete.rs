@@ -41,7 +41,7 @@ impl Api {
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
         let key = Self::key(resource, namespace, name);
-        let (mut tried, mut then_remove) = (None, ThenRemove::No);
+        let (mut tried, mut then_remove, mut has_grace) = (None, ThenRemove::No, false);
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let step = self.step(resource, present, options)?;
@@ -53,8 +53,8 @@ impl Api {
                 Step::Pending => Change::Keep,
                 Step::Remove => Change::Remove(present.parse()),
                 Step::Update(object, then) => {
-                    then_remove = then;
-                    if object == present.parse() { Change::Keep } else { Change::Put(object) }
+                    (then_remove, has_grace) = (then, pod_rules::has_grace(&object));
+                    Change::Put(object)
                 }
             })
         })?;
@@ -62,7 +62,7 @@ impl Api {
             return Ok(self.tried_deletion(resource, &key, step, present));
         }
         let outcome = match outcome {
-            Outcome::Stored(updated) | Outcome::Kept(Some(updated)) if then_remove == ThenRemove::Yes => {
+            Outcome::Stored(updated) if then_remove == ThenRemove::Yes => {
                 Self::remove(resource, &key, updated)?
             }
             outcome => outcome,
@@ -76,7 +76,7 @@ impl Api {
                 Ok(Deleted::Gone(stored))
             }
             Outcome::Stored(stored) | Outcome::Kept(Some(stored)) => {
-                self.after_marking(resource, &stored);
+                self.after_marking(resource, &stored, has_grace);
                 Ok(Deleted::Terminating(stored))
             }
             Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
@@ -93,7 +93,8 @@ impl Api {
         }
         let mut object = present.parse();
         if kind.is("", "namespaces")
-            && let Some(step) = namespace_rules::deletion(&mut object, options, &self.clock)
+            && let Some(step) =
+                namespace_rules::deletion(&mut object, self.collects().then_some(options), &self.clock)
         {
             return Ok(step);
         }
@@ -118,6 +119,9 @@ impl Api {
             Grace::Seconds(_) => Step::Update(object, ThenRemove::No),
             _ if is_held => {
                 self.mark_terminating(&mut object);
+                if present.is_terminating() && object == present.parse() {
+                    return Ok(Step::Pending);
+                }
                 Step::Update(object, ThenRemove::No)
             }
             _ => Step::Remove,
@@ -160,14 +164,14 @@ impl Api {
     }
 
     /// Queues the work that ends the deletion of an object that remains.
-    fn after_marking(&self, resource: &Resource, stored: &Stored) {
+    fn after_marking(&self, resource: &Resource, stored: &Stored, has_grace: bool) {
         let name = || stored.key().name().into();
         match (resource.kind.group.as_str(), resource.kind.plural.as_str()) {
             ("", "namespaces") => self.graph.push(Work::Namespace(name())),
             ("apiextensions.k8s.io", "customresourcedefinitions") => {
                 self.graph.push(Work::Definition(name()));
             }
-            ("", "pods") if self.has_kubelets() && pod_rules::has_grace(&stored.parse()) => {
+            ("", "pods") if self.has_kubelets() && has_grace => {
                 self.graph.push(Work::Pod(stored.key().clone(), stored.uid().into()));
             }
             _ => {}

@@ -42,16 +42,23 @@ pub(super) fn check_deletable(name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns what a deletion does with a namespace; `None` if it is as for other kinds.
+/// Returns what a deletion does with a namespace; `None` if it is as for other kinds. The options say what happens to the
+/// dependents, if objects are collected.
 ///
 /// Follows Kubernetes 1.37 (`namespace.REST.Delete`).
-pub(super) fn deletion(namespace: &mut Object, options: &DeleteOptions, clock: &Clock) -> Option<Step> {
+pub(super) fn deletion(
+    namespace: &mut Object,
+    options: Option<&DeleteOptions>,
+    clock: &Clock,
+) -> Option<Step> {
     if metadata::is_terminating(namespace) {
         return (!spec_finalizers(namespace).is_empty()).then_some(Step::Pending);
     }
     metadata::of(namespace).insert("deletionTimestamp".into(), clock.rfc3339().into());
     metadata::member(namespace, "status").insert("phase".into(), "Terminating".into());
-    set_finalizers(namespace, options);
+    if let Some(options) = options {
+        set_finalizers(namespace, options);
+    }
     Some(Step::Update(std::mem::take(namespace), ThenRemove::No))
 }
 

@@ -82,6 +82,14 @@ impl Api {
         })
     }
 
+    /// Whether an object is removed in this state: it is being deleted, and nothing holds it any longer.
+    fn leaves(resource: &Resource, object: &Object) -> bool {
+        metadata::is_terminating(object)
+            && metadata::finalizers(object).is_empty()
+            && !super::pod_rules::has_grace(object)
+            && super::namespace_rules::may_leave(resource, object)
+    }
+
     fn rewrite(
         &self,
         resource: &Arc<Resource>,
@@ -93,9 +101,7 @@ impl Api {
         let key = Self::key(resource, namespace, name);
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
-        let mut tried = None;
-        let mut defined = None;
-        let mut last = None;
+        let (mut tried, mut defined, mut last) = (None, None, None);
         let now = self.clock.rfc3339();
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
@@ -111,16 +117,12 @@ impl Api {
             if after == before {
                 return Ok(Change::Keep);
             }
-            let leaves = metadata::is_terminating(&after)
-                && metadata::finalizers(&after).is_empty()
-                && !super::pod_rules::has_grace(&after)
-                && super::namespace_rules::may_leave(resource, &after);
             self.to_stored(resource, &mut after);
             if write.dry_run == DryRun::All {
                 tried = Some(after);
                 return Ok(Change::Keep);
             }
-            if leaves {
+            if Self::leaves(resource, &after) {
                 last = Some(after);
                 // The event has the stored state, with the last finalizer, as in Kubernetes.
                 return Ok(Change::Remove(present.parse()));

@@ -107,15 +107,10 @@ impl Api {
 
     /// Returns the policy that the finalizers of an object demand.
     fn present_propagation(object: &Stored) -> Propagation {
-        let object = object.parse();
-        let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers"));
-        let has = |finalizer: &str| {
-            finalizers.and_then(Value::as_array).is_some_and(|list| list.iter().any(|f| f == finalizer))
-        };
-        match () {
-            () if has(ORPHAN_DEPENDENTS) => Propagation::Orphan,
-            () if has(DELETE_DEPENDENTS) => Propagation::Foreground,
-            () => Propagation::Background,
+        match object.collection_finalizer() {
+            Some(ORPHAN_DEPENDENTS) => Propagation::Orphan,
+            Some(DELETE_DEPENDENTS) => Propagation::Foreground,
+            _ => Propagation::Background,
         }
     }
 

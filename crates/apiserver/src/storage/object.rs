@@ -11,7 +11,7 @@ use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventType;
-use super::ownership::{OwnerReference, Ownership};
+use super::ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference, Ownership};
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,15 +82,6 @@ impl Stored {
     ) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or("");
-        let labels = metadata
-            .and_then(|m| m.get("labels"))
-            .and_then(Value::as_object)
-            .map(|map| {
-                map.iter()
-                    .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
-                    .collect()
-            })
-            .unwrap_or_default();
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(event_type.frame_start());
         let start = out.len();
@@ -120,7 +111,7 @@ impl Stored {
         Self {
             version,
             uid: text("uid").into(),
-            labels,
+            labels: labels_of(metadata),
             fields: fields.iter().map(|field| field.read(object).into()).collect(),
             frame: out.into(),
             object: start..end,
@@ -157,6 +148,15 @@ impl Stored {
 
     pub(crate) fn owners(&self) -> &[OwnerReference] {
         self.ownership.as_deref().map_or(&[], |ownership| &ownership.owners)
+    }
+
+    /// Returns the finalizer of garbage collection that the object has.
+    pub(crate) fn collection_finalizer(&self) -> Option<&'static str> {
+        match self.ownership.as_deref()? {
+            Ownership { orphans_dependents: true, .. } => Some(ORPHAN_DEPENDENTS),
+            Ownership { deletes_dependents: true, .. } => Some(DELETE_DEPENDENTS),
+            _ => None,
+        }
     }
 
     /// Whether the object is being deleted in the foreground: it waits until its dependents are deleted.
@@ -221,6 +221,12 @@ impl Stored {
             _ => Map::new(),
         }
     }
+}
+
+fn labels_of(metadata: Option<&Map<String, Value>>) -> Box<[(Box<str>, Box<str>)]> {
+    let labels = metadata.and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
+    let labels = labels.into_iter().flatten();
+    labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
 }
 
 pub(crate) const FRAME_END: &[u8] = b"}\n";

@@ -1,4 +1,4 @@
-//! Owners that form a cycle.
+//! Owners that form a cycle, and deletions at the same time.
 
 use serde_json::{Value, json};
 
@@ -52,5 +52,33 @@ async fn object_that_owns_itself() {
     let a = world.map("a", &[]).await;
     world.adopt("a", &[owner(&a)]).await;
     world.delete_map("a", "Orphan").await;
+    assert!(world.names().await.is_empty());
+}
+
+/// Deletions at the same time leave nothing, whichever of them does the work.
+// contract: E-14a
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_deletions() {
+    let world = World::new().await;
+    let mut roots = Vec::new();
+    for number in 0..16 {
+        roots.push(world.map(&format!("root-{number}"), &[]).await);
+    }
+    for (number, pair) in roots.windows(2).enumerate() {
+        let branch = world.map(&format!("branch-{number}"), &[blocking(&pair[0]), owner(&pair[1])]).await;
+        world.map(&format!("leaf-{number}"), &[blocking(&branch)]).await;
+    }
+    let policies = ["Background", "Foreground"];
+    let deletions = (0..roots.len()).map(|number| {
+        let client = world.client.clone();
+        let options = json!({"propagationPolicy": policies[number % 2]}).to_string();
+        tokio::spawn(async move {
+            let path = format!("{MAPS}/root-{number}");
+            client.send(http::Method::DELETE, &path, &[], options).await.ok();
+        })
+    });
+    for deletion in deletions.collect::<Vec<_>>() {
+        deletion.await.unwrap();
+    }
     assert!(world.names().await.is_empty());
 }

@@ -199,6 +199,11 @@ async fn collection_can_be_switched_off() {
     assert_eq!(world.names().await, ["alone", "leaf"]);
     let silent = world.client.delete(&format!("{MAPS}/leaf")).await;
     assert_eq!(silent.headers.get("warning"), None);
+    // Namespaces are deleted with their content in any case.
+    let namespaces = "/api/v1/namespaces";
+    world.client.post(namespaces, &json!({"metadata": {"name": "x"}})).await.ok();
+    world.delete(&format!("{namespaces}/x"), json!({"propagationPolicy": "Foreground"})).await.ok();
+    world.client.get(&format!("{namespaces}/x")).await.status(404, "NotFound");
 }
 
 /// A dependent that is created while its owner is deleted in the foreground is deleted as well.
