@@ -26,6 +26,9 @@ struct Arguments {
     rate: u64,
     #[arg(long, default_value_t = 50_000)]
     writes: u64,
+    /// ReplicaSets that own the pods, and are deleted with them in the end; 0 for none
+    #[arg(long, default_value_t = 1)]
+    owners: usize,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -36,9 +39,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Arc::new(ApiServer::builder().history(100_000).start().await?);
     println!("start: {:?}", started.elapsed());
 
+    let owners = replica_sets(&server, arguments.owners)?;
     let started = Instant::now();
     for number in 0..arguments.pods {
-        server.create(pod(number, 0))?;
+        server.create(owned(pod(number, 0), &owners, number))?;
     }
     let per_write = started.elapsed() / u32::try_from(arguments.pods.max(1))?;
     println!("{} pods written in {:?} ({per_write:?} each)", arguments.pods, started.elapsed());
@@ -75,7 +79,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         for _ in 0..per_tick.min(arguments.writes - written) {
             let number = usize::try_from(written)? % arguments.pods.max(1);
-            server.update(pod(number, written + 1))?;
+            server.update(owned(pod(number, written + 1), &owners, number))?;
             written += 1;
         }
     }
@@ -95,7 +99,37 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         cpu_seconds() - cpu,
         server.metrics().watches_overtaken,
     );
+    if arguments.owners > 0 {
+        let started = Instant::now();
+        for number in 0..arguments.owners {
+            server.delete("apps/v1", "ReplicaSet", "default", &format!("rs-{number}"))?;
+        }
+        println!("owners deleted in {:?}; {} pods left", started.elapsed(), server.count("v1", "Pod")?);
+    }
     Ok(())
+}
+
+/// Creates the owners, and returns the references to them.
+fn replica_sets(server: &ApiServer, owners: usize) -> Result<Vec<Value>, kinformer_apiserver::Error> {
+    let create = |number: usize| {
+        let name = format!("rs-{number}");
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}});
+        let uid = server.create(set)?.pointer("/metadata/uid").cloned();
+        Ok(
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": true,
+            "blockOwnerDeletion": true}),
+        )
+    };
+    (0..owners).map(create).collect()
+}
+
+/// Adds one of the owners, if there are any.
+fn owned(mut pod: Value, owners: &[Value], number: usize) -> Value {
+    let owner = number.checked_rem(owners.len()).and_then(|index| owners.get(index));
+    if let (Some(owner), Some(metadata)) = (owner, pod.get_mut("metadata").and_then(Value::as_object_mut)) {
+        metadata.insert("ownerReferences".into(), json!([owner]));
+    }
+    pod
 }
 
 async fn list(server: &ApiServer) -> std::io::Result<usize> {
@@ -153,9 +187,7 @@ fn pod(number: usize, generation: u64) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": "web", "shard": (number % 16).to_string()},
-            "annotations": {"example.com/write": generation.to_string()},
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8c7b9",
-                "uid": "6f1c1f8e-8b4b-4a58-9c52-1f4e7a1f0c11", "controller": true, "blockOwnerDeletion": true}]},
+            "annotations": {"example.com/write": generation.to_string()}},
         "spec": {"nodeName": format!("node-{}", number % 100), "serviceAccountName": "default",
             "containers": [{"name": "app", "image": "registry.example.com/web:1.0",
                 "ports": [{"containerPort": 8080, "protocol": "TCP"}],

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, NamespaceLifecycle};
+use crate::api::{Api, NamespaceLifecycle, Settings};
+use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::server::{ApiServer, Tls};
 use crate::storage::Window;
@@ -28,6 +29,8 @@ pub struct Builder {
     first_version: Option<u64>,
     faults: Vec<Fault>,
     lifecycle: NamespaceLifecycle,
+    garbage_collection: GarbageCollection,
+    kubelets: Kubelets,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
     protobuf: ProtobufAnswers,
@@ -47,6 +50,8 @@ impl Default for Builder {
             first_version: None,
             faults: Vec::new(),
             lifecycle: NamespaceLifecycle::default(),
+            garbage_collection: GarbageCollection::default(),
+            kubelets: Kubelets::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
             protobuf: ProtobufAnswers::default(),
@@ -151,6 +156,18 @@ impl Builder {
         self
     }
 
+    /// Sets whether objects are deleted with their owners. Default: they are.
+    pub fn garbage_collection(mut self, collection: GarbageCollection) -> Self {
+        self.garbage_collection = collection;
+        self
+    }
+
+    /// Sets how the deletion of scheduled pods ends. Default: a simulated kubelet ends it.
+    pub fn kubelets(mut self, kubelets: Kubelets) -> Self {
+        self.kubelets = kubelets;
+        self
+    }
+
     /// Sets the interval of bookmarks for watches that request them. Default: one minute, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         // A timer that is always due would starve the events.
@@ -192,7 +209,13 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let api = Api::new(self.lifecycle, self.window, self.first_version)?;
+        let api = Api::new(Settings {
+            lifecycle: self.lifecycle,
+            window: self.window,
+            first_version: self.first_version,
+            garbage_collection: self.garbage_collection,
+            kubelets: self.kubelets,
+        })?;
         let access = Access { token: self.token, hosts: self.accept_hosts };
         let context = Arc::new(Context::new(
             api,

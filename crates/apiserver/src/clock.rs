@@ -29,6 +29,13 @@ impl Clock {
         self.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
+    /// Returns the time after some seconds, as [`Self::rfc3339`].
+    pub(crate) fn rfc3339_after(&self, seconds: i64) -> String {
+        let now = self.now();
+        let then = now.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
+        then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
     /// Returns the whole seconds since an RFC 3339 time; `None` if the text does not parse.
     pub(crate) fn seconds_since(&self, time: &str) -> Option<i64> {
         let then: Timestamp = time.parse().ok()?;

@@ -4,17 +4,19 @@
 //! a kube-apiserver in the API that it uses. The reference is Kubernetes 1.37.
 //!
 //! * **API**: the built-in kinds and those of CustomResourceDefinitions; create, get, list, update, patch (JSON,
-//!   merge, strategic), server-side apply with managers and conflicts, delete, deletecollection; status and scale; optimistic concurrency, generateName, finalizers,
-//!   generations, namespaces; discovery, tables, metadata-only responses.
+//!   merge, strategic), server-side apply with managers and conflicts, delete, deletecollection; status and scale;
+//!   optimistic concurrency, generateName, finalizers, owners and garbage collection, grace periods, generations,
+//!   namespaces; discovery, tables, metadata-only responses.
 //! * **Lists and watches**: one resource version for all resources, exact and minimum versions, pages of one
 //!   consistent state, selectors, bookmarks, streamed initial events, 410 beyond the history window.
 //! * **Faults**: [`Faults`] fails requests, breaks connections in the middle of an event, and stalls streams.
 //!
 //! # Trade-offs
 //!
-//! Nothing is persisted, authorized or validated against schemas. No controller runs: a Deployment creates no pods,
-//! and dependents are not deleted with their owners. A deleted pod is removed at once, where Kubernetes first updates
-//! its `deletionTimestamp`. A watch from a version that this server has never issued fails with 410 `Expired`, so
+//! Nothing is persisted, authorized or validated against schemas. No controller creates objects: a Deployment has no
+//! pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
+//! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
+//! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
 //! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
 //! [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so that the versions of
 //! two servers never overlap. Creates and updates by clients record their managers in `managedFields`, as in
@@ -69,6 +71,7 @@ mod builder;
 mod clock;
 mod error;
 mod faults;
+mod gc;
 mod http;
 mod metrics;
 mod patch;
@@ -84,6 +87,7 @@ pub use api::NamespaceLifecycle;
 pub use builder::Builder;
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
+pub use gc::{GarbageCollection, Kubelets};
 pub use http::{FaultHeader, ProtobufAnswers};
 pub use metrics::ServerMetrics;
 pub use server::ApiServer;

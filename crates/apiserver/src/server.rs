@@ -217,6 +217,7 @@ impl ApiServer {
     pub fn create(&self, object: Value) -> Result<Value, Error> {
         let (resource, namespace, object) = self.place(object)?;
         let stored = self.api().create(&resource, &namespace, object, Write::by_owner())?;
+        self.api().finish_deletions();
         Ok(Value::Object(Api::served(&resource, &stored)))
     }
 
@@ -243,6 +244,7 @@ impl ApiServer {
         let (resource, namespace, object) = self.place(object)?;
         let name = name_of(&object);
         let stored = self.api().update(&resource, &namespace, &name, object, Write::by_owner())?;
+        self.api().finish_deletions();
         Ok(Value::Object(Api::served(&resource, &stored)))
     }
 
@@ -329,6 +331,7 @@ impl ApiServer {
     pub fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Error> {
         let resource = self.resource(api_version, kind)?;
         let deleted = self.api().delete(&resource, namespace, name, &DeleteOptions::default())?;
+        self.api().finish_deletions();
         let (Deleted::Gone(stored) | Deleted::Terminating(stored)) = deleted;
         Ok(Value::Object(Api::served(&resource, &stored)))
     }

@@ -105,6 +105,18 @@ impl Status {
         self
     }
 
+    /// Puts a text before the message.
+    pub(crate) fn prefixed(mut self, prefix: &str) -> Self {
+        self.message.insert_str(0, prefix);
+        self
+    }
+
+    /// Adds a cause.
+    pub(crate) fn because(mut self, cause: Cause) -> Self {
+        self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = Some(seconds);
         self

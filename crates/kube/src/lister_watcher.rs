@@ -12,8 +12,7 @@ use futures::stream::StreamExt;
 use http::{Request, header};
 use kinformer_core::{Object, ResourceVersion};
 use kinformer_reflector::{
-    List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchListSupport, WatchOptions,
-    WatchStream,
+    List, ListOptions, ListerWatcher, ProbeBudget, SourceError, WatchListSupport, WatchOptions, WatchStream,
 };
 use kinformer_wire::{
     DecodedCache, Encoding, FieldPath, FromWire, ListDecoder, ManagedFields, ObjectDecoder, PackedObject,

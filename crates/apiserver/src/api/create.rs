@@ -6,11 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Entries, Object, Origin, Write, metadata};
+use super::{Api, DryRun, Entries, Object, Origin, Part, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -72,12 +73,17 @@ impl Api {
         if let Some(cause) = metadata::name_fault(kind, &name) {
             return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
         }
-        let faults = metadata::faults(&object);
+        let mut faults = metadata::faults(&object);
+        faults.extend(super::owner_references::finalizer_faults(&object));
         if write.origin == Origin::Client && !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
         if kind.namespaced {
             self.check_namespace_takes(resource, namespace, &name)?;
+        }
+        if self.is_definition_terminating(resource) {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::new(405, "MethodNotAllowed", why));
         }
         if kind.is("", "namespaces") {
             super::namespace_rules::complete(&mut object, &name);
@@ -98,21 +104,45 @@ impl Api {
         object: Object,
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
-        let taken = || Status::already_exists(resource.kind.resource_subject(), key.name());
+        let taken = |present: &Stored| {
+            let status = Status::already_exists(resource.kind.resource_subject(), key.name());
+            if present.is_terminating() { status.prefixed("object is being deleted: ") } else { status }
+        };
         if write.dry_run == DryRun::All {
-            if resource.store.get(key).is_some() {
-                return Err(taken());
+            if let Some(present) = resource.store.get(key) {
+                return Err(taken(&present));
             }
             return Ok(self.tried(resource, key, object));
         }
         let outcome = resource.store.write(key, |present| match present {
-            Some(_) => Err(taken()),
+            Some(present) => Err(taken(present)),
             None => Ok(Change::Put(object)),
         })?;
         match outcome {
-            Outcome::Stored(stored) | Outcome::Removed(stored) | Outcome::Kept(Some(stored)) => Ok(stored),
+            Outcome::Stored(stored) | Outcome::Removed(stored) | Outcome::Kept(Some(stored)) => {
+                self.check_owners(resource, &stored, write);
+                Ok(stored)
+            }
             Outcome::Kept(None) => Err(Status::internal("the object was not stored")),
         }
+    }
+
+    /// Queues an object that a client has written with owners, to be deleted if these do not exist. The in-process API
+    /// stores objects as they are: with owners that exist later or nowhere.
+    pub(super) fn check_owners(&self, resource: &Resource, stored: &Stored, write: Write) {
+        if let Some(store) = resource.store.id()
+            && write.origin == Origin::Client
+            && write.part == Part::Object
+            && !stored.owners().is_empty()
+        {
+            self.graph.push(Work::Object(Node { store, key: stored.key().clone() }));
+        }
+    }
+
+    /// Returns a state of an object that is not stored, with the version that it names.
+    pub(super) fn unversioned(resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
+        let version = metadata::text(&object, "resourceVersion").parse().unwrap_or(0);
+        Arc::new(Stored::new(key.clone(), version, EventType::Deleted, &object, resource.store.fields()))
     }
 
     /// Returns the object as it would be stored, for a dry run.

@@ -1,6 +1,7 @@
 //! CustomResourceDefinitions: the resources that they add and remove.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
@@ -36,7 +37,13 @@ impl Api {
                 Some(resource) => resource.store.clone(),
                 None => {
                     let fields = definition.storage.fields.clone();
-                    Arc::new(ResourceStore::new(self.versions.clone(), fields, self.window))
+                    let store = ResourceStore::new(self.versions.clone(), fields, self.settings.window);
+                    Arc::new(if self.collects() {
+                        let id = self.next_store.fetch_add(1, Ordering::Relaxed);
+                        store.observed_by(self.graph.clone(), id)
+                    } else {
+                        store
+                    })
                 }
             };
             let stored = old.iter().find(|resource| resource.conversion.is_none());
@@ -51,6 +58,7 @@ impl Api {
                 }
             }
         });
+        self.graph.retry_unresolved();
     }
 
     pub(super) fn stop_serving_definition(&self, stored: &Stored) {

@@ -1,101 +1,30 @@
-//! Deleting objects: preconditions, finalizers, collections.
+//! Deleting objects: preconditions, grace periods, finalizers, collections.
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::registry::Resource;
-use crate::selectors::Selection;
-use crate::status::{Cause, Status};
-use crate::storage::{Change, Outcome, Stored};
+use crate::gc::Work;
+use crate::registry::{Kind, Resource};
+use crate::status::Status;
+use crate::storage::{Change, DELETE_DEPENDENTS, Key, ORPHAN_DEPENDENTS, Outcome, Stored};
 
-use super::{Api, DryRun, Object, metadata, rewrite};
-
-/// The supported part of `DeleteOptions`. Grace periods and propagation policies are accepted and ignored: there are
-/// no kubelets, and dependents are not collected.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) preconditions: Preconditions,
-    pub(crate) dry_run: DryRun,
-}
-
-/// The state that an object must have; `None` fields match any state.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Preconditions {
-    pub(crate) uid: Option<String>,
-    pub(crate) version: Option<String>,
-}
+use super::delete_options::{DeleteOptions, Propagation};
+use super::deletion::{Grace, Step, ThenRemove};
+use super::{Api, DryRun, Object, definition_rules, metadata, namespace_rules, pod_rules, rewrite};
 
 /// The result of a deletion.
 pub(crate) enum Deleted {
     /// The object was removed; its final state.
     Gone(Arc<Stored>),
-    /// The object waits for its finalizers.
+    /// The object waits for its finalizers, or for the end of its grace period.
     Terminating(Arc<Stored>),
 }
 
-impl DeleteOptions {
-    /// # Errors
-    /// 400 for a body that is not a `DeleteOptions`, 422 for unknown values.
-    pub(crate) fn parse(body: &Value) -> Result<Self, Status> {
-        let Value::Object(map) = body else {
-            return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
-        };
-        if let Some(kind) = map.get("kind").and_then(Value::as_str)
-            && kind != "DeleteOptions"
-        {
-            return Err(Status::bad_request("decoded object cannot be converted to DeleteOptions"));
-        }
-        let invalid = |cause| {
-            let subject = crate::status::Subject { group: "meta.k8s.io", resource: "DeleteOptions" };
-            Status::invalid(subject, "", vec![cause])
-        };
-        if let Some(policy) = map.get("propagationPolicy").and_then(Value::as_str)
-            && !matches!(policy, "Foreground" | "Background" | "Orphan")
-        {
-            let known = "\"Foreground\", \"Background\", \"Orphan\"";
-            return Err(invalid(Cause::not_supported("propagationPolicy", policy, known)));
-        }
-        let dry_run = match map.get("dryRun").and_then(Value::as_array).map(Vec::as_slice) {
-            None | Some([]) => DryRun::No,
-            Some([Value::String(all)]) if all == "All" => DryRun::All,
-            Some(_) => return Err(invalid(Cause::not_supported("dryRun", "", "\"All\""))),
-        };
-        let precondition = |field: &str| {
-            body.pointer(&format!("/preconditions/{field}")).and_then(Value::as_str).map(str::to_owned)
-        };
-        let preconditions =
-            Preconditions { uid: precondition("uid"), version: precondition("resourceVersion") };
-        Ok(Self { preconditions, dry_run })
-    }
-}
-
-impl Preconditions {
-    /// # Errors
-    /// 409 if the object has another state.
-    pub(super) fn check(&self, resource: &Resource, stored: &Stored) -> Result<(), Status> {
-        let failed = |what: &str, wanted: &str, there: &str| {
-            let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
-            );
-            Err(Status::conflict(resource.kind.resource_subject(), stored.key().name(), &why))
-        };
-        if let Some(uid) = &self.uid
-            && uid != stored.uid()
-        {
-            return failed("UID", uid, stored.uid());
-        }
-        if let Some(version) = &self.version
-            && *version != stored.version().to_string()
-        {
-            return failed("ResourceVersion", version, &stored.version().to_string());
-        }
-        Ok(())
-    }
-}
-
 impl Api {
-    /// Deletes an object. An object with finalizers gets a `deletionTimestamp` and remains until they are removed.
+    /// Deletes an object. An object with finalizers or a grace period gets a `deletionTimestamp` and remains.
+    ///
+    /// Follows Kubernetes 1.37 (`registry.Store.Delete`).
     ///
     /// # Errors
     /// 404; 409 for a failed precondition; 403 for namespaces that must not be deleted.
@@ -106,35 +35,38 @@ impl Api {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        let is_namespace = resource.kind.is("", "namespaces");
-        if is_namespace {
-            super::namespace_rules::check_deletable(name)?;
+        if resource.kind.is("", "namespaces") {
+            namespace_rules::check_deletable(name)?;
         }
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
         let key = Self::key(resource, namespace, name);
-        let mut tried = None;
+        let (mut tried, mut then_remove, mut has_grace) = (None, ThenRemove::No, false);
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            options.preconditions.check(resource, present)?;
-            let mut object = present.parse();
-            let stays = is_namespace || !metadata::finalizers(&object).is_empty();
-            if stays && present.is_terminating() {
-                return Ok(Change::Keep);
-            }
-            if stays {
-                self.mark_terminating(resource, &mut object);
-            }
+            let step = self.step(resource, present, options)?;
             if options.dry_run == DryRun::All {
-                tried = Some((object, stays));
+                tried = Some((step, present.parse()));
                 return Ok(Change::Keep);
             }
-            Ok(if stays { Change::Put(object) } else { Change::Remove(object) })
+            Ok(match step {
+                Step::Pending => Change::Keep,
+                Step::Remove => Change::Remove(present.parse()),
+                Step::Update(object, then) => {
+                    (then_remove, has_grace) = (then, pod_rules::has_grace(&object));
+                    Change::Put(object)
+                }
+            })
         })?;
-        if let Some((object, stays)) = tried {
-            let stored = self.tried(resource, &key, object);
-            return Ok(if stays { Deleted::Terminating(stored) } else { Deleted::Gone(stored) });
+        if let Some((step, present)) = tried {
+            return Ok(self.tried_deletion(resource, &key, step, present));
         }
+        let outcome = match outcome {
+            Outcome::Stored(updated) if then_remove == ThenRemove::Yes => {
+                Self::remove(resource, &key, updated)?
+            }
+            outcome => outcome,
+        };
         match outcome {
             Outcome::Removed(stored) => {
                 if is_definition {
@@ -144,47 +76,165 @@ impl Api {
                 Ok(Deleted::Gone(stored))
             }
             Outcome::Stored(stored) | Outcome::Kept(Some(stored)) => {
-                if is_namespace {
-                    self.empty_namespace(name);
-                }
+                self.after_marking(resource, &stored, has_grace);
                 Ok(Deleted::Terminating(stored))
             }
             Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
         }
     }
 
-    fn mark_terminating(&self, resource: &Resource, object: &mut Object) {
-        let metadata = metadata::of(object);
-        metadata.insert("deletionTimestamp".into(), self.clock.rfc3339().into());
-        metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
-        if resource.kind.has_generation {
+    /// Decides what a deletion does with the present state of an object.
+    fn step(&self, resource: &Resource, present: &Stored, options: &DeleteOptions) -> Result<Step, Status> {
+        let kind = &resource.kind;
+        if kind.is("", "namespaces") {
+            options.preconditions.check(resource, present)?;
+        } else {
+            options.preconditions.check_deletion(resource, present)?;
+        }
+        let mut object = present.parse();
+        if kind.is("", "namespaces")
+            && let Some(step) =
+                namespace_rules::deletion(&mut object, self.collects().then_some(options), &self.clock)
+        {
+            return Ok(step);
+        }
+        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") && !present.is_terminating() {
+            definition_rules::begin_deletion(&mut object, &self.clock);
+            return Ok(Step::Update(object, ThenRemove::No));
+        }
+        let grace = if kind.is("", "pods") {
+            pod_rules::grace(&mut object, options, &self.clock)
+        } else {
+            Grace::None
+        };
+        if matches!(grace, Grace::Pending) {
+            return Ok(Step::Pending);
+        }
+        if self.collects() {
+            set_finalizers(kind, &mut object, options);
+        }
+        let is_held = !metadata::finalizers(&object).is_empty();
+        Ok(match grace {
+            Grace::Seconds(0) if !is_held => Step::Update(object, ThenRemove::Yes),
+            Grace::Seconds(_) => Step::Update(object, ThenRemove::No),
+            _ if is_held => {
+                self.mark_terminating(&mut object);
+                if present.is_terminating() && object == present.parse() {
+                    return Ok(Step::Pending);
+                }
+                Step::Update(object, ThenRemove::No)
+            }
+            _ => Step::Remove,
+        })
+    }
+
+    /// Follows Kubernetes 1.37 (`markAsDeleting`).
+    fn mark_terminating(&self, object: &mut Object) {
+        if !metadata::is_terminating(object) && metadata::of(object).contains_key("generation") {
             rewrite::bump_generation(object);
         }
-        if resource.kind.is("", "namespaces")
-            && let Some(Value::Object(status)) = object.get_mut("status")
-        {
-            status.insert("phase".into(), "Terminating".into());
+        let metadata = metadata::of(object);
+        let is_over = |time: &str| self.clock.seconds_since(time).is_some_and(|seconds| seconds >= 0);
+        if !metadata.get("deletionTimestamp").and_then(Value::as_str).is_some_and(is_over) {
+            metadata.insert("deletionTimestamp".into(), self.clock.rfc3339().into());
+        }
+        metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+    }
+
+    /// Removes an object that was updated for its deletion, unless it was replaced meanwhile.
+    fn remove(resource: &Resource, key: &Key, updated: Arc<Stored>) -> Result<Outcome, Status> {
+        let outcome = resource.store.write(key, |present| {
+            let present = present.filter(|present| present.uid() == updated.uid());
+            Ok(present.map_or(Change::Keep, |present| Change::Remove(present.parse())))
+        })?;
+        Ok(match outcome {
+            Outcome::Removed(stored) => Outcome::Removed(stored),
+            // Others have removed it.
+            _ => Outcome::Removed(updated),
+        })
+    }
+
+    fn tried_deletion(&self, resource: &Resource, key: &Key, step: Step, present: Object) -> Deleted {
+        match step {
+            Step::Update(object, ThenRemove::Yes) => Deleted::Gone(self.tried(resource, key, object)),
+            Step::Update(object, ThenRemove::No) => Deleted::Terminating(self.tried(resource, key, object)),
+            Step::Pending => Deleted::Terminating(self.tried(resource, key, present)),
+            Step::Remove => Deleted::Gone(self.tried(resource, key, present)),
         }
     }
 
-    /// Deletes the selected objects. Objects that others delete concurrently are skipped.
+    /// Queues the work that ends the deletion of an object that remains.
+    fn after_marking(&self, resource: &Resource, stored: &Stored, has_grace: bool) {
+        let name = || stored.key().name().into();
+        match (resource.kind.group.as_str(), resource.kind.plural.as_str()) {
+            ("", "namespaces") => self.graph.push(Work::Namespace(name())),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => {
+                self.graph.push(Work::Definition(name()));
+            }
+            ("", "pods") if self.has_kubelets() && has_grace => {
+                self.graph.push(Work::Pod(stored.key().clone(), stored.uid().into()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Deletes the selected objects, and returns them as they were before. Objects that others delete concurrently are
+    /// skipped.
     ///
     /// # Errors
     /// The error of the first object that could not be deleted; the objects before it are deleted.
     pub(crate) fn delete_collection(
         &self,
         resource: &Arc<Resource>,
-        selection: &Selection,
+        selected: &[Arc<Stored>],
         options: &DeleteOptions,
-    ) -> Result<Vec<Arc<Stored>>, Status> {
-        let mut deleted = Vec::new();
-        for stored in resource.store.snapshot().objects.values().filter(|stored| selection.matches(stored)) {
+    ) -> Result<(), Status> {
+        for stored in selected {
             match self.delete(resource, stored.key().namespace(), stored.key().name(), options) {
-                Ok(Deleted::Gone(stored) | Deleted::Terminating(stored)) => deleted.push(stored),
-                Err(status) if status.code() == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) if status.code() != 404 => return Err(status),
+                _ => {}
             }
         }
-        Ok(deleted)
+        Ok(())
     }
+}
+
+/// Sets the finalizers of garbage collection: the options decide, then the finalizers that the object has, then the kind.
+///
+/// Follows Kubernetes 1.37 (`deletionFinalizersForGarbageCollection`).
+fn set_finalizers(kind: &Kind, object: &mut Object, options: &DeleteOptions) {
+    let had = metadata::finalizers(object);
+    let wanted = match propagation(kind, &had, options) {
+        Propagation::Orphan => Some(ORPHAN_DEPENDENTS),
+        Propagation::Foreground => Some(DELETE_DEPENDENTS),
+        Propagation::Background => None,
+    };
+    let is_ours = |finalizer: &str| [ORPHAN_DEPENDENTS, DELETE_DEPENDENTS].contains(&finalizer);
+    let others = had.iter().copied().filter(|finalizer| !is_ours(finalizer));
+    let finalizers: Vec<&str> = others.chain(wanted).collect();
+    if finalizers.len() == had.len() && finalizers.iter().all(|finalizer| had.contains(finalizer)) {
+        return;
+    }
+    let finalizers = json!(finalizers);
+    metadata::set_finalizers(object, finalizers);
+}
+
+fn propagation(kind: &Kind, finalizers: &[&str], options: &DeleteOptions) -> Propagation {
+    // Events own nothing.
+    if kind.plural == "events" && matches!(kind.group.as_str(), "" | "events.k8s.io") {
+        return Propagation::Background;
+    }
+    if let Some(orphan) = options.orphan_dependents {
+        return if orphan { Propagation::Orphan } else { Propagation::Background };
+    }
+    if let Some(propagation) = options.propagation {
+        return propagation;
+    }
+    let first = finalizers.iter().find_map(|finalizer| match *finalizer {
+        ORPHAN_DEPENDENTS => Some(Propagation::Orphan),
+        DELETE_DEPENDENTS => Some(Propagation::Foreground),
+        _ => None,
+    });
+    let default = if kind.orphans_by_default() { Propagation::Orphan } else { Propagation::Background };
+    first.unwrap_or(default)
 }

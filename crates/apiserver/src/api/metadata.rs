@@ -179,6 +179,16 @@ pub(super) fn finalizers(object: &Object) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
+/// Sets `metadata.finalizers`, or removes it if it is empty.
+pub(super) fn set_finalizers(object: &mut Object, finalizers: Value) {
+    let metadata = of(object);
+    if finalizers.as_array().is_some_and(Vec::is_empty) {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers);
+    }
+}
+
 pub(super) fn is_terminating(object: &Object) -> bool {
     object.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }
@@ -244,7 +254,7 @@ pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
 }
 
 /// Returns the problems with the labels, annotations and owners of an object that [`check_type`] has accepted. Follows
-/// Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`, `ValidateOwnerReferences`).
+/// Kubernetes 1.37 (`ValidateLabels`, `ValidateAnnotations`).
 pub(super) fn faults(object: &Object) -> Vec<Cause> {
     let metadata = object.get("metadata");
     let of =
@@ -261,45 +271,8 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
     for (key, _) in of("annotations") {
         faults.extend(key_fault(&key.to_lowercase()).map(|rule| invalid("annotations", key, rule)));
     }
-    let owners = metadata.and_then(|metadata| metadata.get("ownerReferences")).and_then(Value::as_array);
-    faults.extend(owners.into_iter().flatten().flat_map(owner_faults));
-    let controllers: Vec<&str> = owners
-        .into_iter()
-        .flatten()
-        .filter(|owner| owner.get("controller") == Some(&Value::Bool(true)))
-        .filter_map(|owner| owner.get("name")?.as_str())
-        .collect();
-    if let [first, second, ..] = controllers.as_slice() {
-        let rule = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
-        );
-        faults.push(invalid("ownerReferences", "", &rule));
-    }
+    faults.extend(super::owner_references::faults(object));
     faults
-}
-
-fn owner_faults(owner: &Value) -> impl Iterator<Item = Cause> {
-    let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("");
-    let version = text("apiVersion").rsplit('/').next().unwrap_or("");
-    let rules = [
-        ("apiVersion", version.is_empty(), "version must not be empty"),
-        ("kind", text("kind").is_empty(), "must not be empty"),
-        ("name", text("name").is_empty(), "must not be empty"),
-        ("uid", text("uid").is_empty(), "must not be empty"),
-        (
-            "apiVersion",
-            (text("apiVersion"), text("kind")) == ("v1", "Event"),
-            "/v1, Kind=Event is disallowed from being an owner",
-        ),
-    ];
-    let broken = rules.into_iter().filter(|(_, is_broken, _)| *is_broken);
-    broken.map(move |(field, _, rule)| {
-        let value = text(field);
-        Cause::invalid(
-            &format!("metadata.ownerReferences.{field}"),
-            format!("Invalid value: {value:?}: {rule}"),
-        )
-    })
 }
 
 /// Whether two states differ in any field other than metadata and status.

@@ -2,12 +2,17 @@
 
 mod apply;
 mod create;
+mod definition_rules;
 mod definitions;
 mod delete;
+mod delete_options;
+mod deletion;
 mod managers;
 mod metadata;
 mod namespace_rules;
 mod namespaces;
+mod owner_references;
+mod pod_rules;
 mod pods;
 mod rewrite;
 mod scale;
@@ -15,17 +20,22 @@ mod update;
 mod view;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
 use crate::clock::Clock;
+use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Conversion, Registry, Resource};
 use crate::status::Status;
-use crate::storage::{Key, Stored, Versions, Window};
+use crate::storage::{CommitObserver, Key, Stored, Versions, Window};
 
 pub(crate) use apply::Applied;
-pub(crate) use delete::{DeleteOptions, Deleted};
+pub(crate) use definition_rules::{CLEANUP, set_terminating};
+pub(crate) use delete::Deleted;
+pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
+pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{ScaleWrite, scale_of};
 pub(crate) use view::{ListItem, converted, write_object};
@@ -106,6 +116,16 @@ impl Write<'_> {
 
 pub(crate) type Object = Map<String, Value>;
 
+/// How the API behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) lifecycle: NamespaceLifecycle,
+    pub(crate) window: Window,
+    pub(crate) first_version: Option<u64>,
+    pub(crate) garbage_collection: GarbageCollection,
+    pub(crate) kubelets: Kubelets,
+}
+
 /// The complete state of the API.
 pub(crate) struct Api {
     pub(crate) versions: Arc<Versions>,
@@ -113,29 +133,45 @@ pub(crate) struct Api {
     /// Serializes changes of the served resources. Never held while an object is written.
     definitions: Mutex<()>,
     pub(crate) clock: Clock,
-    lifecycle: NamespaceLifecycle,
-    window: Window,
+    settings: Settings,
+    /// The owners and dependents, and the work that follows from deletions.
+    pub(crate) graph: Arc<Graph>,
+    /// Held by the thread that does this work. Never held while another lock is acquired by a caller of the API.
+    pub(crate) finishing: Mutex<()>,
+    next_store: AtomicU32,
 }
 
 impl Api {
-    pub(crate) fn new(
-        lifecycle: NamespaceLifecycle,
-        window: Window,
-        first_version: Option<u64>,
-    ) -> Result<Self, Status> {
+    pub(crate) fn new(settings: Settings) -> Result<Self, Status> {
         let clock = Clock::start();
-        let versions = Arc::new(Versions::starting_at(first_version.unwrap_or_else(|| clock.microseconds())));
-        let registry = Registry::builtin(&versions, window);
+        let first = settings.first_version.unwrap_or_else(|| clock.microseconds());
+        let versions = Arc::new(Versions::starting_at(first));
+        let graph = Arc::new(Graph::default());
+        let collects = settings.garbage_collection == GarbageCollection::On;
+        let observer = collects.then(|| graph.clone() as Arc<dyn CommitObserver>);
+        let registry = Registry::builtin(&versions, settings.window, observer.as_ref());
+        let next_store = registry.iter().count();
         let api = Self {
             versions,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(()),
             clock,
-            lifecycle,
-            window,
+            settings,
+            graph,
+            finishing: Mutex::new(()),
+            next_store: AtomicU32::new(u32::try_from(next_store).unwrap_or(u32::MAX)),
         };
         api.make_builtin_namespaces()?;
         Ok(api)
+    }
+
+    /// Whether objects are deleted with their owners.
+    pub(crate) fn collects(&self) -> bool {
+        self.settings.garbage_collection == GarbageCollection::On
+    }
+
+    pub(crate) fn has_kubelets(&self) -> bool {
+        self.settings.kubelets == Kubelets::Simulated
     }
 
     /// Returns the currently served resources. O(1); later changes do not affect it.

@@ -8,8 +8,7 @@ use crate::registry::Resource;
 use crate::status::{Status, Subject};
 use crate::storage::{Change, Outcome, Stored};
 
-use super::delete::Preconditions;
-use super::{Api, DeleteOptions, Deleted, DryRun, Object, metadata};
+use super::{Api, DeleteOptions, Deleted, DryRun, Object, Preconditions, metadata};
 
 /// `pods/binding`: assigns a pod to a node, which need not exist. The UID and version of the binding are
 /// preconditions on the pod; its labels and annotations are copied to the pod.

@@ -84,6 +84,14 @@ impl Api {
         })
     }
 
+    /// Whether an object is removed in this state: it is being deleted, and nothing holds it any longer.
+    fn leaves(resource: &Resource, object: &Object) -> bool {
+        metadata::is_terminating(object)
+            && metadata::finalizers(object).is_empty()
+            && !super::pod_rules::has_grace(object)
+            && super::namespace_rules::may_leave(resource, object)
+    }
+
     fn rewrite(
         &self,
         resource: &Arc<Resource>,
@@ -95,14 +103,13 @@ impl Api {
         let key = Self::key(resource, namespace, name);
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
-        let mut tried = None;
-        let mut defined = None;
+        let (mut tried, mut defined, mut last) = (None, None, None);
         let now = self.clock.rfc3339();
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
-            (tried, defined) = (None, None);
-            let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let before = Value::Object(Self::served(resource, present));
+            (tried, defined, last) = (None, None, None);
+            let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
+            let before = Value::Object(Self::served(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (object, versioned) = make(present)?;
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
@@ -115,15 +122,17 @@ impl Api {
             if after == *present {
                 return Ok(Change::Keep);
             }
-            let leaves = metadata::is_terminating(&after)
-                && metadata::finalizers(&after).is_empty()
-                && super::namespace_rules::may_leave(resource, &after);
             self.to_stored(resource, &mut after);
             if write.dry_run == DryRun::All {
                 tried = Some(after);
                 return Ok(Change::Keep);
             }
-            Ok(if leaves { Change::Remove(after) } else { Change::Put(after) })
+            if Self::leaves(resource, &after) {
+                last = Some(after);
+                // The event has the stored state, with the last finalizer, as in Kubernetes.
+                return Ok(Change::Remove(stored.parse()));
+            }
+            Ok(Change::Put(after))
         })?;
         if let Some(object) = tried {
             return Ok(self.tried(resource, &key, object));
@@ -133,6 +142,7 @@ impl Api {
                 if let Some(definition) = defined {
                     self.serve_definition(definition);
                 }
+                self.check_owners(resource, &stored, write);
                 Ok(stored)
             }
             Outcome::Removed(stored) => {
@@ -140,7 +150,8 @@ impl Api {
                     self.stop_serving(&definition.group, &definition.plural);
                 }
                 self.after_removal(resource, namespace);
-                Ok(stored)
+                // The response has the new state, at the version of the state before.
+                Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))
             }
             Outcome::Kept(Some(stored)) => Ok(stored),
             Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),

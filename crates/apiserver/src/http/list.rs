@@ -72,9 +72,9 @@ impl Continue {
 }
 
 /// The objects of one page, and the metadata of the list.
-struct Page {
+pub(super) struct Page {
     version: u64,
-    items: Vec<Arc<Stored>>,
+    pub(super) items: Vec<Arc<Stored>>,
     continue_token: Option<String>,
     remaining: Option<usize>,
 }
@@ -105,7 +105,7 @@ pub(super) fn answer(
 }
 
 /// Selects the objects of a page. Follows Kubernetes 1.37 for the version that a combination of parameters selects.
-fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
+pub(super) fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
     let store = &resource.store;
     let current = context.api.versions.current();
     let ahead = |version: u64| Status::too_large_version(version, current);
@@ -191,7 +191,7 @@ fn page_of(
 }
 
 impl Page {
-    fn metadata(&self) -> Value {
+    pub(super) fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(map) = metadata.as_object_mut() {
             if let Some(token) = &self.continue_token {

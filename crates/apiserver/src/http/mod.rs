@@ -5,6 +5,7 @@ mod answer;
 mod binary;
 mod connection;
 mod context;
+mod deletions;
 mod discovery;
 mod field_manager;
 mod list;
@@ -154,6 +155,10 @@ async fn route(
     match verb {
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
         Verb::List => list::answer(context, &request, query, &target, &resource, faults),
-        _ => objects::answer(context, request, query, &target, &resource, verb, faults).await,
+        _ => {
+            let answer = objects::answer(context, request, query, &target, &resource, verb, faults).await;
+            context.api.finish_deletions();
+            answer
+        }
     }
 }

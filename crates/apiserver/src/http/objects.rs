@@ -8,16 +8,15 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{
-    self, Api, Applied, DeleteOptions, Deleted, DryRun, ListItem, Object, Part, ScaleWrite, Write, converted,
-    scale_of, write_object,
+    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, converted, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
-use crate::status::{Cause, Status, Subject, deleted, success};
-use crate::storage::{Stored, write_json};
+use crate::status::{Cause, Status, Subject, success};
+use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
 
 use super::answer::{self, Answer};
@@ -26,11 +25,10 @@ use super::context::Context;
 use super::field_manager::{OptionsOf, conflicts, field_manager};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
-use super::params::ListParams;
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
 
 /// The subresource in a path.
-enum Sub {
+pub(super) enum Sub {
     None,
     Status,
     Finalize,
@@ -154,31 +152,31 @@ enum Change {
     Apply(Value, Conflicts),
 }
 
-struct Call<'a> {
-    context: &'a Context,
-    query: &'a Query,
-    target: &'a Target,
-    resource: &'a Arc<Resource>,
+pub(super) struct Call<'a> {
+    pub(super) context: &'a Context,
+    pub(super) query: &'a Query,
+    pub(super) target: &'a Target,
+    pub(super) resource: &'a Arc<Resource>,
     headers: &'a HeaderMap,
-    body: Bytes,
-    sub: Sub,
+    pub(super) body: Bytes,
+    pub(super) sub: Sub,
     dry_run: DryRun,
 }
 
 impl Call<'_> {
-    fn api(&self) -> &Api {
+    pub(super) fn api(&self) -> &Api {
         &self.context.api
     }
 
     /// # Errors
     /// 405 for a request without the required name.
-    fn name(&self) -> Result<&str, Status> {
+    pub(super) fn name(&self) -> Result<&str, Status> {
         self.target.name.as_deref().ok_or_else(Status::method_not_allowed)
     }
 
     /// # Errors
     /// 405 for a write of a namespaced object without a namespace.
-    fn namespace(&self) -> Result<&str, Status> {
+    pub(super) fn namespace(&self) -> Result<&str, Status> {
         let namespace = self.target.namespace();
         if self.resource.kind.namespaced && namespace.is_empty() {
             return Err(Status::method_not_allowed());
@@ -187,11 +185,11 @@ impl Call<'_> {
     }
 
     /// The version of a write that is answered by a `Status`. A dry run has none.
-    fn version_of(&self, stored: &Stored, dry_run: DryRun) -> Option<u64> {
+    pub(super) fn version_of(&self, stored: &Stored, dry_run: DryRun) -> Option<u64> {
         (self.context.kubernetes >= 38 && dry_run == DryRun::No).then(|| stored.version())
     }
 
-    fn object(&self) -> Result<Object, Status> {
+    pub(super) fn object(&self) -> Result<Object, Status> {
         decode_object(&media_type(self.headers), &self.body)
     }
 
@@ -327,58 +325,5 @@ impl Call<'_> {
             return Err(Status::unsupported_media_type(&accepted.join(", ")));
         };
         Patch::decode(format, &self.body)
-    }
-
-    fn delete_options(&self) -> Result<DeleteOptions, Status> {
-        let mut options = if self.body.iter().all(u8::is_ascii_whitespace) {
-            DeleteOptions::default()
-        } else {
-            DeleteOptions::parse(&Value::Object(self.object()?))?
-        };
-        if self.dry_run == DryRun::All {
-            options.dry_run = DryRun::All;
-        }
-        Ok(options)
-    }
-
-    fn delete(&self) -> Result<Answer, Status> {
-        if !matches!(self.sub, Sub::None) {
-            return Err(Status::method_not_allowed());
-        }
-        let (name, namespace) = (self.name()?, self.namespace()?);
-        let options = self.delete_options()?;
-        let value = match self.api().delete(self.resource, namespace, name, &options)? {
-            Deleted::Gone(stored) => {
-                let version = self.version_of(&stored, options.dry_run);
-                deleted(self.resource.kind.resource_subject(), name, stored.uid(), version)
-            }
-            Deleted::Terminating(stored) => {
-                return Ok(answer::json_bytes(StatusCode::OK, converted(self.resource, &stored)));
-            }
-        };
-        Ok(answer::json(StatusCode::OK, &value))
-    }
-
-    fn delete_collection(&self) -> Result<Answer, Status> {
-        let params = ListParams::parse(self.query, self.target, self.resource, false)?;
-        let options = self.delete_options()?;
-        let deleted = self.api().delete_collection(self.resource, &params.selection, &options)?;
-        let kind = &self.resource.kind;
-        let mut out = Vec::new();
-        out.extend_from_slice(b"{\"kind\":");
-        write_json(&mut out, &kind.list_kind);
-        out.extend_from_slice(b",\"apiVersion\":");
-        write_json(&mut out, &kind.api_version());
-        out.extend_from_slice(b",\"metadata\":");
-        write_json(&mut out, &json!({"resourceVersion": self.api().versions.current().to_string()}));
-        out.extend_from_slice(b",\"items\":[");
-        for (position, stored) in deleted.iter().enumerate() {
-            if position > 0 {
-                out.push(b',');
-            }
-            write_object(&mut out, self.resource, stored, ListItem::Yes);
-        }
-        out.extend_from_slice(b"]}");
-        Ok(answer::json_bytes(StatusCode::OK, out.into()))
     }
 }

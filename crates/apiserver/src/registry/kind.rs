@@ -64,6 +64,35 @@ impl Kind {
         Subject { group: &self.group, resource: &self.kind }
     }
 
+    /// Whether the dependents of a deleted object stay if the deletion says nothing about them. Follows Kubernetes 1.37
+    /// (`DefaultGarbageCollectionPolicy`).
+    pub(crate) fn orphans_by_default(&self) -> bool {
+        self.is("batch", "jobs") || self.is("", "replicationcontrollers")
+    }
+
+    /// Whether a deletion is answered with the deleted object, instead of a `Status`. Follows Kubernetes 1.37
+    /// (`ReturnDeletedObject`).
+    pub(crate) fn returns_deleted(&self) -> bool {
+        const CORE: [&str; 8] = [
+            "namespaces",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "podtemplates",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+        ];
+        const STORAGE: [&str; 5] =
+            ["csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses"];
+        match self.group.as_str() {
+            "" => CORE.contains(&self.plural.as_str()),
+            "storage.k8s.io" => STORAGE.contains(&self.plural.as_str()),
+            "resource.k8s.io" => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }

@@ -8,7 +8,7 @@ mod kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::storage::{ResourceStore, Versions, Window};
+use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 
 pub(crate) use convert::Conversion;
 pub(crate) use crd::{Definition, definition};
@@ -40,11 +40,20 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) fn builtin(versions: &Arc<Versions>, window: Window) -> Self {
+    /// Changes of all objects but events are observed.
+    pub(crate) fn builtin(
+        versions: &Arc<Versions>,
+        window: Window,
+        observer: Option<&Arc<dyn CommitObserver>>,
+    ) -> Self {
         let mut registry = Self::default();
-        for row in builtin::KINDS {
+        for (id, row) in (0..).zip(builtin::KINDS) {
             let kind = Kind::from(row);
-            let store = Arc::new(ResourceStore::new(versions.clone(), kind.fields.clone(), window));
+            let store = ResourceStore::new(versions.clone(), kind.fields.clone(), window);
+            let store = Arc::new(match observer {
+                Some(observer) if !kind.is("", "events") => store.observed_by(observer.clone(), id),
+                _ => store,
+            });
             registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
@@ -92,13 +101,23 @@ impl Registry {
         self.iter().find(|r| r.kind.kind == kind && r.kind.version == version && r.kind.group == group)
     }
 
+    /// Finds a resource by the id of its store.
+    pub(crate) fn of_store(&self, id: StoreId) -> Option<&Arc<Resource>> {
+        self.iter().find(|resource| resource.store.id() == Some(id))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values()
     }
 
     /// Returns every resource once, in any one of its versions.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.iter().filter(|resource| resource.conversion.is_none())
+        // The version in which the objects are stored need not be served.
+        self.iter().filter(|resource| {
+            let same = || self.iter().filter(|other| Arc::ptr_eq(&other.store, &resource.store));
+            let is_first = || same().next().is_some_and(|first| Arc::ptr_eq(first, resource));
+            resource.conversion.is_none() || is_first() && same().all(|other| other.conversion.is_some())
+        })
     }
 
     /// Returns the resources of one API version.
@@ -156,7 +175,7 @@ mod tests {
     #[test]
     fn kinds_are_unique() {
         let versions = Arc::new(Versions::starting_at(1));
-        let registry = Registry::builtin(&versions, Window { events: 8, bytes: usize::MAX });
+        let registry = Registry::builtin(&versions, Window { events: 8, bytes: usize::MAX }, None);
         assert_eq!(registry.iter().count(), builtin::KINDS.len() + builtin::OTHER_VERSIONS.len());
     }
 }

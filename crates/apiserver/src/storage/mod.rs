@@ -7,6 +7,7 @@
 mod event_type;
 mod log;
 mod object;
+mod ownership;
 mod resource;
 mod versions;
 mod watcher;
@@ -14,6 +15,7 @@ mod watcher;
 pub(crate) use event_type::EventType;
 pub(crate) use log::{Event, Window};
 pub(crate) use object::{FRAME_END, Key, Stored, write_json};
-pub(crate) use resource::{Change, Outcome, ResourceStore, Snapshot};
+pub(crate) use ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference};
+pub(crate) use resource::{Change, CommitObserver, Outcome, ResourceStore, Snapshot, StoreId};
 pub(crate) use versions::Versions;
 pub(crate) use watcher::{Next, Watcher};

@@ -11,6 +11,7 @@ use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventType;
+use super::ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference, Ownership};
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +67,7 @@ pub(crate) struct Stored {
     /// The value of `metadata`.
     metadata: Range<usize>,
     terminating: bool,
+    ownership: Option<Box<Ownership>>,
     protobuf: OnceLock<Option<Bytes>>,
 }
 
@@ -80,15 +82,6 @@ impl Stored {
     ) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or("");
-        let labels = metadata
-            .and_then(|m| m.get("labels"))
-            .and_then(Value::as_object)
-            .map(|map| {
-                map.iter()
-                    .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
-                    .collect()
-            })
-            .unwrap_or_default();
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(event_type.frame_start());
         let start = out.len();
@@ -118,13 +111,14 @@ impl Stored {
         Self {
             version,
             uid: text("uid").into(),
-            labels,
+            labels: labels_of(metadata),
             fields: fields.iter().map(|field| field.read(object).into()).collect(),
             frame: out.into(),
             object: start..end,
             members,
             metadata: metadata_range,
             terminating: metadata.is_some_and(|m| m.contains_key("deletionTimestamp")),
+            ownership: metadata.and_then(Ownership::of),
             protobuf: OnceLock::new(),
             key,
         }
@@ -145,6 +139,34 @@ impl Stored {
     /// Whether the object has a `deletionTimestamp`.
     pub(crate) fn is_terminating(&self) -> bool {
         self.terminating
+    }
+
+    /// Whether the object has owners or a finalizer of garbage collection.
+    pub(super) fn has_ownership(&self) -> bool {
+        self.ownership.is_some()
+    }
+
+    pub(crate) fn owners(&self) -> &[OwnerReference] {
+        self.ownership.as_deref().map_or(&[], |ownership| &ownership.owners)
+    }
+
+    /// Returns the finalizer of garbage collection that the object has.
+    pub(crate) fn collection_finalizer(&self) -> Option<&'static str> {
+        match self.ownership.as_deref()? {
+            Ownership { orphans_dependents: true, .. } => Some(ORPHAN_DEPENDENTS),
+            Ownership { deletes_dependents: true, .. } => Some(DELETE_DEPENDENTS),
+            _ => None,
+        }
+    }
+
+    /// Whether the object is being deleted in the foreground: it waits until its dependents are deleted.
+    pub(crate) fn deletes_dependents(&self) -> bool {
+        self.terminating && self.ownership.as_deref().is_some_and(|ownership| ownership.deletes_dependents)
+    }
+
+    /// Whether the object is being deleted, and waits until its dependents no longer refer to it.
+    pub(crate) fn orphans_dependents(&self) -> bool {
+        self.terminating && self.ownership.as_deref().is_some_and(|ownership| ownership.orphans_dependents)
     }
 
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
@@ -199,6 +221,12 @@ impl Stored {
             _ => Map::new(),
         }
     }
+}
+
+fn labels_of(metadata: Option<&Map<String, Value>>) -> Box<[(Box<str>, Box<str>)]> {
+    let labels = metadata.and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
+    let labels = labels.into_iter().flatten();
+    labels.filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into()))).collect()
 }
 
 pub(crate) const FRAME_END: &[u8] = b"}\n";

@@ -47,6 +47,16 @@ pub(crate) enum Outcome {
     Removed(Arc<Stored>),
 }
 
+/// Identifies a store among all stores of a server.
+pub(crate) type StoreId = u32;
+
+/// Is called for each change of a store that concerns garbage collection.
+pub(crate) trait CommitObserver: Send + Sync {
+    /// Called under the lock of the store, for objects with owners or finalizers of garbage collection, and for every
+    /// removed object. `None` is an absent object.
+    fn committed(&self, store: StoreId, before: Option<&Stored>, after: Option<&Stored>);
+}
+
 struct State {
     objects: OrdMap<Key, Arc<Stored>>,
     log: EventLog,
@@ -63,6 +73,7 @@ pub(crate) struct ResourceStore {
     fields: Vec<FieldPath>,
     written: watch::Sender<u64>,
     closed: AtomicBool,
+    observer: Option<(Arc<dyn CommitObserver>, StoreId)>,
 }
 
 impl ResourceStore {
@@ -76,7 +87,20 @@ impl ResourceStore {
             fields,
             written: watch::Sender::new(floor),
             closed: AtomicBool::new(false),
+            observer: None,
         }
+    }
+
+    /// Calls the observer for all later changes, with this id.
+    #[must_use]
+    pub(crate) fn observed_by(mut self, observer: Arc<dyn CommitObserver>, id: StoreId) -> Self {
+        self.observer = Some((observer, id));
+        self
+    }
+
+    /// Returns the id that the observer gets; `None` without an observer.
+    pub(crate) fn id(&self) -> Option<StoreId> {
+        self.observer.as_ref().map(|(_, id)| *id)
     }
 
     pub(crate) fn fields(&self) -> &[FieldPath] {
@@ -204,6 +228,7 @@ impl ResourceStore {
             }
         };
         let version = event.version();
+        self.observe(&event);
         let dropped = state.log.push(Arc::new(event));
         let mut expired = VecDeque::new();
         if !dropped.is_empty() {
@@ -215,6 +240,16 @@ impl ResourceStore {
         drop((dropped, expired));
         self.written.send_replace(version);
         outcome
+    }
+
+    fn observe(&self, event: &Event) {
+        let Some((observer, id)) = &self.observer else { return };
+        let before = event.previous.as_deref();
+        let after = (event.event_type != EventType::Deleted).then_some(&*event.object);
+        let concerned = |state: Option<&Stored>| state.is_some_and(Stored::has_ownership);
+        if after.is_none() || concerned(before) || concerned(after) {
+            observer.committed(*id, before, after);
+        }
     }
 
     fn serialize(&self, key: &Key, event_type: EventType, mut object: Map<String, Value>) -> Arc<Stored> {

@@ -52,7 +52,7 @@ async fn versions_are_unique_and_rise() {
         assert_eq!(version_of(&made), last + 1);
         last += 1;
     }
-    let gone = server.delete("v1", "Pod", "default", "p0").unwrap();
+    let gone = server.delete("v1", "ConfigMap", "default", "m1").unwrap();
     assert_eq!(version_of(&gone), last + 1, "a deletion takes a version as well");
 }
 

@@ -16,6 +16,7 @@ mod bad_input;
 mod common;
 mod discovery;
 mod faults;
+mod gc;
 mod kube_runtime;
 mod lists;
 mod objects;

@@ -25,6 +25,9 @@ async fn created_object_gets_server_fields() {
     let client = Client::new(&server);
     let mut object = pod("a");
     object["status"] = json!({"phase": "Running"});
+    server
+        .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}))
+        .unwrap();
     object["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
     object["metadata"]["managedFields"] = json!([]);
@@ -234,9 +237,12 @@ async fn deletion_with_preconditions_and_selectors() {
     wrong.status(409, "Conflict");
     let uid = client.get(&path).await.ok()["metadata"]["uid"].as_str().unwrap().to_owned();
     let gone = client.send(Method::DELETE, &path, &[], options(&uid)).await.ok();
-    assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
-    assert_eq!(gone["details"], json!({"name": "a", "kind": "pods", "uid": uid}));
+    assert_eq!((&gone["kind"], &gone["metadata"]["uid"]), (&json!("Pod"), &json!(uid)));
     client.delete(&path).await.status(404, "NotFound");
+    let uid = client.post(MAPS, &config_map("a", "1")).await.ok()["metadata"]["uid"].clone();
+    let gone = client.delete(&format!("{MAPS}/a")).await.ok();
+    assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(gone["details"], json!({"name": "a", "kind": "configmaps", "uid": uid}));
 
     let deleted = client.delete(&format!("{PODS}?labelSelector=app%3Db")).await.ok();
     assert_eq!(names(&deleted), ["b"]);
@@ -464,12 +470,13 @@ async fn answers_of_two_versions_of_kubernetes() {
         check(bound, version);
         assert_eq!(version_of(&client.get(&format!("{PODS}/a")).await.ok()), version);
         // A dry run writes nothing, so it has no version.
-        for path in [format!("{PODS}/a?dryRun=All"), format!("{PODS}/b?dryRun=All")] {
-            let tried = client.delete(&path).await.ok();
-            assert_eq!(tried["metadata"].get("resourceVersion"), None, "{tried}");
-        }
+        let tried = client.delete(&format!("{MAPS}/other?dryRun=All")).await.ok();
+        assert_eq!(tried["metadata"].get("resourceVersion"), None, "{tried}");
         check(client.post(&format!("{PODS}/a/eviction"), &eviction("a")).await.ok(), version + 1);
-        check(client.delete(&format!("{PODS}/b")).await.ok(), version + 2);
+        let gone = client.delete(&format!("{MAPS}/other")).await.ok();
+        check(gone, server.version());
+        let evicted = client.post(&format!("{PODS}/b/eviction"), &eviction("b")).await.ok();
+        check(evicted, server.version());
         // A pod with finalizers is terminating, at the version of the answer.
         let finalizers = json!({"metadata": {"finalizers": ["example.com/f"]}});
         client.patch(&format!("{PODS}/c"), "merge-patch", &finalizers).await.ok();

@@ -1,0 +1,49 @@
+//! Rules that apply only to CustomResourceDefinitions that are being deleted.
+
+use serde_json::{Value, json};
+
+use crate::clock::Clock;
+
+use super::{Object, metadata};
+
+/// The finalizer of a definition whose objects are not yet deleted.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Marks a definition as terminating. Follows Kubernetes 1.37 (`customresourcedefinition.REST.Delete`).
+pub(super) fn begin_deletion(definition: &mut Object, clock: &Clock) {
+    let mut finalizers: Vec<Value> = metadata::finalizers(definition).into_iter().map(Value::from).collect();
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    metadata::set_finalizers(definition, finalizers.into());
+    metadata::of(definition).insert("deletionTimestamp".into(), clock.rfc3339().into());
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_terminating(definition, "True", "InstanceDeletionPending", message, clock);
+}
+
+/// Sets the condition `Terminating`.
+pub(crate) fn set_terminating(
+    definition: &mut Object,
+    status: &str,
+    reason: &str,
+    message: &str,
+    clock: &Clock,
+) {
+    let conditions = metadata::member(definition, "status").entry("conditions").or_insert_with(|| json!([]));
+    let Value::Array(conditions) = conditions else { return };
+    let is_ours = |condition: &&mut Value| condition.get("type").is_some_and(|kind| kind == "Terminating");
+    let mut condition = json!({"type": "Terminating", "status": status, "lastTransitionTime": clock.rfc3339(),
+        "reason": reason, "message": message});
+    match conditions.iter_mut().find(is_ours) {
+        Some(present) => {
+            if present.get("status") == condition.get("status")
+                && let (Some(since), Some(new)) =
+                    (present.get("lastTransitionTime").cloned(), condition.as_object_mut())
+            {
+                new.insert("lastTransitionTime".into(), since);
+            }
+            *present = condition;
+        }
+        None => conditions.push(condition),
+    }
+}

@@ -1,0 +1,100 @@
+//! Validation of owner references and finalizers.
+
+use serde_json::{Map, Value};
+
+use crate::selectors::key_fault;
+use crate::status::Cause;
+use crate::storage::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS};
+
+use super::Object;
+
+/// Returns the problems with the owners of an object whose fields have the right types.
+///
+/// Follows Kubernetes 1.37 (`ValidateOwnerReferences`).
+pub(super) fn faults(object: &Object) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    let mut controller: Option<String> = None;
+    let list = of(object, "ownerReferences");
+    for (position, owner) in list.iter().enumerate() {
+        reference_faults(position, owner, &mut faults);
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+        match &controller {
+            Some(first) => {
+                let given: Value = list.iter().map(serialized).collect();
+                let rule = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
+                     {name}"
+                );
+                let message = format!("Invalid value: {given}: {rule}");
+                faults.push(Cause::invalid("metadata.ownerReferences", message));
+            }
+            None => controller = Some(name),
+        }
+    }
+    faults
+}
+
+/// Returns the problems with the finalizers of a new object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
+pub(super) fn finalizer_faults(object: &Object) -> Vec<Cause> {
+    let finalizers = of(object, "finalizers");
+    let names = finalizers.iter().filter_map(Value::as_str);
+    let mut faults: Vec<Cause> = names
+        .filter_map(|name| {
+            let rule = key_fault(name)?;
+            Some(Cause::invalid("metadata.finalizers", format!("Invalid value: {name:?}: {rule}")))
+        })
+        .collect();
+    let has = |finalizer: &str| finalizers.iter().any(|other| other == finalizer);
+    if has(DELETE_DEPENDENTS) && has(ORPHAN_DEPENDENTS) {
+        let given = Value::from(finalizers.to_vec());
+        let rule = format!("finalizer {ORPHAN_DEPENDENTS} and {DELETE_DEPENDENTS} cannot be both set");
+        faults.push(Cause::invalid("metadata.finalizers", format!("Invalid value: {given}: {rule}")));
+    }
+    faults
+}
+
+fn reference_faults(position: usize, owner: &Value, faults: &mut Vec<Cause>) {
+    let path = format!("metadata.ownerReferences[{position}]");
+    let version = text(owner, "apiVersion");
+    // One slash at most, and a version after it.
+    let is_version = version.split('/').count() <= 2 && !version.ends_with('/');
+    if !version.is_empty() && !is_version {
+        let message = format!("Invalid value: {version:?}: must be <group>/<version> or <version>");
+        faults.push(Cause::invalid(&format!("{path}.apiVersion"), message));
+    }
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        if text(owner, field).is_empty() {
+            faults.push(Cause::required(&format!("{path}.{field}"), "must not be empty"));
+        }
+    }
+    if (version, text(owner, "kind")) == ("v1", "Event") {
+        let rule = "/v1, Kind=Event is disallowed from being an owner";
+        faults.push(Cause::invalid(&path, format!("Invalid value: {}: {rule}", serialized(owner))));
+    }
+}
+
+fn of<'a>(object: &'a Object, field: &str) -> &'a [Value] {
+    let list = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+fn text<'a>(owner: &'a Value, field: &str) -> &'a str {
+    owner.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Returns a reference as Kubernetes serializes it: the texts also if they are missing.
+fn serialized(owner: &Value) -> Value {
+    let mut map = Map::new();
+    for field in ["apiVersion", "kind", "name", "uid"] {
+        map.insert(field.into(), text(owner, field).into());
+    }
+    for field in ["controller", "blockOwnerDeletion"] {
+        if let Some(Value::Bool(flag)) = owner.get(field) {
+            map.insert(field.into(), (*flag).into());
+        }
+    }
+    Value::Object(map)
+}

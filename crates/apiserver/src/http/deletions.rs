@@ -1,0 +1,112 @@
+//! Requests that delete objects.
+
+use ::http::{HeaderValue, StatusCode, header};
+use serde_json::Value;
+
+use crate::api::{DeleteOptions, Deleted, ListItem, converted, write_object};
+use crate::status::{Status, deleted};
+use crate::storage::write_json;
+
+use super::answer::{self, Answer};
+use super::list;
+use super::objects::{Call, Sub};
+use super::params::ListParams;
+
+/// Follows Kubernetes 1.37 (`deleteOptionWarnings` of jobs).
+const JOB_ORPHANS: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+const NOT_COLLECTED: &str = "garbage collection is switched off in this server: propagationPolicy and \
+    orphanDependents have no effect; enable it with Builder::garbage_collection";
+
+impl Call<'_> {
+    /// Reads the options from the body, or from the query if there is no body.
+    ///
+    /// # Errors
+    /// 400 and 422 for invalid options.
+    fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        if !self.body.iter().all(u8::is_ascii_whitespace) {
+            return DeleteOptions::parse(&Value::Object(self.object()?));
+        }
+        let given = |name: &str| self.query.get(name).filter(|value| !value.is_empty());
+        let options = DeleteOptions {
+            grace: self.query.number("gracePeriodSeconds")?,
+            orphan_dependents: self.query.optional_flag("orphanDependents"),
+            ..DeleteOptions::default()
+        };
+        let dry_run: Vec<&str> = given("dryRun").into_iter().collect();
+        options.validated(given("propagationPolicy"), &dry_run)
+    }
+
+    /// Returns what a client is to know about a deletion with these options.
+    fn warnings(&self, options: &DeleteOptions) -> impl Iterator<Item = &'static str> {
+        let jobs = self.resource.kind.is("batch", "jobs") && !options.names_propagation();
+        let switched_off = !self.api().collects() && options.names_propagation();
+        let warnings = [(jobs, JOB_ORPHANS), (switched_off, NOT_COLLECTED)];
+        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text)
+    }
+
+    pub(super) fn delete(&self) -> Result<Answer, Status> {
+        if !matches!(self.sub, Sub::None) {
+            return Err(Status::method_not_allowed());
+        }
+        let (name, namespace) = (self.name()?, self.namespace()?);
+        let options = self.delete_options()?;
+        let kind = &self.resource.kind;
+        let answer = match self.api().delete(self.resource, namespace, name, &options)? {
+            Deleted::Gone(stored) if kind.returns_deleted() => {
+                answer::json_bytes(StatusCode::OK, converted(self.resource, &stored))
+            }
+            Deleted::Gone(stored) => {
+                let version = self.version_of(&stored, options.dry_run);
+                let value = deleted(kind.resource_subject(), name, stored.uid(), version);
+                answer::json(StatusCode::OK, &value)
+            }
+            Deleted::Terminating(stored) => {
+                let code = match options.orphan_dependents {
+                    Some(false) => StatusCode::ACCEPTED,
+                    _ => StatusCode::OK,
+                };
+                answer::json_bytes(code, converted(self.resource, &stored))
+            }
+        };
+        Ok(warn(answer, self.warnings(&options)))
+    }
+
+    /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
+    pub(super) fn delete_collection(&self) -> Result<Answer, Status> {
+        if !matches!(self.sub, Sub::None) {
+            return Err(Status::method_not_allowed());
+        }
+        let params = ListParams::parse(self.query, self.target, self.resource, false)?;
+        let options = self.delete_options()?;
+        let page = list::page(self.context, &params, self.resource)?;
+        self.api().delete_collection(self.resource, &page.items, &options)?;
+        let kind = &self.resource.kind;
+        let mut out = Vec::new();
+        out.extend_from_slice(b"{\"kind\":");
+        write_json(&mut out, &kind.list_kind);
+        out.extend_from_slice(b",\"apiVersion\":");
+        write_json(&mut out, &kind.api_version());
+        out.extend_from_slice(b",\"metadata\":");
+        write_json(&mut out, &page.metadata());
+        out.extend_from_slice(b",\"items\":[");
+        for (position, stored) in page.items.iter().enumerate() {
+            if position > 0 {
+                out.push(b',');
+            }
+            write_object(&mut out, self.resource, stored, ListItem::Yes);
+        }
+        out.extend_from_slice(b"]}");
+        Ok(warn(answer::json_bytes(StatusCode::OK, out.into()), self.warnings(&options)))
+    }
+}
+
+/// Adds a `Warning` header for each text.
+fn warn(mut answer: Answer, texts: impl Iterator<Item = &'static str>) -> Answer {
+    for text in texts {
+        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{text}\"")) {
+            answer.headers_mut().append(header::WARNING, value);
+        }
+    }
+    answer
+}
