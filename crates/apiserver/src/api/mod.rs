@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
-use crate::registry::{Conversion, Registry, Resource};
+use crate::registry::{Conversion, Kind, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{CommitObserver, Key, Stored, Versions, Window};
 
@@ -149,6 +149,11 @@ impl Api {
 
     pub(crate) fn has_kubelets(&self) -> bool {
         self.settings.kubelets == Kubelets::Simulated
+    }
+
+    /// Whether objects of this kind have a grace period.
+    fn is_graceful(&self, kind: &Kind) -> bool {
+        kind.is("", "pods") && self.settings.kubelets != Kubelets::Skipped
     }
 
     /// Returns the currently served resources. O(1); later changes do not affect it.
