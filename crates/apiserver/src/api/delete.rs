@@ -102,7 +102,7 @@ impl Api {
             definition_rules::begin_deletion(&mut object, &self.clock);
             return Ok(Step::Update(object, ThenRemove::No));
         }
-        let grace = if kind.is("", "pods") {
+        let grace = if self.is_graceful(kind) {
             pod_rules::grace(&mut object, options, &self.clock)
         } else {
             Grace::None

@@ -9,9 +9,6 @@ use crate::registry::{Registry, Resource};
 
 use super::{Api, Entries, Object, Origin, Part, Write, metadata};
 
-/// The manager of writes by the in-process API.
-pub(super) const OWNER: &str = "kinformer-apiserver";
-
 /// The types and the conversions of a resource.
 pub(super) struct Types<'a> {
     registry: Arc<Registry>,

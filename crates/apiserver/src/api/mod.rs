@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
-use crate::registry::{Conversion, Registry, Resource};
+use crate::registry::{Conversion, Kind, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{CommitObserver, Key, Stored, Versions, Window};
 
@@ -87,6 +87,9 @@ pub(crate) struct Write<'a> {
     pub(crate) entries: Entries,
 }
 
+/// The manager of writes by the in-process API.
+const OWNER: &str = "kinformer-apiserver";
+
 /// The entries of `managedFields` after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entries {
@@ -108,7 +111,7 @@ impl Write<'_> {
             origin: Origin::Owner,
             part: Part::Object,
             dry_run: DryRun::No,
-            manager: managers::OWNER,
+            manager: OWNER,
             entries: Entries::Recorded,
         }
     }
@@ -172,6 +175,11 @@ impl Api {
 
     pub(crate) fn has_kubelets(&self) -> bool {
         self.settings.kubelets == Kubelets::Simulated
+    }
+
+    /// Whether objects of this kind have a grace period.
+    fn is_graceful(&self, kind: &Kind) -> bool {
+        kind.is("", "pods") && self.settings.kubelets != Kubelets::Skipped
     }
 
     /// Returns the currently served resources. O(1); later changes do not affect it.

@@ -220,7 +220,7 @@ impl Compare<'_> {
         Ok(())
     }
 
-    /// Compares the items with the same path element, of which there may be several.
+    /// Compares the items with the same path element. There may be several of them.
     fn item(&self, before: &[&Value], after: &[&Value], of: TypeRef) -> Result<Difference, Problems> {
         let only = |items: &[&'_ Value]| items.first().copied().cloned();
         match (before.len(), after.len()) {

@@ -5,13 +5,22 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 use super::fields::FieldSet;
-use super::update::{Managers, VersionedSet};
 use super::value::quoted;
 
 /// How many entries of updates an object has at most. Follows Kubernetes 1.37 (`DefaultMaxUpdateManagers`).
 const MAX_UPDATE_MANAGERS: usize = 10;
 /// The manager of the oldest updates of an object with more entries.
 const OLDEST: &str = "ancient-changes";
+
+/// The fields of a manager, in the API version in which it wrote them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct VersionedSet {
+    pub(super) set: FieldSet,
+    pub(super) api_version: String,
+    pub(super) is_applied: bool,
+}
+
+pub(super) type Managers = BTreeMap<ManagerId, VersionedSet>;
 
 /// How a manager writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -233,7 +233,7 @@ impl FieldManager<'_> {
         managed: &Managed,
         writer: Writer<'_>,
         conflicts: Conflicts,
-    ) -> Result<(Option<Value>, update::Managers), ApplyError> {
+    ) -> Result<(Option<Value>, managers::Managers), ApplyError> {
         let id = self.id(writer.manager, Operation::Apply);
         let apply = |conflicts| self.updater().apply(live, applied, managed.managers.clone(), &id, conflicts);
         match apply(conflicts) {

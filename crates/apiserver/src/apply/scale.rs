@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use super::fields::FieldSet;
-use super::managers::Managed;
+use super::managers::{Managed, VersionedSet};
 use super::path::PathElement;
-use super::update::VersionedSet;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::compare::{Comparison, compare};
 use super::fields::FieldSet;
 use super::filter::Filter;
-use super::managers::ManagerId;
+use super::managers::{ManagerId, Managers, VersionedSet};
 use super::merge::merge;
 use super::path::PathElement;
 use super::reconcile::reconcile;
@@ -18,16 +18,6 @@ use super::remove::remove;
 use super::schema::{Schema, TypeRef};
 use super::to_set::to_set;
 use super::value;
-
-/// The fields of a manager, in the API version in which it wrote them.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct VersionedSet {
-    pub(super) set: FieldSet,
-    pub(super) api_version: String,
-    pub(super) is_applied: bool,
-}
-
-pub(super) type Managers = BTreeMap<ManagerId, VersionedSet>;
 
 /// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq)]

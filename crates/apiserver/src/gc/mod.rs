@@ -42,4 +42,7 @@ pub enum Kubelets {
     /// There are none: a deleted pod that is scheduled keeps its `deletionTimestamp` until a client deletes it with a
     /// grace period of 0.
     Absent,
+    /// Pods have no grace period: each is removed by one write, as objects of other kinds. No cluster does that; it is for
+    /// tests and benchmarks that count events.
+    Skipped,
 }

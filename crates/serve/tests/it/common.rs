@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
-use kinformer_apiserver::{ApiServer, NamespaceLifecycle};
+use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle};
 use kinformer_serve::{FailureLog, Server, ServerBuilder, ServerHandle};
 use kinformer_testing::wait::within;
 use serde_json::{Value, json};
@@ -40,8 +40,8 @@ pub fn node(name: &str) -> Value {
 }
 
 pub async fn cluster(pods: usize) -> ApiServer {
-    let cluster =
-        ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate).start().await.unwrap();
+    let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
+    let cluster = builder.kubelets(Kubelets::Skipped).start().await.unwrap();
     for number in 0..pods {
         cluster.create(pod(&format!("web-{number}"))).unwrap();
     }

@@ -57,6 +57,20 @@ async fn kubelets_end_scheduled_pods() {
     world.client.get(&format!("{PODS}/c")).await.status(404, "NotFound");
 }
 
+/// Without grace periods, a pod is removed by one write, with its last state.
+// contract: E-14s
+#[tokio::test]
+async fn grace_periods_can_be_skipped() {
+    let world = World::of(ApiServer::builder().kubelets(Kubelets::Skipped)).await;
+    for pod in [pod("a"), scheduled("a")] {
+        world.client.post(PODS, &pod).await.ok();
+        let before = world.server.version();
+        let answer = world.client.delete(&format!("{PODS}/a")).await.ok();
+        assert_eq!((&answer["kind"], answer["metadata"].get("deletionTimestamp")), (&json!("Pod"), None));
+        assert_eq!(world.events(PODS, before).await, ["DELETED a"]);
+    }
+}
+
 /// A grace period can only be shortened.
 // contract: E-14o
 #[tokio::test]

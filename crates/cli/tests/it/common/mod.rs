@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use kinformer_apiserver::{ApiServer, NamespaceLifecycle, ProtobufAnswers};
+use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle, ProtobufAnswers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -143,7 +143,8 @@ pub(crate) async fn server_with_protobuf(pods: usize) -> ApiServer {
 }
 
 async fn server_with(pods: usize, protobuf: ProtobufAnswers) -> ApiServer {
-    let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
+    let builder =
+        ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate).kubelets(Kubelets::Skipped);
     let server = builder.protobuf(protobuf).start().await.expect("the server starts");
     for number in 0..pods {
         server.create(pod("default", &format!("p{number}"))).expect("a pod");
