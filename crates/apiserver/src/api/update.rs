@@ -139,16 +139,12 @@ impl Api {
         }
         match outcome {
             Outcome::Stored(stored) => {
-                if let Some(definition) = defined {
-                    self.serve_definition(definition);
-                }
+                defined.into_iter().for_each(|definition| self.serve_definition(definition));
                 self.check_owners(resource, &stored, write);
                 Ok(stored)
             }
             Outcome::Removed(stored) => {
-                if let Some(definition) = defined {
-                    self.stop_serving(&definition.group, &definition.plural);
-                }
+                defined.iter().for_each(|defined| self.stop_serving(&defined.group, &defined.plural));
                 self.after_removal(resource, namespace);
                 // The response has the new state, at the version of the state before.
                 Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))

@@ -113,7 +113,7 @@ impl Compare<'_> {
                 let is_empty = |side: Option<&Map<String, Value>>| {
                     side.is_none_or(|side| side.is_empty() && !map.has_zeros)
                 };
-                if !map.is_atomic && !(is_empty(old) && is_empty(new)) {
+                if !(map.is_atomic || is_empty(old) && is_empty(new)) {
                     self.fields(map, old, new, found)?;
                     return Ok(false);
                 }

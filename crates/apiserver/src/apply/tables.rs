@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::compare::{Comparison, compare};
 use super::fields::FieldSet;
 use super::filter::Filter;
-use super::managers::{ManagerId, Operation};
+use super::managers::{ManagerId, Managers, Operation};
 use super::merge::merge;
 use super::path::path_text;
 use super::reconcile::reconcile;
@@ -18,7 +18,7 @@ use super::schema::{
     TypeRef,
 };
 use super::to_set::to_set;
-use super::update::{Conflicts, Managers, UpdateError, Updater, Versions};
+use super::update::{Conflicts, UpdateError, Updater, Versions};
 use super::validate::validate;
 
 const TABLES: &str = include_str!("../../tests/data/structured_merge.json");
@@ -191,7 +191,7 @@ impl Versions for AnyVersion {
 
 fn managers_of(expected: &Value) -> Managers {
     let managers = expected.as_object().unwrap().iter().map(|(name, manager)| {
-        let versioned = super::update::VersionedSet {
+        let versioned = super::managers::VersionedSet {
             set: set(&manager["set"]),
             api_version: manager["version"].as_str().unwrap().to_owned(),
             is_applied: manager["applied"] == true,
