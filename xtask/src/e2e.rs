@@ -21,7 +21,9 @@ use crate::files;
 /// A Go program that is built if it is missing, and the variable that passes its path to the suite.
 pub(crate) struct Program {
     name: &'static str,
+    /// The folder of the Go module, and that of the program in it.
     folder: &'static str,
+    package: &'static str,
     pub(crate) variable: &'static str,
     /// The module whose version is the version of the program.
     module: &'static str,
@@ -31,7 +33,17 @@ pub(crate) struct Program {
 pub(crate) const CONTROL_PLANE: Program = Program {
     name: "control-plane",
     folder: "e2e/control-plane",
+    package: ".",
     variable: "KINFORMER_CONTROL_PLANE",
+    module: "k8s.io/kubernetes",
+};
+
+/// Prints the types of kube-apiserver, and cases of server-side apply.
+pub(crate) const SCHEMAS: Program = Program {
+    name: "schemas",
+    folder: "e2e/control-plane",
+    package: "./schemas",
+    variable: "KINFORMER_SCHEMAS",
     module: "k8s.io/kubernetes",
 };
 
@@ -39,6 +51,7 @@ pub(crate) const CONTROL_PLANE: Program = Program {
 pub(crate) const CLIENT_GO: Program = Program {
     name: "client-go",
     folder: "e2e/client-go",
+    package: ".",
     variable: "KINFORMER_CLIENT_GO",
     module: "k8s.io/client-go",
 };
@@ -47,6 +60,7 @@ pub(crate) const CLIENT_GO: Program = Program {
 pub(crate) const CONTROLLER_RUNTIME: Program = Program {
     name: "controller-runtime",
     folder: "e2e/controller-runtime",
+    package: ".",
     variable: "KINFORMER_CONTROLLER_RUNTIME",
     module: "sigs.k8s.io/controller-runtime",
 };
@@ -346,7 +360,9 @@ impl Program {
         // Built under a temporary name, so that the final path is always complete.
         let unfinished = program.with_extension("unfinished");
         let mut go = Command::new("go");
-        go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"]).arg(&unfinished).arg(".");
+        go.args(["build", "-trimpath", "-ldflags", &flags.join(" "), "-o"])
+            .arg(&unfinished)
+            .arg(self.package);
         go.current_dir(files::root().join(self.folder));
         finish(&mut go)?;
         fs::rename(&unfinished, &program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -357,10 +373,16 @@ impl Program {
     fn sources(&self) -> Result<Vec<String>, String> {
         let problem = |error: std::io::Error| format!("{}: {error}", self.folder);
         let mut names = Vec::new();
-        for entry in fs::read_dir(files::root().join(self.folder)).map_err(problem)? {
-            names.push(entry.map_err(problem)?.file_name().to_string_lossy().into_owned());
+        let module = files::root().join(self.folder);
+        for entry in fs::read_dir(module.join(self.package)).map_err(problem)? {
+            let name = entry.map_err(problem)?.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".go") {
+                let package = self.package.trim_start_matches("./").trim_start_matches('.');
+                names.push(if package.is_empty() { name } else { format!("{package}/{name}") });
+            }
         }
-        names.retain(|name| name.ends_with(".go") || name == "go.mod" || name == "go.sum");
+        let of_module = ["go.mod", "go.sum"].into_iter().filter(|name| module.join(name).exists());
+        names.extend(of_module.map(str::to_owned));
         names.sort_by_key(|name| (name.ends_with(".go"), name.clone()));
         Ok(names)
     }
@@ -423,6 +445,9 @@ mod tests {
     #[test]
     fn a_program_has_several_source_files() {
         assert_eq!(CONTROL_PLANE.sources().unwrap(), ["go.mod", "go.sum", "main.go"]);
+        let of_package = SCHEMAS.sources().unwrap();
+        assert_eq!(of_package[..2], ["go.mod", "go.sum"]);
+        assert!(of_package.contains(&"schemas/main.go".to_owned()), "{of_package:?}");
         let all = CONTROLLER_RUNTIME.sources().unwrap();
         assert!(all.contains(&"calls.go".to_owned()) && all.contains(&"main.go".to_owned()), "{all:?}");
     }

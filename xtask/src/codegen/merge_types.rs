@@ -7,14 +7,13 @@ use serde_json::Value;
 
 use super::output::COMMAND;
 use super::registry;
-use crate::{e2e, files};
+use crate::e2e;
 
 /// The generated file.
 pub(super) const FILE: &str = "crates/apiserver/src/generated/types.txt";
 
 /// The Go program, in the module that has kube-apiserver.
-const PROGRAM: &str = "e2e/control-plane";
-const PACKAGE: &str = "./schemas";
+const PROGRAM: &str = "e2e/control-plane/schemas";
 
 /// The kinds of subresources, which are not in the registry.
 const SUBRESOURCES: [(&str, &str, &str); 1] = [("autoscaling", "v1", "Scale")];
@@ -46,9 +45,9 @@ impl MergeTypes {
             println!("codegen: skipped the output of {PROGRAM}: {missing}");
             return Ok(None);
         }
-        let mut go = Command::new("go");
-        go.args(["run", PACKAGE]).current_dir(files::root().join(PROGRAM)).stderr(Stdio::inherit());
-        let output = go.output().map_err(|error| format!("go: {error}"))?;
+        let program = e2e::SCHEMAS.built()?;
+        let output = Command::new(program).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("{PROGRAM}: {error}"))?;
         if !output.status.success() {
             return Err(format!("{PROGRAM}: {}", output.status));
         }
@@ -212,13 +211,16 @@ impl Table<'_> {
             let mark = if given == "atomic" { "!" } else { "" };
             let element = map.get("element").map(|element| self.reference(element)).transpose()?;
             head.push(format!("{{{mark}{}", element.unwrap_or("?".into())));
-            for field in map.get("fields").and_then(Value::as_array).into_iter().flatten() {
+            let mut sorted: Vec<_> =
+                map.get("fields").and_then(Value::as_array).into_iter().flatten().collect();
+            // In the order of their names, since Go prints them in any order and types are numbered as they are found.
+            sorted.sort_by_key(|field| text(field, "name"));
+            for field in sorted {
                 let reference = self.reference(field.get("type").unwrap_or(&Value::Null))?;
                 let (name, default) = (text(field, "name").to_owned(), field.get("default").cloned());
                 fields.push(Field { name, reference, default, zero: None });
             }
         }
-        fields.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Forms { head: head.join(" "), fields })
     }
 
