@@ -1,16 +1,15 @@
 //! The cache, and its options.
 
-use std::any::TypeId;
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use kinformer::{KeyError, KeyRef, Packed, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer::{KeyError, KeyRef, Packed, SharedInformerFactory, SharedInformerFactoryBuilder, scope_of};
 use kube_client::Client;
 use kube_core::discovery::{ApiResource, Scope};
 use kube_core::gvk::{GroupVersionKind, GroupVersionResource};
 use kube_core::metadata::PartialObjectMeta;
-use kube_core::{ClusterResourceScope, DynamicObject, Resource};
+use kube_core::{DynamicObject, Resource};
 
 use crate::error::Error;
 use crate::kind::Kind;
@@ -93,7 +92,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Sets how many writes that no read has seen are kept by key, and how long; reads of any key wait for the others. For
+    /// Sets how many writes that an informer may not have are kept by key, and how long; reads of any key wait for the others. For
     /// tests, which would not reach the defaults.
     #[cfg(feature = "test-util")]
     #[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
@@ -248,8 +247,8 @@ impl Cache {
         Recorder::wrap(&self.shared.client, &self.shared)
     }
 
-    /// The number of writes of the [client](Self::client) for which a read would look at the cache's state: those that no
-    /// read has seen yet.
+    /// The number of writes of the [client](Self::client) for which a read would look at the cache's state: those that some
+    /// informer may not have yet.
     pub fn pending_writes(&self) -> usize {
         self.shared.writes.len()
     }
@@ -277,7 +276,7 @@ impl Cache {
             &self.shared,
             |factory| factory.informer::<K>(),
             ApiResource::erase::<K>(&()),
-            (is_namespaced::<K>(), false),
+            (scope_of::<K>() == Scope::Namespaced, false),
         )
     }
 
@@ -289,7 +288,7 @@ impl Cache {
             &self.shared,
             |factory| factory.metadata::<K>(),
             ApiResource::erase::<K>(&()),
-            (is_namespaced::<K>(), true),
+            (scope_of::<K>() == Scope::Namespaced, true),
         )
     }
 
@@ -367,10 +366,6 @@ impl Cache {
     ) -> Result<Vec<Packed<K>>, Error> {
         self.kind::<K>().list(query).await
     }
-}
-
-fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
-    TypeId::of::<K::Scope>() != TypeId::of::<ClusterResourceScope>()
 }
 
 fn cluster_scoped(group: &str, plural: &str) -> Error {

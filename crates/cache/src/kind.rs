@@ -162,7 +162,7 @@ impl<K> Kind<K> {
     /// Returns the selected objects of one state of the cache, ordered by namespace and name. Waits until the informer has
     /// synced and reflects the writes of the cache's [client](crate::Cache::client) that the list can see. O(n log n) then,
     /// for n objects that match the most selective of the namespace and the fields, and O(1) for each write of the client that
-    /// no read has seen yet.
+    /// some informer may not have yet.
     ///
     /// # Cancel safety
     /// As [`Self::get`].

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kinformer::{Informer, Part, ResourceVersion, SharedInformerFactory};
+use kinformer::{Informer, ResourceVersion, SharedInformerFactory};
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::mapper::RestMapper;
-use crate::writes::{Kept, Noted, Writes};
+use crate::writes::{InformersState, Kept, ReadState, Writes};
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     pub(crate) mapper: RestMapper,
     pub(crate) settings: Settings,
     pub(crate) writes: Writes,
-    /// The informers that reads of metadata use, by the version and the name of their resource.
-    metadata: Mutex<HashMap<String, Informer<()>>>,
+    /// The informers that reads of metadata use.
+    metadata: Mutex<HashMap<ApiResource, Informer<()>>>,
     /// One request for the version of a write of a resource at a time, so that many reads of one write send one.
     questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     /// The resources whose questions the server has refused.
@@ -82,16 +82,18 @@ impl Shared {
 
     /// The informer that reads of the metadata of a resource use, until it has stopped; `None` if there was no such read.
     pub(crate) fn metadata_informer(&self, resource: &ApiResource) -> Option<Informer<()>> {
-        let known = self.metadata.lock().get(&versioned_name(resource)).cloned();
+        let known = self.metadata.lock().get(resource).cloned();
         known.filter(|informer| !informer.status().is_stopped())
     }
 
     /// Makes further reads of the metadata of a resource use this informer, unless they use another one. Returns theirs.
     pub(crate) fn share_metadata(&self, resource: &ApiResource, informer: Informer<()>) -> Informer<()> {
-        let name = versioned_name(resource);
         let mut of_metadata = self.metadata.lock();
-        let known = of_metadata.get(&name).filter(|known| !known.status().is_stopped()).cloned();
-        let stopped = if known.is_none() { of_metadata.insert(name, informer.clone()) } else { None };
+        let known = of_metadata.get(resource).filter(|known| !known.status().is_stopped()).cloned();
+        let stopped = match known {
+            Some(_) => None,
+            None => of_metadata.insert(resource.clone(), informer.clone()),
+        };
         drop(of_metadata); // first, since the drop of an informer may run user code
         drop(stopped);
         known.unwrap_or(informer)
@@ -99,7 +101,7 @@ impl Shared {
 
     /// Forgets the informer of the metadata of a resource, which is removed.
     pub(crate) fn forget_metadata(&self, resource: &ApiResource) {
-        let forgotten = self.metadata.lock().remove(&versioned_name(resource));
+        let forgotten = self.metadata.lock().remove(resource);
         drop(forgotten); // without the lock
     }
 
@@ -122,18 +124,27 @@ impl Shared {
     /// Makes reads wait for the writes that the informers before had, if others have taken their place.
     pub(crate) fn note_informers(&self, resource: &ApiResource) {
         let stored = storage_name(&resource.group, &resource.plural);
-        let mut informers = Vec::new();
-        self.writes.note_state(&stored, || self.noted(&stored, &mut informers));
+        let mut informers = self.informers(&stored);
+        self.writes.note_state(&stored, self.state_of(&stored, &mut informers));
     }
 
-    /// Returns the state of the informers for the record of writes, under whose lock it is called: an informer that is made
-    /// meanwhile is in it, so that the record does not take a write for seen by all. Adds the informers to `read`, which
-    /// outlives the lock, since the drop of an informer may run user code.
-    pub(crate) fn noted(&self, stored: &str, read: &mut Vec<Informer<()>>) -> Option<Noted> {
-        let informers = self.informers(stored);
-        let noted = noted(&informers);
-        read.extend(informers);
-        noted
+    /// Returns the function that reads the state of [these informers](Self::informers) for the record of writes, under whose
+    /// lock it is called. It finds them again if they are not those of the last state: an informer that was made meanwhile is
+    /// in the state, so that the record does not take a write for reflected by all. `informers` outlives the lock, since the
+    /// drop of an informer may run user code.
+    pub(crate) fn state_of<'a>(
+        &'a self,
+        stored: &'a str,
+        informers: &'a mut Vec<Informer<()>>,
+    ) -> impl ReadState + 'a {
+        move |last: &InformersState| {
+            let are_last = informers.iter().map(Informer::id).eq(last.informers.iter().map(|(id, _)| *id));
+            let known = if are_last { 0 } else { informers.len() };
+            if !are_last {
+                informers.extend(self.informers(stored));
+            }
+            state(informers.get(known..)?)
+        }
     }
 
     /// Notes that the server has refused a question about a resource. Returns whether it is the first one.
@@ -161,14 +172,15 @@ pub(crate) fn lowest(versions: impl Iterator<Item = ResourceVersion>) -> Resourc
 }
 
 /// Returns the state of informers for the record of writes; `None` if there are none.
-fn noted(informers: &[Informer<()>]) -> Option<Noted> {
-    // Before the version, so that a version after it is not taken for one before.
-    let went_back = |part: &Part| part.reflector().metrics().versions_went_back;
+fn state(informers: &[Informer<()>]) -> Option<InformersState> {
     let of_informer = |informer: &Informer<()>| {
-        (informer.id(), informer.status().parts().iter().map(went_back).sum::<u64>())
+        let parts = informer.status().parts().iter();
+        (informer.id(), parts.map(|part| part.reflector().versions_went_back()).sum::<u64>())
     };
-    let noted = informers.iter().map(of_informer).collect();
-    (!informers.is_empty()).then(|| Noted { informers: noted, version: lowest_version(informers) })
+    // Before the version, so that a version after it is not taken for one before.
+    let went_back = informers.iter().map(of_informer).collect();
+    (!informers.is_empty())
+        .then(|| InformersState { informers: went_back, version: lowest_version(informers) })
 }
 
 /// The name of a resource, as kubectl has it: `pods`, `deployments.apps`.
@@ -179,10 +191,6 @@ pub(crate) fn resource_name(group: &str, plural: &str) -> Arc<str> {
     }
 }
 
-fn versioned_name(resource: &ApiResource) -> String {
-    format!("{}/{}", resource.api_version, resource.plural)
-}
-
 /// The group whose events are those of the core group.
 const EVENTS: &str = "events.k8s.io";
 
@@ -190,4 +198,32 @@ const EVENTS: &str = "events.k8s.io";
 /// have the same events.
 pub(crate) fn storage_name(group: &str, plural: &str) -> Arc<str> {
     resource_name(if (group, plural) == (EVENTS, "events") { "" } else { group }, plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::Cache;
+
+    /// An informer may be made between the search for informers and the lock of the record.
+    // contract: C-08a
+    #[tokio::test]
+    async fn state_has_informers_that_were_made_meanwhile() {
+        let client = kube_client::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let cache = Cache::builder(client.try_into().unwrap()).build().await.unwrap();
+        let state_of = |informers: &mut Vec<_>, last| {
+            let last = InformersState { informers: last, ..InformersState::default() };
+            cache.shared.state_of("configmaps", informers)(&last).map(|state| state.informers)
+        };
+        let mut before = cache.shared.informers("configmaps");
+        assert_eq!(state_of(&mut before, Vec::new()), None);
+        let id = cache.kind::<ConfigMap>().informer().unwrap().id();
+        let known = vec![(id, 0)];
+        assert_eq!(state_of(&mut before, known.clone()), Some(known.clone()));
+        let mut now = cache.shared.informers("configmaps");
+        assert_eq!(state_of(&mut now, known.clone()), Some(known));
+        assert_eq!(now.len(), 1, "they were not searched again");
+    }
 }

@@ -15,7 +15,6 @@ use kinformer::{
 use kinformer_core::internal::panic_message;
 use kinformer_workqueue::{ItemExponential, RateLimiter, WorkQueue};
 use kube_core::Resource;
-use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -210,8 +209,7 @@ impl<K: Key> ControllerBuilder<K> {
             queue: (self.queue)(),
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
             timeout: self.settings.timeout,
-            counters: Counters::default(),
-            in_flight: Mutex::new(vec![None; self.settings.workers]),
+            counters: Counters::new(self.settings.workers),
         };
         let Self { factory, triggers, owns_without_kind, settings, .. } = self;
         let workers = Arc::new(workers);
@@ -411,8 +409,8 @@ impl<K: Key> Warm<K> {
         }
         self.workers.status.set(ControllerState::Running);
         let mut tasks = JoinSet::new();
-        for worker in 0..self.settings.workers {
-            tasks.spawn(self.workers.clone().work(worker, shutdown.clone()));
+        for _ in 0..self.settings.workers {
+            tasks.spawn(self.workers.clone().work(shutdown.clone()));
         }
         let stopped = tokio::select! {
             biased;
@@ -425,7 +423,7 @@ impl<K: Key> Warm<K> {
         let grace = self.settings.grace;
         let deadline = after(grace);
         while let Ok(Some(_)) = timeout_at(deadline, tasks.join_next()).await {}
-        let keys = self.workers.keys_in_flight();
+        let keys = self.workers.keys_in_flight().await;
         // Does not return while a reconciliation blocks its thread.
         _ = timeout(ABORT, tasks.shutdown()).await;
         _ = timeout(ABORT, self.streams.shutdown()).await;

@@ -112,10 +112,13 @@ pub(crate) enum Outcome {
 }
 
 /// Counts reconciliations.
-#[derive(Default)]
 pub(crate) struct Counters(Mutex<ControllerMetrics>);
 
 impl Counters {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self(Mutex::new(ControllerMetrics { workers, ..ControllerMetrics::default() }))
+    }
+
     pub(crate) fn began(&self) {
         self.0.lock().active += 1;
     }
@@ -139,7 +142,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self, workers: usize, queue: QueueMetrics) -> ControllerMetrics {
-        ControllerMetrics { workers, queue, ..self.0.lock().clone() }
+    pub(crate) fn read(&self, queue: QueueMetrics) -> ControllerMetrics {
+        ControllerMetrics { queue, ..self.0.lock().clone() }
     }
 }

@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::hash::Hash;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, unfold};
 use futures::{Stream, StreamExt as _};
-use kinformer::{BoxError, Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated};
-use kinformer_core::internal::{panic_message, with_causes};
+use kinformer::{
+    BoxError, Event, Informer, ObjectKey, PackedObject, PackedRef, Registration, Updated, scope_of,
+};
+use kinformer_core::internal::{contain, with_causes};
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
+use kube_core::discovery::{ApiResource, Scope};
 use tokio::sync::mpsc;
 
 use crate::owner::OwnerKind;
@@ -130,10 +132,7 @@ impl<K: 'static> InformerTrigger<K> {
     where
         O: kube_core::Resource<DynamicType = (), Scope: 'static> + 'static,
     {
-        let is_namespaced =
-            std::any::TypeId::of::<O::Scope>() != std::any::TypeId::of::<k8s_openapi::ClusterResourceScope>();
-        let resource = kube_core::discovery::ApiResource::erase::<O>(&());
-        self.owner_kind(OwnerKind::of(&resource, is_namespaced))
+        self.owner_kind(OwnerKind::of(&ApiResource::erase::<O>(&()), scope_of::<O>() == Scope::Namespaced))
     }
 
     /// Enqueues the owner that controls the object, if it is of the kind of this informer.
@@ -231,14 +230,13 @@ impl<K: 'static> InformerTrigger<K> {
                     return;
                 }
                 keys.clear();
-                match catch_unwind(AssertUnwindSafe(|| map(&event, &mut keys))) {
+                match contain(|| map(&event, &mut keys)) {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
                         let error = with_causes(&*error);
                         tracing::error!(%controller, key = %event.key(), %error, "trigger failed; keys may be missing");
                     }
-                    Err(panic) => {
-                        let error = panic_message(panic);
+                    Err(error) => {
                         tracing::error!(%controller, key = %event.key(), %error, "trigger panicked; no key is enqueued");
                         return;
                     }

@@ -3,15 +3,14 @@
 use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use kinformer_core::internal::panic_message;
+use kinformer_core::internal::{contain, panic_message};
 use kinformer_workqueue::{Item, WorkQueue};
-use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -36,14 +35,11 @@ pub(crate) struct Workers<K> {
     pub(crate) reconcile: Box<Reconcile<K>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) counters: Counters,
-    /// The key of each worker that is reconciling.
-    pub(crate) in_flight: Mutex<Vec<Option<Arc<K>>>>,
 }
 
 impl<K> Workers<K> {
     pub(crate) fn metrics(&self) -> ControllerMetrics {
-        let workers = self.in_flight.lock().len();
-        self.counters.read(workers, self.queue.metrics())
+        self.counters.read(self.queue.metrics())
     }
 }
 
@@ -75,23 +71,23 @@ type Ended = Result<Result<Result<Action, ReconcileError>, tokio::time::error::E
 
 impl<K: Key> Workers<K> {
     /// Reconciles keys until the token is cancelled or the queue is shut down. A reconciliation that has begun is finished.
-    pub(crate) async fn work(self: Arc<Self>, worker: usize, stop: CancellationToken) {
+    pub(crate) async fn work(self: Arc<Self>, stop: CancellationToken) {
         while let Some(Some(item)) = stop.run_until_cancelled(self.queue.next()).await {
             if stop.is_cancelled() {
                 return; // the key stays unprocessed, like the others in the queue
             }
             // Panics of a reconciliation are contained in `process`, and here those of the key's own methods.
-            if let Err(panic) = AssertUnwindSafe(self.process(worker, item)).catch_unwind().await {
+            if let Err(panic) = AssertUnwindSafe(self.process(item)).catch_unwind().await {
                 let error = panic_message(panic);
                 tracing::error!(controller = %self.name, %error, "key panicked; it is retried");
             }
         }
     }
 
-    async fn process(&self, worker: usize, item: Item<K>) {
-        let active = Active::new(self, worker, item.key());
+    async fn process(&self, item: Item<K>) {
         let request =
             Request { key: item.key().clone(), failures: item.retries(), priority: item.priority() };
+        let active = Active::new(&self.counters); // not of a key that panicked
         let reconciliation = AssertUnwindSafe(async {
             let future = (self.reconcile)(request);
             match self.timeout {
@@ -103,90 +99,89 @@ impl<K: Key> Workers<K> {
         self.finish(item, ended, active);
     }
 
-    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_, K>) {
-        if let Some(priority) = priority(&ended) {
-            item.set_priority(priority);
-        }
+    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>) {
         let (name, key) = (&self.name, item.key());
-        let outcome = match ended {
-            Ok(Ok(Ok(Action { requeue_after: None, .. }))) => Outcome::Succeeded,
-            Ok(Ok(Ok(Action { requeue_after: Some(_), .. }))) => Outcome::Requeued,
-            Ok(Ok(Err(ref error))) if error.is_permanent() => {
+        let (outcome, next, priority) = match ended {
+            Ok(Ok(Ok(Action { requeue_after, priority }))) => match requeue_after {
+                None => (Outcome::Succeeded, Next::Done, priority),
+                Some(Duration::ZERO) => (Outcome::Requeued, Next::Retry, priority),
+                Some(delay) => (Outcome::Requeued, Next::RetryAfter(delay), priority),
+            },
+            Ok(Ok(Err(error))) if error.is_permanent() => {
                 tracing::error!(controller = %name, ?key, %error, "reconciliation failed; it is not retried");
-                Outcome::Permanent
+                (Outcome::Permanent, Next::Drop, error.priority)
             }
-            Ok(Ok(Err(ref error))) if error.is_conflict() => {
+            Ok(Ok(Err(error))) if error.is_conflict() => {
                 tracing::debug!(controller = %name, ?key, %error, "reconciliation failed; its state was not the newest");
-                Outcome::Failed
+                (Outcome::Failed, Next::Retry, error.priority)
             }
-            Ok(Ok(Err(ref error))) => {
+            Ok(Ok(Err(error))) => {
                 tracing::warn!(controller = %name, ?key, %error, "reconciliation failed");
-                Outcome::Failed
+                (Outcome::Failed, Next::Retry, error.priority)
             }
             Ok(Err(_)) => {
                 tracing::warn!(controller = %name, ?key, timeout = ?self.timeout, "reconciliation timed out");
-                Outcome::TimedOut
+                (Outcome::TimedOut, Next::Retry, None)
             }
-            Err(_) => Outcome::Panicked,
-        };
-        active.outcome = Some(outcome);
-        drop(active);
-        match ended {
-            Ok(Ok(Ok(Action { requeue_after: None, .. }))) => item.done(),
-            Ok(Ok(Ok(Action { requeue_after: Some(delay), .. }))) if !delay.is_zero() => {
-                item.retry_after(delay)
-            }
-            Ok(Ok(Err(error))) if error.is_permanent() => drop(item),
-            Ok(_) => item.retry(),
             Err(panic) => {
                 let error = panic_message(panic);
                 tracing::error!(controller = %name, ?key, %error, "reconciliation panicked");
-                item.retry();
+                (Outcome::Panicked, Next::Retry, None)
             }
+        };
+        active.outcome = Some(outcome);
+        drop(active);
+        if let Some(priority) = priority {
+            item.set_priority(priority);
+        }
+        match next {
+            Next::Done => item.done(),
+            Next::Drop => drop(item),
+            Next::Retry => item.retry(),
+            Next::RetryAfter(delay) => item.retry_after(delay),
         }
     }
 
     /// The keys that are being reconciled, in their `Debug` form.
-    pub(crate) fn keys_in_flight(&self) -> Vec<String> {
-        let keys: Vec<_> = self.in_flight.lock().iter().flatten().cloned().collect();
-        let text = |key: &Arc<K>| catch_unwind(AssertUnwindSafe(|| format!("{key:?}")));
-        keys.iter().map(|key| text(key).unwrap_or_else(panic_message)).collect()
+    pub(crate) async fn keys_in_flight(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        // A key in flight may also be one that the program took itself, or that its worker has not begun.
+        if self.metrics().active > 0 {
+            let text = |key: &K| contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string());
+            let visit = |key: &K| {
+                keys.push(text(key));
+                false // no wait
+            };
+            self.queue.in_flight(visit).await;
+        }
+        keys
     }
 }
 
-/// The priority that a reconciliation has set.
-fn priority(ended: &Ended) -> Option<i64> {
-    match ended {
-        Ok(Ok(Ok(action))) => action.priority,
-        Ok(Ok(Err(error))) => error.priority,
-        _ => None,
-    }
+/// What follows for the key of a reconciliation.
+enum Next {
+    Done,
+    Drop,
+    Retry,
+    RetryAfter(Duration),
 }
 
 /// A reconciliation that runs. It is counted when it ends, also if its future is dropped.
-struct Active<'a, K> {
-    workers: &'a Workers<K>,
-    worker: usize,
+struct Active<'a> {
+    counters: &'a Counters,
     began: Instant,
     outcome: Option<Outcome>,
 }
 
-impl<'a, K: Key> Active<'a, K> {
-    fn new(workers: &'a Workers<K>, worker: usize, key: &K) -> Self {
-        let key = Arc::new(key.clone()); // user code, which may panic
-        // Before it is counted: a reconciliation that the metrics show is one that the end of a run can name.
-        if let Some(place) = workers.in_flight.lock().get_mut(worker) {
-            *place = Some(key);
-        }
-        workers.counters.began();
-        Self { workers, worker, began: Instant::now(), outcome: None }
+impl<'a> Active<'a> {
+    fn new(counters: &'a Counters) -> Self {
+        counters.began();
+        Self { counters, began: Instant::now(), outcome: None }
     }
 }
 
-impl<K> Drop for Active<'_, K> {
+impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.workers.counters.ended(self.outcome, self.began.elapsed());
-        let key = self.workers.in_flight.lock().get_mut(self.worker).and_then(Option::take);
-        drop(key); // user code, without the lock
+        self.counters.ended(self.outcome, self.began.elapsed());
     }
 }

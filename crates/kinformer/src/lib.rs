@@ -123,6 +123,7 @@ pub use self::{
     generated::accessors,
     handler::{EventStream, HandlerBuilder},
     informer::{Informer, InformerLease, InformerSelection, InformerStatus},
+    kind::scope_of,
     lister::{Lister, NamespaceLister},
     options::SharedInformerFactoryBuilder,
     own_informer::NewInformer,

@@ -266,25 +266,41 @@ impl Selected {
     }
 }
 
+/// The part with the objects of a namespace.
+fn part_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a Selected> {
+    let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
+    own.or_else(|| parts.iter().find(|part| part.is_others()))
+}
+
+/// The name of that part.
+pub(crate) fn name_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a str> {
+    part_of(parts, namespace).map(Selected::name)
+}
+
 /// Whether an informer with these parts has an object in this state, by its namespace, labels and fields.
 pub(crate) fn selects(parts: &[Selected], object: &PackedObject) -> bool {
-    let namespace = object.namespace().unwrap_or_default();
-    let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
-    own.or_else(|| parts.iter().find(|part| part.is_others())).is_some_and(|part| part.selects(object))
+    part_of(parts, object.namespace().unwrap_or_default()).is_some_and(|part| part.selects(object))
 }
 
 /// The label selector and the field selector of the requests for the objects of a namespace; `None` for no selector, or if
 /// the informer does not hold the namespace.
 pub(crate) fn selectors(parts: &[Selected], namespace: &str) -> [Option<Arc<str>>; 2] {
-    let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
-    let part = own.or_else(|| parts.iter().find(|part| part.is_others()));
-    let Some(Selected { requested: Selection { labels, fields }, .. }) = part else { return [None, None] };
+    let Some(part) = part_of(parts, namespace) else { return [None, None] };
+    let Selection { labels, fields } = &part.requested;
     [labels, fields].map(|selector| selector.clone().filter(|selector| !selector.is_empty()))
 }
 
 /// The names of parts, separated by commas.
 pub(crate) fn names(parts: &[Selected]) -> String {
     parts.iter().map(Selected::name).collect::<Vec<_>>().join(",")
+}
+
+/// The namespaces that have a part of their own.
+pub(crate) fn namespaces(parts: &[Selected]) -> impl Iterator<Item = &str> {
+    parts.iter().filter_map(|part| match &part.place {
+        Place::Namespace(name) => Some(&**name),
+        _ => None,
+    })
 }
 
 /// The namespace of the objects, if there is exactly one.
@@ -422,5 +438,22 @@ mod tests {
             [" [f] -"],
             "not in namespaces"
         );
+    }
+    // contract: F-24b, F-24d
+    #[test]
+    fn namespaces_are_in_parts() {
+        let none = selections(None, None);
+        let named_parts = selections(None, Some(&[named("a"), named("b")])).parts(&none, true);
+        let others = NamespaceOptions::all_others();
+        let all_parts = selections(None, Some(&[others, named("a")])).parts(&none, true);
+        for (parts, named, of_c) in [
+            (none.parts(&none, true), &[][..], Some("")),
+            (named_parts, &["a", "b"], None),
+            (all_parts, &["a"], Some("other namespaces")),
+        ] {
+            assert_eq!(namespaces(&parts).collect::<Vec<_>>(), named);
+            named.iter().for_each(|name| assert_eq!(name_of(&parts, name), Some(*name)));
+            assert_eq!(name_of(&parts, "c"), of_c);
+        }
     }
 }

@@ -65,7 +65,7 @@ impl Service<Request<Body>> for LeaderClient {
             let mut sent = sent; // all of it, so that it is dropped with this future
             let mut over = pin!(term.over());
             // The clock is read at each poll: a process that was stopped must not go on with a request.
-            let over = poll_fn(|context| match term.is_over() {
+            let over = poll_fn(|context| match term.end_if_over() {
                 true => Poll::Ready(()),
                 false => over.as_mut().poll(context),
             });

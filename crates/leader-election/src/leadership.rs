@@ -142,13 +142,12 @@ async fn renew(
     leader: ObservedLeader,
     stop: CancellationToken,
 ) -> LeaseHolder {
-    let mut last_error: Option<Arc<str>> = None;
     loop {
         let pause = sleep(timing.retry_period.min(term.until_deadline()));
         if stop.run_until_cancelled(pause).await.is_none() {
             return holder;
         }
-        if term.check_with(|| last_error.clone()).is_err() {
+        if term.check().is_err() {
             break;
         }
         let limit = timing.attempt().min(term.until_deadline());
@@ -156,21 +155,18 @@ async fn renew(
             return holder;
         };
         match attempt {
-            Ok(Ok(Attempt::Held(hold))) => {
-                last_error = None;
-                term.renewed(hold);
-            }
+            Ok(Ok(Attempt::Held(hold))) => term.renewed(hold),
             Ok(Ok(Attempt::NotHeld { holder })) => {
                 leader.set(holder.clone());
                 term.end(holder.map_or(End::Removed, End::HeldBy));
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "could not renew the lease");
-                last_error = Some(error.to_string().into());
+                term.renewal_failed(error.to_string());
             }
             Err(_) => {
                 tracing::warn!(lease = %term.lease, "could not renew the lease: no response in time");
-                last_error = Some("no response in time".into());
+                term.renewal_failed("no response in time");
             }
         }
     }

@@ -194,7 +194,7 @@ impl LeaseHolder {
         self.label(&mut lease);
         let before = lease.spec.take().unwrap_or_default();
         let previous = before.holder_identity.as_deref().filter(|holder| !holder.is_empty()).map(Arc::from);
-        if previous.is_some() && !self.is_expired(&before) {
+        if previous.is_some() && !self.observe_expiry(&before) {
             return Ok(Attempt::NotHeld { holder: previous });
         }
         let transitions = before.lease_transitions.unwrap_or_default().saturating_add(1);
@@ -211,8 +211,8 @@ impl LeaseHolder {
         }
     }
 
-    /// Whether another holder's state has not changed for its duration.
-    fn is_expired(&mut self, spec: &LeaseSpec) -> bool {
+    /// Notes the state of another holder. Returns whether it has not changed for its duration.
+    fn observe_expiry(&mut self, spec: &LeaseSpec) -> bool {
         let now = self.clock.now();
         match &self.other {
             Some((seen, since)) if seen == spec => {

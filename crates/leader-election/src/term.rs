@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,6 +26,8 @@ pub(crate) struct Term {
     since: AtomicU64,
     /// Until when writes without a response may take effect, in nanoseconds of the clock.
     unanswered: AtomicU64,
+    /// The error of the last renewal, if it has failed.
+    last_error: Mutex<Option<Arc<str>>>,
     end: OnceLock<End>,
     pub(crate) ended: CancellationToken,
     /// The writes of wrapped clients that have not ended.
@@ -47,6 +50,7 @@ impl Term {
             timing,
             since: AtomicU64::new(nanoseconds(hold.since)),
             unanswered: AtomicU64::new(0),
+            last_error: Mutex::new(None),
             end: OnceLock::new(),
             ended: CancellationToken::new(),
             writes: TaskTracker::new(),
@@ -55,6 +59,11 @@ impl Term {
 
     pub(crate) fn renewed(&self, hold: Hold) {
         self.since.store(nanoseconds(hold.since), Ordering::Release);
+        *self.last_error.lock() = None;
+    }
+
+    pub(crate) fn renewal_failed(&self, error: impl Into<Arc<str>>) {
+        *self.last_error.lock() = Some(error.into());
     }
 
     /// Ends the leadership. The first reason counts.
@@ -62,6 +71,11 @@ impl Term {
         if self.end.set(end).is_ok() {
             self.ended.cancel();
         }
+    }
+
+    fn expire(&self) {
+        let last_error = self.last_error.lock().clone();
+        self.end(End::Expired(last_error));
     }
 
     /// The time by the clock of this leadership.
@@ -98,17 +112,9 @@ impl Term {
 
     /// Returns for how long no other process acquires the Lease, or ends the leadership if the renew deadline has passed.
     pub(crate) fn check(&self) -> Result<Duration, NotLeader> {
-        self.check_with(|| None)
-    }
-
-    /// As [`Self::check`], with the last error of a renewal.
-    pub(crate) fn check_with(
-        &self,
-        last_error: impl FnOnce() -> Option<Arc<str>>,
-    ) -> Result<Duration, NotLeader> {
         let age = self.age();
         if age >= self.timing.renew_deadline {
-            self.end(End::Expired(last_error()));
+            self.expire();
         }
         match self.end.get() {
             None => Ok(self.timing.lease_duration.saturating_sub(age)),
@@ -116,10 +122,10 @@ impl Term {
         }
     }
 
-    /// Whether another process can hold the Lease now.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns whether another process can hold the Lease now. Then the leadership has ended.
+    pub(crate) fn end_if_over(&self) -> bool {
         if self.age() >= self.timing.lease_duration {
-            self.end(End::Expired(None));
+            self.expire();
             return true;
         }
         matches!(self.end.get(), Some(End::HeldBy(_) | End::Removed))
@@ -127,7 +133,7 @@ impl Term {
 
     /// Waits until another process can hold the Lease.
     pub(crate) async fn over(&self) {
-        while !self.is_over() {
+        while !self.end_if_over() {
             let remaining = self.timing.lease_duration.saturating_sub(self.age());
             tokio::select! {
                 biased;

@@ -442,6 +442,11 @@ impl ReflectorHandle {
         self.shared.not_watchable.lock().clone()
     }
 
+    /// Returns how often the source's versions have gone back: [`ReflectorMetrics::versions_went_back`] alone.
+    pub fn versions_went_back(&self) -> u64 {
+        self.shared.counters.versions_went_back.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the versions of events or of bookmarks, or the answers to the question for the newest version, are
     /// ignored as signs that the source's versions have gone back: each has been wrong twice about this source. They count again after an
     /// hour without such a sign, or when a list is below the last version.

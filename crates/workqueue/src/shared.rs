@@ -26,7 +26,7 @@ pub(crate) struct Shared<K> {
     pub(crate) limiter: Arc<dyn RateLimiter<K>>,
     hasher: foldhash::fast::RandomState,
     /// Numbers the waiters.
-    waiters: AtomicU64,
+    last_waiter: AtomicU64,
 }
 
 /// What a waiter gets.
@@ -44,7 +44,7 @@ impl<K> Shared<K> {
             finished: Waiters::new(),
             limiter,
             hasher: foldhash::fast::RandomState::default(),
-            waiters: AtomicU64::new(0),
+            last_waiter: AtomicU64::new(0),
         }
     }
 
@@ -321,7 +321,7 @@ struct Waiting<'a, K> {
 
 impl<'a, K> Waiting<'a, K> {
     fn new(shared: &'a Shared<K>) -> Self {
-        let number = shared.waiters.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = shared.last_waiter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Self { shared, number }
     }
 }

@@ -1,4 +1,4 @@
-//! The writes that no read has seen yet.
+//! The writes that some informer of their resource may not have yet. A write is kept until all of them reflect it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -63,14 +63,14 @@ impl Write {
         }
     }
 
-    /// The version from which on this write can be read, also if a read has not seen it in time.
-    pub(crate) fn known_version(&self) -> Option<ResourceVersion> {
+    /// As [`Self::version`], also of a write that a read did not see in time.
+    pub(crate) fn version_or_unconfirmed(&self) -> Option<ResourceVersion> {
         if let Self::Unconfirmed(known) = self { known.version() } else { self.version() }
     }
 
     /// A version before which this write cannot be read.
-    pub(crate) fn lowest_version(&self) -> Option<ResourceVersion> {
-        if let Self::AtLeast(version) = self { Some(version.clone()) } else { self.known_version() }
+    pub(crate) fn lower_bound(&self) -> Option<ResourceVersion> {
+        if let Self::AtLeast(version) = self { Some(version.clone()) } else { self.version_or_unconfirmed() }
     }
 
     /// One write for several: what is known of all of them.
@@ -79,9 +79,9 @@ impl Write {
             one.advance(&other);
             one
         };
-        let is_known = writes.clone().all(|write| write.known_version().is_some());
+        let is_known = writes.clone().all(|write| write.version_or_unconfirmed().is_some());
         let is_unconfirmed = writes.clone().any(|write| matches!(write, Self::Unconfirmed(_)));
-        match writes.filter_map(Self::lowest_version).reduce(later) {
+        match writes.filter_map(Self::lower_bound).reduce(later) {
             None => Self::Unversioned,
             Some(version) if !is_known => Self::AtLeast(version),
             Some(version) if is_unconfirmed => Self::Reached(version).unconfirmed(),
@@ -106,7 +106,7 @@ impl Write {
     }
 
     /// Returns the write with a version at which its object existed, unless it has a later one.
-    pub(crate) fn existing(mut self, at: &ResourceVersion) -> Self {
+    pub(crate) fn with_existed(mut self, at: &ResourceVersion) -> Self {
         if let Self::Deleted { existed, .. } = &mut self {
             existed.get_or_insert_with(|| at.clone()).advance(at);
         }
@@ -114,7 +114,7 @@ impl Write {
     }
 
     /// Returns the version at which the object with this UID existed, if this write says so.
-    fn existed(&self, of: &str) -> Option<ResourceVersion> {
+    fn version_of(&self, of: &str) -> Option<ResourceVersion> {
         match self {
             Self::State(object) if object.uid() == Some(of) => Some(object.resource_version()),
             Self::Deleted { uid, existed, .. } if **uid == *of => existed.clone(),
@@ -149,14 +149,20 @@ impl Write {
 }
 
 /// The state of a resource's informers.
-pub(crate) struct Noted {
+#[derive(Default)]
+pub(crate) struct InformersState {
     /// The ID of each, and how often its reflectors have found that versions went back.
     pub(crate) informers: Vec<(u64, u64)>,
     /// Their lowest version.
     pub(crate) version: ResourceVersion,
 }
 
-/// A write that no read has seen yet.
+/// Returns the current state of a resource's informers from the last one; `None` if there are none.
+pub(crate) trait ReadState: FnOnce(&InformersState) -> Option<InformersState> {}
+
+impl<F: FnOnce(&InformersState) -> Option<InformersState>> ReadState for F {}
+
+/// A write that an informer may not have yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// `None` for writes of any keys.
@@ -165,18 +171,18 @@ pub(crate) struct Pending {
     pub(crate) id: u64,
 }
 
-/// A write, and the informers that have it.
+/// A write, and the informers that reflect it.
 #[derive(Clone)]
 struct Recorded {
     id: u64,
     write: Write,
-    /// The informers in which reads have seen it, by their IDs.
-    seen_in: Vec<u64>,
+    /// The IDs of these informers, as reads have found them.
+    reflected_by: Vec<u64>,
 }
 
 impl Recorded {
     fn new(id: u64, write: Write) -> Self {
-        Self { id, write, seen_in: Vec::new() }
+        Self { id, write, reflected_by: Vec::new() }
     }
 }
 
@@ -203,12 +209,10 @@ struct OfResource {
     is_question_due: bool,
     /// The writes up to this number can be read at this version: the server has answered with it after them.
     bound: Option<(u64, ResourceVersion)>,
-    /// The resource's informers when they were last looked at, as in [`Noted`].
-    informers: Vec<(u64, u64)>,
-    /// Their version then.
-    seen: ResourceVersion,
-    /// The highest version of a write that was removed because it has been seen. Another informer may begin below it.
-    newest_seen: Option<ResourceVersion>,
+    /// The last state of the resource's informers.
+    noted: InformersState,
+    /// The highest version of a write that was forgotten because all informers had it. Another one may begin below it.
+    newest_forgotten: Option<ResourceVersion>,
     /// The length of the order after the last sweep.
     swept: usize,
 }
@@ -218,47 +222,44 @@ impl Writes {
         Self { kept, ..Self::default() }
     }
 
-    /// Records a write; `key` is `None` if the response does not say which objects were written. `seen` returns the current
-    /// state of the resource's informers, if there are any. It is called under the lock, so that versions are noted in the
-    /// order in which an informer had them.
+    /// Records the writes of a response, each with its key; `None` if the response does not say which objects were written.
+    /// `state` is called under the lock, so that versions are noted in the order in which an informer had them.
     pub(crate) fn record(
         &self,
         resource: &Arc<str>,
-        key: Option<ObjectKey>,
-        write: Write,
-        seen: impl FnOnce() -> Option<Noted>,
+        writes: impl IntoIterator<Item = (Option<ObjectKey>, Write)>,
+        state: impl ReadState,
     ) {
-        // Versions of another form have no order, so nothing could be waited for.
-        if write.version().is_some_and(|version| version.compare(&ResourceVersion::number(0)).is_none()) {
-            return;
-        }
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
-        of_resource.note_version(seen(), self.kept);
-        match key {
-            Some(key) => of_resource.record(key, write, Instant::now(), self.kept),
-            None => of_resource.record_any(write),
+        of_resource.note_state(state, self.kept);
+        for (key, write) in writes {
+            match key {
+                // Nothing could be waited for.
+                _ if write.version().is_some_and(|version| !has_order(&version)) => {}
+                Some(key) => of_resource.record(key, write, Instant::now(), self.kept),
+                None => of_resource.record_any(write),
+            }
         }
         self.count(&resources);
     }
 
-    /// Notes a write that the resource's informers cannot have; `seen` is as for [`Self::record`]. Another informer may begin
-    /// below it.
-    pub(crate) fn pass(&self, resource: &Arc<str>, write: &Write, seen: impl FnOnce() -> Option<Noted>) {
-        let is_number = |version: &ResourceVersion| version.compare(&ResourceVersion::number(0)).is_some();
-        let Some(version) = write.version().filter(is_number) else { return };
+    /// Notes writes that the resource's informers cannot have; `state` is as for [`Self::record`]. Another informer may begin
+    /// below them.
+    pub(crate) fn pass(&self, resource: &Arc<str>, writes: &[Write], state: impl ReadState) {
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
-        of_resource.note_version(seen(), self.kept);
-        of_resource.note_seen(&version);
+        of_resource.note_state(state, self.kept);
+        let versions = writes.iter().filter_map(Write::version);
+        versions.filter(has_order).for_each(|version| of_resource.note_forgotten(&version));
         self.count(&resources);
     }
 
-    /// Notes the current state of a resource's informers; `seen` is as for [`Self::record`].
-    pub(crate) fn note_state(&self, resource: &str, seen: impl FnOnce() -> Option<Noted>) {
+    /// Notes the current state of a resource's informers; `state` is as for [`Self::record`].
+    pub(crate) fn note_state(&self, resource: &str, state: impl ReadState) {
         let mut resources = self.resources.lock();
         if let Some(of_resource) = resources.get_mut(resource) {
-            of_resource.note_version(seen(), self.kept);
+            of_resource.note_state(state, self.kept);
         }
         self.count(&resources);
     }
@@ -278,18 +279,18 @@ impl Writes {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Returns the writes of a key and those of any keys that no read of this informer has seen; all of them for no key.
-    /// `seen` is as for [`Self::record`]: if the version has gone back, the server was restored from a backup, and the writes
+    /// Returns the writes of a key and those of any keys that this informer may not have; all of them for no key.
+    /// `state` is as for [`Self::record`]: if the version has gone back, the server was restored from a backup, and the writes
     /// are forgotten.
     pub(crate) fn pending(
         &self,
         (resource, informer): (&str, u64),
         key: Option<&ObjectKey>,
-        seen: impl FnOnce() -> Option<Noted>,
+        state: impl ReadState,
     ) -> Vec<Pending> {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return Vec::new() };
-        of_resource.note_version(seen(), self.kept);
+        of_resource.note_state(state, self.kept);
         let pending = of_resource.pending(key, informer);
         self.count(&resources);
         pending
@@ -297,15 +298,15 @@ impl Writes {
 
     /// Notes that an informer has a write, at this version. The write is forgotten when all informers of the resource have
     /// it. Returns whether it was.
-    pub(crate) fn seen(
+    pub(crate) fn note_reflected(
         &self,
         (resource, informer): (&str, u64),
-        seen: &Pending,
+        pending: &Pending,
         version: &ResourceVersion,
     ) -> bool {
         let mut resources = self.resources.lock();
         let Some(of_resource) = resources.get_mut(resource) else { return true };
-        let is_forgotten = of_resource.seen(seen, version, informer);
+        let is_forgotten = of_resource.note_reflected(pending, version, informer);
         self.count(&resources);
         is_forgotten
     }
@@ -369,29 +370,30 @@ impl OfResource {
 
     /// Notes the state of the informers. Forgets the writes that they have, now and then those of keys, and all writes if
     /// versions went back.
-    fn note_version(&mut self, noted: Option<Noted>, kept: Kept) {
-        let Some(Noted { informers, version }) = noted else { return };
-        let known = |id| self.informers.iter().find(|(of, _)| *of == id).map_or(0, |(_, times)| *times);
-        let are_same = informers.iter().map(|(id, _)| id).eq(self.informers.iter().map(|(id, _)| id));
+    fn note_state(&mut self, state: impl ReadState, kept: Kept) {
+        let Some(InformersState { informers, version }) = state(&self.noted) else { return };
+        let last = &self.noted;
+        let known = |id| last.informers.iter().find(|(of, _)| *of == id).map_or(0, |(_, times)| *times);
+        let are_same = informers.iter().map(|(id, _)| id).eq(last.informers.iter().map(|(id, _)| id));
         // The lowest version may be that of another part, or not have been looked at while it was high.
         let has_gone_back = informers.iter().any(|(id, times)| *times > known(*id))
-            || are_same && self.seen.compare(&version).is_some_and(|order| order.is_gt());
+            || are_same && last.version.compare(&version).is_some_and(|order| order.is_gt());
         if has_gone_back {
             *self = Self { last_id: self.last_id, ..Self::default() };
         }
         // The first version of another informer may be lower: all reads wait until it has what the others had.
-        if !are_same && let Some(newest) = self.newest_seen.take() {
+        if !are_same && let Some(newest) = self.newest_forgotten.take() {
             self.record_any(Write::Reached(newest));
         }
         let has = |known: &mut Recorded| known.write.version().is_some_and(|at| version.reaches(&at));
         if let Some(reached) = self.any.take_if(has).and_then(|known| known.write.version()) {
-            self.note_seen(&reached);
+            self.note_forgotten(&reached);
         }
         let bound = self.bound.take_if(|(_, bound)| version.reaches(bound));
         if bound.is_some() || self.order.len() >= self.swept.saturating_mul(2) + SWEEP.min(kept.writes) {
             self.sweep(&version, bound);
         }
-        (self.informers, self.seen) = (informers, version);
+        self.noted = InformersState { informers, version };
     }
 
     /// Forgets the writes that all informers have at this version, and those without a version that are before a bound.
@@ -399,7 +401,7 @@ impl OfResource {
         let (last_id, mut newest) = bound.map_or((0, None), |(id, bound)| (id, Some(bound)));
         // After a refusal the bound is a guess.
         let may_be_later = |write: &Write| {
-            let at_least = write.lowest_version();
+            let at_least = write.lower_bound();
             at_least.is_some_and(|at| !version.reaches(&at))
         };
         for writes in self.keys.values_mut() {
@@ -418,12 +420,12 @@ impl OfResource {
         self.bytes = self.keys.values().flatten().map(|known| known.write.bytes()).sum();
         self.swept = self.order.len();
         if let Some(newest) = newest {
-            self.note_seen(&newest);
+            self.note_forgotten(&newest);
         }
     }
 
-    fn note_seen(&mut self, version: &ResourceVersion) {
-        self.newest_seen.get_or_insert_with(|| version.clone()).advance(version);
+    fn note_forgotten(&mut self, version: &ResourceVersion) {
+        self.newest_forgotten.get_or_insert_with(|| version.clone()).advance(version);
     }
 
     fn id(&mut self) -> u64 {
@@ -435,8 +437,8 @@ impl OfResource {
         let id = self.id();
         let writes = self.keys.entry(key.clone()).or_default();
         if let Write::Deleted { uid, .. } = &write {
-            let known: Vec<_> = writes.iter().filter_map(|known| known.write.existed(uid)).collect();
-            write = known.iter().fold(write, Write::existing);
+            let known: Vec<_> = writes.iter().filter_map(|known| known.write.version_of(uid)).collect();
+            write = known.iter().fold(write, Write::with_existed);
         }
         if writes.iter().any(|known| write.is_covered_by(&known.write)) {
             return;
@@ -470,7 +472,7 @@ impl OfResource {
             };
             let of_key = self.keys.get(&key).into_iter().flatten();
             let Some(known) = of_key.into_iter().find(|of| of.id == id) else { continue };
-            if known.write.known_version().is_none() && !is_too_much {
+            if known.write.version_or_unconfirmed().is_none() && !is_too_much {
                 self.is_question_due = true;
                 self.order.push_back((now, key, id));
             } else if let Some(write) = self.take(&key, id) {
@@ -491,38 +493,38 @@ impl OfResource {
     }
 
     fn pending(&self, key: Option<&ObjectKey>, informer: u64) -> Vec<Pending> {
-        let unseen = |key: Option<&ObjectKey>, known: &Recorded| {
+        let pending_of = |key: Option<&ObjectKey>, known: &Recorded| {
             let pending = || Pending { key: key.cloned(), write: known.write.clone(), id: known.id };
-            (!known.seen_in.contains(&informer)).then(pending)
+            (!known.reflected_by.contains(&informer)).then(pending)
         };
         let of = |key: &ObjectKey, writes: &[Recorded]| {
-            writes.iter().filter_map(|known| unseen(Some(key), known)).collect::<Vec<_>>()
+            writes.iter().filter_map(|known| pending_of(Some(key), known)).collect::<Vec<_>>()
         };
         let mut pending = match key {
             Some(key) => self.keys.get(key).map(|writes| of(key, writes)).unwrap_or_default(),
             None => self.keys.iter().flat_map(|(key, writes)| of(key, writes)).collect(),
         };
-        pending.extend(self.any.as_ref().and_then(|known| unseen(None, known)));
+        pending.extend(self.any.as_ref().and_then(|known| pending_of(None, known)));
         pending
     }
 
     /// Returns whether the write is forgotten, because all informers have it.
-    fn seen(&mut self, seen: &Pending, version: &ResourceVersion, informer: u64) -> bool {
-        let known = match &seen.key {
-            Some(key) => self.keys.get_mut(key).into_iter().flatten().find(|known| known.id == seen.id),
-            None => self.any.as_mut().filter(|known| known.id == seen.id),
+    fn note_reflected(&mut self, pending: &Pending, version: &ResourceVersion, informer: u64) -> bool {
+        let known = match &pending.key {
+            Some(key) => self.keys.get_mut(key).into_iter().flatten().find(|known| known.id == pending.id),
+            None => self.any.as_mut().filter(|known| known.id == pending.id),
         };
         let Some(known) = known else { return true };
-        if !known.seen_in.contains(&informer) {
-            known.seen_in.push(informer);
+        if !known.reflected_by.contains(&informer) {
+            known.reflected_by.push(informer);
         }
-        let have_all = self.informers.iter().all(|(id, _)| known.seen_in.contains(id));
-        if !have_all || self.informers.is_empty() {
+        let informers = &self.noted.informers;
+        if informers.is_empty() || !informers.iter().all(|(id, _)| known.reflected_by.contains(id)) {
             return false;
         }
-        self.note_seen(version);
-        match &seen.key {
-            Some(key) => _ = self.take(key, seen.id),
+        self.note_forgotten(version);
+        match &pending.key {
+            Some(key) => _ = self.take(key, pending.id),
             None => self.any = None,
         }
         true
@@ -542,6 +544,11 @@ impl OfResource {
             }
         }
     }
+}
+
+/// Whether the version can be compared: versions of another form than a number have no order.
+fn has_order(version: &ResourceVersion) -> bool {
+    version.compare(&ResourceVersion::number(0)).is_some()
 }
 
 #[cfg(test)]
@@ -570,8 +577,8 @@ mod tests {
         ResourceVersion::number(version)
     }
 
-    fn noted(informer: u64, version: ResourceVersion) -> Option<Noted> {
-        Some(Noted { informers: vec![(informer, 0)], version })
+    fn noted(informer: u64, version: ResourceVersion) -> Option<InformersState> {
+        Some(InformersState { informers: vec![(informer, 0)], version })
     }
 
     /// What reads of a key wait for, as text.
@@ -579,9 +586,9 @@ mod tests {
         pending_of(writes, of, noted(0, version(seen)))
     }
 
-    fn pending_of(writes: &Writes, of: &str, noted: Option<Noted>) -> Vec<String> {
+    fn pending_of(writes: &Writes, of: &str, noted: Option<InformersState>) -> Vec<String> {
         let reader = noted.as_ref().and_then(|noted| noted.informers.first()).map_or(0, |(id, _)| *id);
-        let pending = writes.pending(("pods", reader), Some(&key(of)), || noted);
+        let pending = writes.pending(("pods", reader), Some(&key(of)), |_| noted);
         let text = |Pending { key, write, .. }: Pending| {
             let write = match write {
                 Write::State(object) => {
@@ -621,7 +628,7 @@ mod tests {
         ] {
             let writes = Writes::default();
             for write in recorded {
-                writes.record(&resource, Some(key("x")), write, || None);
+                writes.record(&resource, [(Some(key("x")), write)], |_| None);
             }
             assert_eq!(pending(&writes, "x", 1), *expected);
             assert!(pending(&writes, "y", 1).is_empty());
@@ -632,18 +639,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 5), || None);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
         tokio::time::advance(Kept::default().time).await;
-        writes.record(&resource, Some(key("y")), state("2", 9), || None);
+        writes.record(&resource, [(Some(key("y")), state("2", 9))], |_| None);
         assert_eq!(pending(&writes, "z", 1), ["any: reached 5"]);
         assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: reached 5"]);
-        writes.record(&resource, Some(key("y")), deleted("2"), || None);
+        writes.record(&resource, [(Some(key("y")), deleted("2"))], |_| None);
         tokio::time::advance(Kept::default().time).await;
-        writes.record(&resource, Some(key("v")), state("3", 11), || None);
+        writes.record(&resource, [(Some(key("v")), state("3", 11))], |_| None);
         assert_eq!(pending(&writes, "z", 1), ["any: reached 9"], "a deletion concerns no other key");
         assert_eq!(pending(&writes, "y", 1), ["deleted 2", "any: reached 9"]);
-        let read = writes.pending(("pods", 0), Some(&key("z")), || None).remove(0);
-        writes.seen(("pods", 0), &read, &version(9));
+        let read = writes.pending(("pods", 0), Some(&key("z")), |_| None).remove(0);
+        writes.note_reflected(("pods", 0), &read, &version(9));
         assert_eq!(pending(&writes, "v", 1), ["state 3 11"]);
         assert_eq!(writes.len(), 2);
     }
@@ -653,17 +660,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_writes_without_a_version_are_bounded_by_a_question() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), deleted("1"), || None);
-        writes.record(&resource, Some(key("y")), Write::Unversioned, || None);
+        writes.record(&resource, [(Some(key("x")), deleted("1"))], |_| None);
+        writes.record(&resource, [(Some(key("y")), Write::Unversioned)], |_| None);
         assert!(!writes.is_question_due("pods"));
         for seen in [10, 11] {
             tokio::time::advance(Kept::default().time).await;
-            writes.record(&resource, Some(key("v")), state("3", seen), || None);
+            writes.record(&resource, [(Some(key("v")), state("3", seen))], |_| None);
             assert!(writes.is_question_due("pods"));
             assert!(!writes.is_question_due("pods"), "one read asks");
         }
         let last_id = writes.last_id("pods");
-        writes.record(&resource, Some(key("z")), deleted("4"), || None);
+        writes.record(&resource, [(Some(key("z")), deleted("4"))], |_| None);
         writes.note_bound("pods", last_id, version(12));
         assert_eq!(pending(&writes, "x", 11), ["deleted 1"]);
         assert!(pending(&writes, "x", 12).is_empty());
@@ -678,12 +685,12 @@ mod tests {
     /// An object that existed at a version, and is not there later, is deleted.
     // contract: C-08c
     #[test]
-    fn deletion_has_the_last_known_version_of_its_object() {
+    fn deletion_has_the_last_version_or_unconfirmed_of_its_object() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        for write in [state("1", 5), state("2", 7), deleted("2"), deleted("2").existing(&version(6))] {
-            writes.record(&resource, Some(key("x")), write, || None);
+        for write in [state("1", 5), state("2", 7), deleted("2"), deleted("2").with_existed(&version(6))] {
+            writes.record(&resource, [(Some(key("x")), write)], |_| None);
         }
-        let pending = writes.pending(("pods", 0), Some(&key("x")), || None);
+        let pending = writes.pending(("pods", 0), Some(&key("x")), |_| None);
         let last = pending.last().unwrap().write.clone();
         assert!(matches!(last, Write::Deleted { existed: Some(at), .. } if at == version(7)));
     }
@@ -695,15 +702,17 @@ mod tests {
         for number in 0..limit + 10 {
             writes.record(
                 &resource,
-                Some(key(&format!("x-{number}"))),
-                Write::Version(version(u64::try_from(number).unwrap() + 1)),
-                || None,
+                [(
+                    Some(key(&format!("x-{number}"))),
+                    Write::Version(version(u64::try_from(number).unwrap() + 1)),
+                )],
+                |_| None,
             );
         }
         assert_eq!(pending(&writes, "x-0", 1), ["any: reached 10"]);
         assert!(writes.len() <= limit + 1);
         for uid in 0..=DELETIONS {
-            writes.record(&resource, Some(key("y")), deleted(&uid.to_string()), || None);
+            writes.record(&resource, [(Some(key("y")), deleted(&uid.to_string()))], |_| None);
         }
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
     }
@@ -714,17 +723,17 @@ mod tests {
     fn writes_of_any_keys_that_were_not_seen_in_time_keep_their_version() {
         let writes = Writes::new(Kept { time: Duration::ZERO, ..Kept::default() });
         let resource: Arc<str> = "pods".into();
-        writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending(("pods", 0), None, || None).remove(0);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        let read = writes.pending(("pods", 0), None, |_| None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
-        let known = || writes.pending(("pods", 0), None, || None).remove(0).write.known_version();
+        let known = || writes.pending(("pods", 0), None, |_| None).remove(0).write.version_or_unconfirmed();
         assert_eq!(known(), Some(version(5)));
-        writes.record(&resource, Some(key("x")), state("1", 7), || None);
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
         assert_eq!(pending(&writes, "y", 1).len(), 1);
         assert_eq!(known(), Some(version(7)));
-        let read = writes.pending(("pods", 0), None, || None).remove(0);
+        let read = writes.pending(("pods", 0), None, |_| None).remove(0);
         assert!(matches!(read.write, Write::Unconfirmed(_)), "the server is still to be asked");
-        writes.record(&resource, None, Write::Unversioned, || None);
+        writes.record(&resource, [(None, Write::Unversioned)], |_| None);
         assert_eq!(pending(&writes, "y", 1), ["any: at least 7"]);
     }
 
@@ -736,21 +745,21 @@ mod tests {
         let writes = Writes::new(Kept { bytes: 10 * bytes, ..Kept::default() });
         let resource: Arc<str> = "pods".into();
         for number in 1..=9 {
-            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), || None);
-            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), || None);
+            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], |_| None);
+            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], |_| None);
         }
         assert_eq!((writes.len(), pending(&writes, "x-1", 1).len()), (9, 1), "a write is counted once");
         for number in 1..=9 {
-            writes.record(&resource, Some(key(&format!("y-{number}"))), state("2", number), || None);
+            writes.record(&resource, [(Some(key(&format!("y-{number}"))), state("2", number))], |_| None);
         }
         assert_eq!(pending(&writes, "x-8", 1), ["any: reached 8"]);
         assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: reached 8"]);
         assert_eq!(writes.len(), 11);
-        for write in writes.pending(("pods", 0), None, || None) {
-            writes.seen(("pods", 0), &write, &version(9));
+        for write in writes.pending(("pods", 0), None, |_| None) {
+            writes.note_reflected(("pods", 0), &write, &version(9));
         }
         for number in 1..=10 {
-            writes.record(&resource, Some(key(&format!("z-{number}"))), state("3", number), || None);
+            writes.record(&resource, [(Some(key(&format!("z-{number}"))), state("3", number))], |_| None);
         }
         assert_eq!(writes.len(), 10, "those that were seen have left");
     }
@@ -760,7 +769,7 @@ mod tests {
     #[test]
     fn versions_that_go_back_end_the_waits() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 90), || noted(0, version(80)));
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| noted(0, version(80)));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
         let of_other = |seen| pending_of(&writes, "x", noted(1, version(seen))).len();
         assert_eq!(of_other(70), 1, "another informer");
@@ -769,12 +778,13 @@ mod tests {
         assert_eq!(of_other(30), 0);
         assert!(writes.is_empty());
         // Nothing has looked at the informer while its version was high.
-        writes.record(&resource, Some(key("x")), state("1", 90), || noted(1, version(40)));
-        let went_back = || Some(Noted { informers: vec![(1, 1)], version: version(50) });
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| noted(1, version(40)));
+        let went_back =
+            |_: &InformersState| Some(InformersState { informers: vec![(1, 1)], version: version(50) });
         assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
         // Nothing has looked at the informer before.
         let writes = Writes::default();
-        writes.record(&resource, Some(key("x")), state("1", 90), || None);
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| None);
         assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
     }
 
@@ -784,8 +794,8 @@ mod tests {
     fn forgotten_write_is_not_replaced() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for of in [None, Some(key("x"))] {
-            writes.record(&resource, of.clone(), Write::Version(version(90)), || noted(0, version(80)));
-            let seen_by_read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
+            writes.record(&resource, [(of.clone(), Write::Version(version(90)))], |_| noted(0, version(80)));
+            let seen_by_read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
             assert!(pending(&writes, "x", 30).is_empty());
             writes.replace("pods", &seen_by_read, seen_by_read.write.clone().unconfirmed());
             assert!(pending(&writes, "x", 30).is_empty(), "{of:?}");
@@ -797,16 +807,16 @@ mod tests {
     #[test]
     fn writes_that_one_informer_has_are_waited_for_with_the_next() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending(("pods", 0), Some(&key("x")), || noted(0, version(1))).remove(0);
-        assert!(writes.seen(("pods", 0), &read, &version(5)));
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        let read = writes.pending(("pods", 0), Some(&key("x")), |_| noted(0, version(1))).remove(0);
+        assert!(writes.note_reflected(("pods", 0), &read, &version(5)));
         assert!(writes.is_empty());
         let of_next = |of| pending_of(&writes, of, noted(1, version(1)));
         assert_eq!(of_next("x"), ["any: reached 5"]);
         // A read that goes on with the earlier informer.
-        writes.record(&resource, Some(key("x")), state("1", 7), || None);
-        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
-        assert!(!writes.seen(("pods", 0), &read, &version(5)));
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
+        let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
+        assert!(!writes.note_reflected(("pods", 0), &read, &version(5)));
         assert_eq!(of_next("x"), ["state 1 7", "any: reached 5"]);
     }
 
@@ -815,17 +825,19 @@ mod tests {
     #[test]
     fn writes_are_kept_until_all_informers_have_them() {
         let (writes, resource) = (Writes::new(Kept { writes: 3, ..Kept::default() }), Arc::from("pods"));
-        let both = |times, seen| Some(Noted { informers: vec![(1, times), (2, 0)], version: version(seen) });
-        writes.record(&resource, Some(key("x")), state("1", 5), || both(3, 4));
-        let read = writes.pending(("pods", 0), Some(&key("x")), || both(3, 4)).remove(0);
-        assert!(!writes.seen(("pods", 2), &read, &version(5)));
+        let both = |times, seen| {
+            Some(InformersState { informers: vec![(1, times), (2, 0)], version: version(seen) })
+        };
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| both(3, 4));
+        let read = writes.pending(("pods", 0), Some(&key("x")), |_| both(3, 4)).remove(0);
+        assert!(!writes.note_reflected(("pods", 2), &read, &version(5)));
         assert_eq!(pending_of(&writes, "x", both(3, 4)), ["state 1 5"]);
         for (name, number) in [("y", 7), ("z", 8)] {
-            writes.record(&resource, Some(key(name)), state("1", number), || both(3, 4));
+            writes.record(&resource, [(Some(key(name)), state("1", number))], |_| both(3, 4));
         }
         assert!(pending_of(&writes, "x", both(3, 5)).is_empty());
         // A third one may be behind.
-        let third = Some(Noted { informers: vec![(1, 3), (2, 0), (3, 0)], version: version(2) });
+        let third = Some(InformersState { informers: vec![(1, 3), (2, 0), (3, 0)], version: version(2) });
         assert_eq!(pending_of(&writes, "x", third), ["any: reached 5"]);
         assert!(pending_of(&writes, "x", both(4, 5)).is_empty(), "its versions went back");
     }
@@ -835,8 +847,8 @@ mod tests {
     #[test]
     fn write_that_was_not_seen_in_time_stays_until_its_version_is_reached() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 323), || noted(0, version(6)));
-        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
+        writes.record(&resource, [(Some(key("x")), state("1", 323))], |_| noted(0, version(6)));
+        let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
         writes.note_bound("pods", writes.last_id("pods"), version(7));
         assert_eq!(pending(&writes, "x", 7).len(), 1);
@@ -850,20 +862,23 @@ mod tests {
     #[test]
     fn writes_that_a_read_has_seen_are_pending_for_the_other_informer_only() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        let both = || Some(Noted { informers: vec![(1, 0), (2, 0)], version: version(4) });
-        writes.record(&resource, Some(key("x")), state("1", 5), both);
-        writes.record(&resource, None, Write::Reached(version(6)), both);
+        let both = |_: &InformersState| {
+            Some(InformersState { informers: vec![(1, 0), (2, 0)], version: version(4) })
+        };
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], both);
+        writes.record(&resource, [(None, Write::Reached(version(6)))], both);
         let of = |informer| writes.pending(("pods", informer), Some(&key("x")), both);
         for read in of(1) {
-            assert!(!writes.seen(("pods", 1), &read, &version(6)));
+            assert!(!writes.note_reflected(("pods", 1), &read, &version(6)));
         }
         assert_eq!((of(1).len(), of(2).len(), writes.len()), (0, 2, 2));
         for read in of(2) {
-            assert!(writes.seen(("pods", 2), &read, &version(6)));
+            assert!(writes.note_reflected(("pods", 2), &read, &version(6)));
         }
         assert!(writes.is_empty());
         // A third informer may begin below it.
-        let third = || Some(Noted { informers: vec![(3, 0)], version: version(2) });
+        let third =
+            |_: &InformersState| Some(InformersState { informers: vec![(3, 0)], version: version(2) });
         assert_eq!(writes.pending(("pods", 3), Some(&key("x")), third).len(), 1);
     }
 
@@ -873,11 +888,11 @@ mod tests {
     fn writes_that_nothing_reads_are_forgotten_when_the_informer_has_them() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for number in 1..1_000 {
-            let seen = || noted(0, version(number - 1));
-            writes.record(&resource, Some(key(&format!("x-{number}"))), state("1", number), seen);
+            let seen = |_: &InformersState| noted(0, version(number - 1));
+            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], seen);
             assert!(writes.len() <= SWEEP + 1);
         }
-        let unread = writes.pending(("pods", 0), Some(&key("x-999")), || noted(0, version(998)));
+        let unread = writes.pending(("pods", 0), Some(&key("x-999")), |_| noted(0, version(998)));
         assert_eq!(unread.len(), 1);
     }
 
@@ -885,7 +900,7 @@ mod tests {
     #[test]
     fn versions_without_order_are_not_waited_for() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), Write::Version("x7".into()), || None);
+        writes.record(&resource, [(Some(key("x")), Write::Version("x7".into()))], |_| None);
         assert!(writes.is_empty());
     }
 
@@ -894,10 +909,10 @@ mod tests {
     #[test]
     fn write_during_a_wait_is_kept() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, Some(key("x")), state("1", 5), || None);
-        let read = writes.pending(("pods", 0), Some(&key("x")), || None).remove(0);
-        writes.record(&resource, Some(key("x")), state("1", 7), || None);
-        writes.seen(("pods", 0), &read, &version(5));
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
+        writes.note_reflected(("pods", 0), &read, &version(5));
         assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
     }
 }

@@ -11,5 +11,5 @@ pub(crate) mod recorder;
 mod request;
 mod update;
 
-pub(crate) use ledger::{Kept, Noted, Writes};
+pub(crate) use ledger::{InformersState, Kept, ReadState, Writes};
 pub use update::IncompleteUpdate;

@@ -77,8 +77,8 @@ pub(crate) async fn caught_up(
     wait.bound_old_writes().await;
     loop {
         let pending = {
-            let mut informers = Vec::new();
-            shared.writes.pending((name, informer.id()), key, || shared.noted(name, &mut informers))
+            let mut informers = shared.informers(name);
+            shared.writes.pending((name, informer.id()), key, shared.state_of(name, &mut informers))
         };
         // After that: a write that another read has removed by now is in this snapshot.
         let snapshot = informer.snapshot()?;
@@ -86,7 +86,7 @@ pub(crate) async fn caught_up(
         for pending in pending {
             match wait.state(&snapshot, &pending) {
                 // It stays recorded for other informers of the resource that may not have it.
-                Seen::Always => wait.seen(&pending, &highest(&snapshot)),
+                Seen::Always => wait.note_reflected(&pending, &highest(&snapshot)),
                 Seen::InThisState => {}
                 Seen::No => {
                     unseen = Some(pending);
@@ -124,7 +124,7 @@ impl Wait<'_> {
     }
 
     fn state_for_a_get(&self, snapshot: &Snapshot<()>, pending: &Pending) -> Seen {
-        let version = pending.write.known_version();
+        let version = pending.write.version_or_unconfirmed();
         let reached = self.reached(snapshot, self.namespace_of(pending));
         // Also if the list does not concern it, so that no later read looks at it.
         if version.as_ref().is_some_and(|version| reached.reaches(version)) {
@@ -211,14 +211,11 @@ impl Wait<'_> {
     /// as the server does not answer its requests.
     fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
         let parts = self.informer.status().parts().iter();
-        let is_of = move |part: &&Part| namespace.is_some_and(|namespace| part.name() == namespace);
-        let (is_named, has_others) =
-            (parts.clone().any(|part| is_of(&part)), parts.clone().any(|part| is_others(part.name())));
-        parts.filter(move |part| match namespace {
-            Some(_) if is_named => is_of(part),
-            Some(_) if has_others => is_others(part.name()),
-            _ => true, // the user's own informer may have other parts
-        })
+        let id_of = |name: &str| parts.clone().find(|part| part.name() == name).map(Part::id);
+        let selected = |namespace: &str| id_of(self.informer.selection().part_of(namespace)?);
+        // The user's own informer may have a part for a namespace that is not in the options, or parts of another kind.
+        let id = namespace.and_then(|namespace| id_of(namespace).or_else(|| selected(namespace)));
+        parts.clone().filter(move |part| id.is_none_or(|id| part.id() == id))
     }
 
     /// The lowest version of these parts.
@@ -240,7 +237,7 @@ impl Wait<'_> {
             (Write::Version(_), None, Some(key)) => !self.is_selection_fixed(key),
             (Write::Deleted { uid, existed: None, .. }, Some((stored, version)), _) => {
                 if stored.as_ref() == Some(uid) {
-                    let known = write.clone().existing(version);
+                    let known = write.clone().with_existed(version);
                     self.shared.writes.replace(self.name, pending, known);
                     return Ok(());
                 }
@@ -251,7 +248,7 @@ impl Wait<'_> {
             (Write::Deleted { is_gone: false, .. }, Some(_), _) => self.informer.selection().has_transform(),
             _ => false,
         };
-        let version = write.known_version();
+        let version = write.version_or_unconfirmed();
         let reached = async {
             let Some(version) = &version else { return std::future::pending().await };
             for part in self.parts(self.namespace_of(pending)) {
@@ -301,9 +298,9 @@ impl Wait<'_> {
     }
 
     /// Notes a write that all later reads of this informer see; it has reached this version in one of its parts.
-    fn seen(&self, pending: &Pending, highest: &ResourceVersion) {
+    fn note_reflected(&self, pending: &Pending, highest: &ResourceVersion) {
         let version = pending.write.version().unwrap_or_else(|| highest.clone());
-        self.shared.writes.seen((self.name, self.informer.id()), pending, &version);
+        self.shared.writes.note_reflected((self.name, self.informer.id()), pending, &version);
     }
 
     /// Asks the server for the state or the version of a write, unless another read has done so.
@@ -325,7 +322,7 @@ impl Wait<'_> {
                 // What arrives from now on is taken for later than the write.
                 write => {
                     let mut version = next(highest);
-                    if let Some(lowest) = write.lowest_version() {
+                    if let Some(lowest) = write.lower_bound() {
                         version.advance(&lowest);
                     }
                     Write::Reached(write.version().unwrap_or(version))
@@ -410,7 +407,7 @@ impl Wait<'_> {
     /// Asks the server for the state of an object, or only for its current version, by a list that the informer may send as
     /// well: of the namespace of the key, of the one that is read, or of one of the informer's namespaces.
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
-        let first = || self.informer.selection().scope().split(',').next().filter(|name| !is_others(name));
+        let first = || self.informer.selection().namespaces().next();
         let read = self.read.namespace().filter(|_| self.informer.selection().is_namespaced());
         let namespace = key.map_or_else(|| read.or_else(first), |key| key.namespace());
         let namespace = namespace.filter(|name| !name.is_empty());
@@ -458,11 +455,6 @@ pub(super) fn may_hold(informer: &Informer<()>, key: &ObjectKey) -> bool {
 
 fn namespace(key: &ObjectKey) -> &str {
     key.namespace().unwrap_or_default()
-}
-
-/// Whether this is the name of the part with all other namespaces: no namespace has a name with a space.
-fn is_others(name: &str) -> bool {
-    name.contains(' ')
 }
 
 /// The version of the part that is ahead of all others.

@@ -72,27 +72,34 @@ async fn write(
     }
     let (head, body) = response.into_parts();
     let body = body.collect_bytes().await;
-    let informers = shared.informers(&resource);
-    let mut read = Vec::new();
+    let mut informers = shared.informers(&resource);
+    let (mut written, mut passed) = (Vec::new(), Vec::new());
     // The fields of another version have other names.
     let has_state =
         !informers.is_empty() && informers.iter().all(|known| target.is_of(known.selection().api_resource()));
     for (key, mut write) in target.writes(&method, body.as_deref().ok()) {
         let is_of = |key: &ObjectKey| informers.iter().any(|informer| may_hold(informer, key));
         if !informers.is_empty() && !key.as_ref().is_none_or(is_of) {
-            shared.writes.pass(&resource, &write, || shared.noted(&resource, &mut read));
+            passed.push(write);
             continue;
         }
         if let (Write::Deleted { uid, .. }, Some(key)) = (&write, &key) {
             let uid = uid.clone();
             let known = [before.clone(), cached(&informers, key)].into_iter().flatten();
-            write =
-                known.filter(|(cached, _)| *cached == uid).fold(write, |write, (_, at)| write.existing(&at));
+            write = known
+                .filter(|(cached, _)| *cached == uid)
+                .fold(write, |write, (_, at)| write.with_existed(&at));
         }
         if !has_state {
             write = write.without_state();
         }
-        shared.writes.record(&resource, key, write, || shared.noted(&resource, &mut read));
+        written.push((key, write));
+    }
+    if !passed.is_empty() {
+        shared.writes.pass(&resource, &passed, shared.state_of(&resource, &mut informers));
+    }
+    if !written.is_empty() {
+        shared.writes.record(&resource, written, shared.state_of(&resource, &mut informers));
     }
     Ok(Response::from_parts(head, Body::from(body?)))
 }
@@ -130,7 +137,7 @@ mod tests {
             let map = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             api.create(&Default::default(), &map).await.unwrap();
             let key = ObjectKey::new("default", name).unwrap();
-            let pending = cache.shared.writes.pending(("configmaps", 0), Some(&key), || None).remove(0);
+            let pending = cache.shared.writes.pending(("configmaps", 0), Some(&key), |_| None).remove(0);
             assert_eq!(matches!(pending.write, Write::State(_)), has_informer, "{:?}", pending.write);
             assert!(has_informer || matches!(pending.write, Write::Version(_)), "{:?}", pending.write);
         }

@@ -254,8 +254,9 @@ async fn reads_wait_for_all_parts_that_may_have_a_key() {
             options.of_kind::<ConfigMap>(move |maps| {
                 maps.informer(move |new| {
                     let source = KubeListerWatcher::packed::<ConfigMap>(used.get().unwrap().clone());
-                    let sources =
-                        ["app!=web", "app=web"].map(|labels| (labels, source.clone().labels(labels)));
+                    // A part may have any name.
+                    let sources = [("not web", "app!=web"), ("web", "app=web")]
+                        .map(|(name, labels)| (name, source.clone().labels(labels)));
                     new.builder(Sources::new(ByLabel, sources))
                 })
             })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_controller::{Action, CancellationToken, Controller, ControllerState, Error, Manager};
 
-use crate::common::{Cluster, Running, config_map, gated, key, recorded, within};
+use crate::common::{Cluster, Running, config_map, gated, key, recorded, until, within};
 
 /// A shutdown finishes the running reconciliations and begins no other. Its handlers are removed.
 // contract: K-07a, K-07d
@@ -59,6 +59,23 @@ async fn grace_period_ends() {
     assert!(matches!(&error, Error::Stuck { keys, .. } if keys.len() == 1));
     let text = error.to_string();
     assert!(text.contains("not ended within 10ms") && text.contains("stuck"), "{text}");
+    cluster.end().await;
+}
+
+/// A key that the program has taken itself is no reconciliation that has not ended.
+// contract: K-07b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_items_are_no_reconciliations() {
+    let cluster = Cluster::start().await;
+    let (_calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let controller = Controller::of(&cluster.factory).keyed("numbers").build(reconcile);
+    let (queue, monitor) = (controller.queue().clone(), controller.monitor());
+    queue.add(1);
+    let item = queue.try_next().unwrap();
+    let running = Running::of(controller);
+    until(|| monitor.state() == ControllerState::Running).await;
+    running.end().await.unwrap();
+    item.done();
     cluster.end().await;
 }
 

@@ -57,6 +57,17 @@ impl<'a> InformerSelection<'a> {
         self.view.informer().scope()
     }
 
+    /// The namespaces that the informer requests by their names; none if it requests the objects of all.
+    pub fn namespaces(&self) -> impl Iterator<Item = &'a str> {
+        selection::namespaces(&self.view.informer().changes().parts)
+    }
+
+    /// The name of the [part](crate::InformerStatus::parts) with the objects of a namespace, if the informer has several parts;
+    /// `None` if it does not hold the namespace. The user's [own informer](crate::ResourceOptions::informer) may have others.
+    pub fn part_of(&self, namespace: &str) -> Option<&'a str> {
+        selection::name_of(&self.view.informer().changes().parts, namespace)
+    }
+
     /// Whether the informer holds the objects of this namespace; `true` for each namespace if its objects are not in
     /// namespaces.
     pub fn has_namespace(&self, namespace: &str) -> bool {

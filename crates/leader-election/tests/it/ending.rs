@@ -6,7 +6,9 @@ use futures::FutureExt as _;
 use kinformer_leader_election::{End, LeaderElector};
 use serde_json::{Value, json};
 
-use crate::common::{RENEW_DEADLINE, RETRY_PERIOD, Server, TestClock, after, candidate};
+use crate::common::{
+    LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, Response, Server, TestClock, after, candidate,
+};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -60,4 +62,38 @@ async fn clock_jumps_ahead() {
     assert_eq!(leadership.check().unwrap_err().end, End::Expired(None));
     after(100 * S).await;
     assert_eq!(server.requests().len(), before);
+}
+
+/// Whatever first finds that the leadership has expired, the reason has the last error of a renewal, unless a later one has
+/// succeeded.
+// contract: N-02e
+#[tokio::test(start_paused = true)]
+async fn expiry_names_the_last_error() {
+    for (jump, is_renewed) in [(RENEW_DEADLINE, false), (LEASE_DURATION, false), (RENEW_DEADLINE, true)] {
+        let server = Server::default();
+        let clock = TestClock::new();
+        let elector: LeaderElector = candidate(&server.client(), "a").clock(clock.clone()).build().unwrap();
+        let leadership = elector.acquire().await;
+        let client = leadership.client(&server.client());
+        server.always(Response { fails: true, ..Response::default() });
+        after(RETRY_PERIOD + S).await;
+        if is_renewed {
+            server.always(Response::default());
+            after(RETRY_PERIOD).await;
+        }
+        // Before the next renewal, a write in flight or the check finds it.
+        server.always(Response { before: S / 2, ..Response::default() });
+        let request = http::Request::delete("/api/v1/namespaces/default/pods").body(vec![]).unwrap();
+        let write = tokio::spawn(async move { client.request_text(request).await });
+        after(S / 4).await;
+        clock.jump(jump);
+        if jump == LEASE_DURATION {
+            assert!(write.await.unwrap().is_err());
+        }
+        let reason = leadership.check().unwrap_err();
+        match reason.end {
+            End::Expired(Some(error)) => assert!(!is_renewed && error.contains("500"), "{error}"),
+            end => assert_eq!((end, is_renewed), (End::Expired(None), true)),
+        }
+    }
 }
