@@ -203,8 +203,7 @@ async fn events_are_the_same_as_from_kube_apiserver() {
         let (real, embedded) = (&from_real[&implementation], &from_embedded[&implementation]);
         real_history.explain(real).unwrap_or_else(|why| panic!("kube-apiserver: {implementation:?}: {why}"));
         history.explain(embedded).unwrap_or_else(|why| panic!("embedded: {implementation:?}: {why}"));
-        let (mut real, embedded) = (sequences(&real_history, real), sequences(&history, embedded));
-        real.iter_mut().for_each(|((resource, _), kinds)| without_marks(resource, kinds));
+        let (real, embedded) = (sequences(&real_history, real), sequences(&history, embedded));
         assert!(real.len() > 20, "{implementation:?}: {} objects", real.len());
         for (object, expected) in &real {
             assert_eq!(Some(expected), embedded.get(object), "{implementation:?}: {object:?}");
@@ -321,22 +320,6 @@ fn sequences(history: &History, lines: &[Line]) -> BTreeMap<(String, String), Ve
             ((resource.to_owned(), key.to_owned()), kinds)
         })
         .collect()
-}
-
-/// Removes the update before each deletion of a pod. kube-apiserver marks a pod as terminating before it deletes the
-/// pod, even without a kubelet; the embedded server has no grace period, and deletes pods at once.
-fn without_marks(resource: &str, kinds: &mut Vec<&'static str>) {
-    if resource != "pods" {
-        return;
-    }
-    while let Some(place) = kinds.windows(2).position(|pair| pair == ["update", "delete"]) {
-        kinds[place + 1] = "marked delete";
-        kinds.remove(place);
-    }
-    assert!(!kinds.contains(&"delete"), "a pod without a mark: {kinds:?}");
-    for kind in kinds.iter_mut().filter(|kind| **kind == "marked delete") {
-        *kind = "delete";
-    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {

@@ -321,8 +321,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (r#"patch deploy web -n shop --type=json -p '{"op":"remove"}'"#, OTHER_WORDS),
     ("patch deploy web -n shop -p '{bad'", OTHER_WORDS),
-    (r#"patch wd w -n shop -p '{"spec":{"color":"blue"}}'"#, NO_APPLY),
-    ("apply --server-side -f - < cm", NO_APPLY),
     ("get widgets -n shop", "an unknown path is answered with a Status, not with plain text"),
     ("auth *", "access reviews are not served"),
     ("api-resources -o name", NOT_ALL_KINDS),
@@ -335,7 +333,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
 const NO_ADDRESSES: &str = "no cluster IPs are allocated, since there is no network";
 const NO_DEFAULTS: &str = "the defaults of schemas and admission plug-ins are missing";
 const NO_SCHEMAS: &str = "there are no schemas, so objects are not validated";
-const NO_APPLY: &str = "there is no server-side apply";
 const NOT_ALL_KINDS: &str = "reviews, bindings as a resource and the newest kinds are not served";
 const OTHER_WORDS: &str = "the JSON parsers have different messages for the same mistake";
 
