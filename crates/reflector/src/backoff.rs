@@ -43,7 +43,7 @@ impl Backoff {
         Self::growing(first, longest, 2.0)
     }
 
-    fn growing(first: Duration, longest: Duration, factor: f32) -> Self {
+    pub(crate) fn growing(first: Duration, longest: Duration, factor: f32) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
             .with_max_delay(longest)

@@ -22,6 +22,10 @@ const MAX_TIME: Duration = Duration::from_secs(3600);
 const MAX_REPETITIONS: u32 = 10;
 const REPEATED_FOR: Duration = Duration::from_secs(60);
 
+/// The shortest and the longest delay before a page is requested again, without a `Retry-After`.
+const REPEATED_AFTER: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
+
 /// Receives an error after which a page is requested again, and the delay before that.
 pub(crate) type ReportRepetition = Arc<dyn Fn(SourceError, Duration) + Send + Sync>;
 
@@ -111,7 +115,7 @@ impl<T: Object> Pages<T> {
     /// client-go 0.37 (`withRetry`) repeats each request after a broken connection or an answer with `Retry-After`.
     async fn repeated(&self, options: ListOptions<T>) -> Result<List<T>, SourceError> {
         let mut repetitions = if self.received > 0 && self.repeats.is_some() { MAX_REPETITIONS } else { 0 };
-        let (mut until, mut delays) = (None, Backoff::default().start());
+        let (mut until, mut delays) = (None, Backoff::growing(REPEATED_AFTER, LONGEST_DELAY, 1.5).start());
         loop {
             let error = match self.request(options.clone()).await {
                 Err(error) if repetitions > 0 && error.is_transient() => error,
