@@ -1,5 +1,5 @@
 //! Lists of requests with the results of the field manager of Kubernetes 1.37, which a Go program has written:
-//! `go run ./schemas cases 100 1` in `e2e/control-plane`.
+//! `go run ./schemas cases 300 1` in `e2e/control-plane`.
 
 use serde_json::{Map, Value};
 
@@ -86,10 +86,7 @@ fn requests_have_the_results_of_kubernetes() {
     let types = OneVersion(schema_of_definition(KIND, versions.into_iter()));
     let mut count = 0;
     for line in lines {
-        let case = serde_json::from_str(line).unwrap();
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&case, &types))).is_err() {
-            eprintln!("FAILED CASE {count}");
-        }
+        run(&serde_json::from_str(line).unwrap(), &types);
         count += 1;
     }
     assert_eq!(count, 300);
