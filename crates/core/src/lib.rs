@@ -69,7 +69,7 @@ mod sink;
 mod tombstone;
 mod transform;
 mod version;
-#[cfg(all(feature = "wait", not(loom)))]
+#[cfg(feature = "wait")]
 mod wait;
 mod watch_event;
 
@@ -85,6 +85,6 @@ pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::{FinalStateUnknown, Tombstone};
 pub use transform::Transform;
 pub use version::{ResourceVersion, VersionUpdate};
-#[cfg(all(feature = "wait", not(loom)))]
+#[cfg(feature = "wait")]
 pub use wait::Wait;
 pub use watch_event::{DecodeError, EventType, WatchEvent};
