@@ -145,6 +145,9 @@ pub(crate) fn empty_folder(path: &str) -> Result<PathBuf, String> {
 /// Makes a folder a work tree of a commit, without changes. Files that git ignores stay, such as those of an earlier build.
 pub(crate) fn work_tree(folder: &Path, commit: &str) -> Result<(), String> {
     if !folder.join(".git").exists() {
+        if folder.exists() {
+            fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
         // Drops the record of a tree that was deleted together with the target folder.
         run(command("git").args(["worktree", "prune"]))?;
         let mut add = command("git");
@@ -155,9 +158,14 @@ pub(crate) fn work_tree(folder: &Path, commit: &str) -> Result<(), String> {
     git(&["clean", "--quiet", "-d", "--force"])
 }
 
-/// Returns whether this command of cargo is installed.
-pub(crate) fn has_cargo_command(name: &str) -> bool {
-    command("cargo").args([name, "--version"]).output().is_ok_and(|output| output.status.success())
+/// Returns what to install, if one of these commands of cargo is not installed.
+pub(crate) fn missing_cargo_command(names: &[&str]) -> Option<String> {
+    let is_installed = |name: &str| {
+        let output = command("cargo").args([name, "--version"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let missing = names.iter().find(|name| !is_installed(name))?;
+    Some(format!("no cargo-{missing}: cargo install --locked cargo-{missing}"))
 }
 
 /// Reports the first line in which a file differs from the text that a command would write.

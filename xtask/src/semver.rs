@@ -21,12 +21,6 @@ const FOLDER: &str = "target/semver";
 /// How the tool makes the documentation that it compares.
 const JSON: &str = "-Zunstable-options --output-format=json --document-private-items --document-hidden-items --cap-lints=allow";
 
-/// Returns what is missing to run the tool.
-pub(crate) fn missing() -> Option<String> {
-    (!files::has_cargo_command("semver-checks"))
-        .then(|| "no cargo-semver-checks: cargo install --locked cargo-semver-checks".to_owned())
-}
-
 /// The API to compare with, or the reason why there is none here.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Baseline {

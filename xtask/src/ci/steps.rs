@@ -124,12 +124,13 @@ fn documentation() -> Result<Done, String> {
     cargo_with(&["doc", "--workspace", "--no-deps"], &env)
 }
 
-/// Checks each library without the other crates, whose features it would otherwise share.
+/// Checks each library without the other crates, whose features it would otherwise share: with its default features,
+/// with none, with each and with all.
 fn each_alone(extent: Extent) -> Result<Done, String> {
-    for library in extent.of(libraries()?, PARTS) {
-        cargo_with(&["check", "--quiet", "--package", &library.package], &[KUBERNETES])?;
-    }
-    Ok(Done::Passed)
+    let part = extent.part().map_or("1/1".to_owned(), |number| format!("{}/{PARTS}", number % PARTS + 1));
+    let hack = "hack check --quiet --workspace --ignore-private --each-feature --partition";
+    let arguments: Vec<&str> = hack.split(' ').chain([part.as_str()]).collect();
+    run_unless(files::missing_cargo_command(&["hack"]), || cargo_with(&arguments, &[KUBERNETES]).map(drop))
 }
 
 /// Documents each published library as docs.rs does, but with the stable compiler.
@@ -186,41 +187,25 @@ fn kubernetes_versions() -> Result<Done, String> {
     cargo_with(&check, &[KUBERNETES])
 }
 
-/// A published crate of this workspace.
-struct Library {
-    package: String,
-    has_loom_tests: bool,
-}
-
-fn libraries() -> Result<Vec<Library>, String> {
-    let metadata = metadata()?;
-    let published = |p: &&&cargo_metadata::Package| p.publish.as_ref().is_none_or(|to| !to.is_empty());
-    let library = |package: &&cargo_metadata::Package| Library {
-        package: package.name.to_string(),
-        has_loom_tests: package.targets.iter().any(|target| target.is_test() && target.name == "loom"),
-    };
-    Ok(metadata.workspace_packages().iter().filter(published).map(library).collect())
-}
-
-fn metadata() -> Result<cargo_metadata::Metadata, String> {
-    let mut command = cargo_metadata::MetadataCommand::new();
-    command.manifest_path(files::root().join("Cargo.toml")).no_deps();
-    command.exec().map_err(|error| error.to_string())
-}
-
 /// Runs the model checker's tests, with bounds. They have their own target folder, because the flag would rebuild
 /// everything else.
 fn model_checking(extent: Extent) -> Result<Done, String> {
     let target = files::root().join("target/loom").display().to_string();
     let env = [("RUSTFLAGS", "--cfg loom"), ("LOOM_MAX_PREEMPTIONS", "2"), ("CARGO_TARGET_DIR", &target)];
-    let modelled: Vec<Library> = libraries()?.into_iter().filter(|library| library.has_loom_tests).collect();
+    let modelled = modelled()?;
     if modelled.is_empty() {
         return Err("no crate has a test tests/loom.rs".into());
     }
-    for library in extent.of(modelled, PARTS) {
-        cargo_with(&["test", "--release", "--package", &library.package, "--test", "loom"], &env)?;
+    for package in extent.of(modelled, PARTS) {
+        cargo_with(&["test", "--release", "--package", &package.name, "--test", "loom"], &env)?;
     }
     Ok(Done::Passed)
+}
+
+/// The published crates with a test `tests/loom.rs`.
+fn modelled() -> Result<Vec<Package>, String> {
+    let has_model = |package: &Package| package.targets.iter().any(|t| t.is_test() && t.name == "loom");
+    Ok(packages::published()?.into_iter().filter(has_model).collect())
 }
 
 fn end_to_end() -> Result<Done, String> {
@@ -250,7 +235,7 @@ fn run_unless(missing: Option<String>, step: impl FnOnce() -> Result<(), String>
 /// Checks licences, sources and versions. Advisories need a database that not every machine can fetch; the hosted
 /// workflow checks them.
 fn dependencies() -> Result<Done, String> {
-    if !files::has_cargo_command("deny") {
+    if files::missing_cargo_command(&["deny"]).is_some() {
         println!("installing cargo-deny");
         cargo(&["install", "--locked", "cargo-deny"])?;
     }
@@ -259,8 +244,7 @@ fn dependencies() -> Result<Done, String> {
 
 /// Checks the libraries with the oldest supported Rust.
 fn oldest_rust() -> Result<Done, String> {
-    let metadata = metadata()?;
-    let promised = metadata.workspace_packages().iter().find_map(|package| package.rust_version.clone());
+    let promised = packages::published()?.into_iter().find_map(|package| package.rust_version);
     let promised = promised.ok_or("Cargo.toml: there is no rust-version")?;
     let version = format!("{}.{}", promised.major, promised.minor);
     match toolchain(&version) {
@@ -275,18 +259,12 @@ fn oldest_rust() -> Result<Done, String> {
 
 /// Checks the published crates with the lowest versions of their dependencies.
 fn lowest_versions() -> Result<Done, String> {
-    match toolchain(NIGHTLY) {
-        None => Ok(no_nightly()),
-        Some(nightly) => Ok(match minimal_versions::check(&nightly, KUBERNETES)? {
-            Some(missing) => Done::Skipped(missing),
-            None => Done::Passed,
-        }),
-    }
+    Ok(minimal_versions::check(KUBERNETES)?.map_or(Done::Passed, Done::Skipped))
 }
 
 /// Compares the public API with that of the last release, or with the accepted one before the first release.
 fn public_api(extent: Extent) -> Result<Done, String> {
-    if let Some(missing) = semver::missing() {
+    if let Some(missing) = files::missing_cargo_command(&["semver-checks"]) {
         return Ok(Done::Skipped(missing));
     }
     semver::try_tool()?;
@@ -366,12 +344,10 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_found_with_their_model_checks() {
-        let libraries = libraries().unwrap();
-        let modelled = |name: &str| libraries.iter().find(|l| l.package == name).map(|l| l.has_loom_tests);
-        assert_eq!(modelled("kinformer-store"), Some(true));
-        assert_eq!(modelled("kinformer-core"), Some(false));
-        assert_eq!(modelled("xtask"), None);
+    fn crates_with_model_checks_are_found() {
+        let modelled = modelled().unwrap();
+        let has = |name: &str| modelled.iter().any(|package| package.name.as_str() == name);
+        assert!(has("kinformer-store") && !has("kinformer-core"));
     }
 
     #[test]

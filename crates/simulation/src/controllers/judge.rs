@@ -363,6 +363,11 @@ impl Judge {
         running.map(|(key, _)| key.clone()).collect()
     }
 
+    /// The time that a reconciliation may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// All faults have ended.
     pub(crate) fn set_calm(&self) {
         self.state.lock().calm.get_or_insert_with(Instant::now);

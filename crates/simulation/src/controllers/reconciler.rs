@@ -102,7 +102,11 @@ impl Reconciler {
         let this = self.clone();
         async move {
             let longest = if is_calm { this.behaviour.longest.min(500) } else { this.behaviour.longest };
-            let time = Duration::from_millis(rng.u64(..=longest));
+            let mut time = Duration::from_millis(rng.u64(..=longest));
+            if is_calm {
+                // A reconciler whose reconciliations mostly time out does not converge.
+                time = time.min(this.judge.timeout().unwrap_or(Duration::MAX) / 4);
+            }
             if time.is_zero() && rng.bool() {
                 tokio::task::yield_now().await;
             } else {
