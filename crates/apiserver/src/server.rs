@@ -243,7 +243,8 @@ impl ApiServer {
     pub fn update(&self, object: Value) -> Result<Value, Error> {
         let (resource, namespace, object) = self.place(object)?;
         let name = name_of(&object);
-        let stored = self.api().update(&resource, &namespace, &name, object, Write::by_owner())?;
+        let stored =
+            self.api().update(&resource, &namespace, &name, object, Write::by_owner())?.into_stored();
         self.api().finish_deletions();
         Ok(Value::Object(Api::served(&resource, &stored)))
     }

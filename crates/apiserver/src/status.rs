@@ -180,8 +180,13 @@ impl Status {
 
     /// 422; `kind` is the kind with its group (`Pod`, `Deployment.apps`).
     pub(crate) fn invalid(kind: Subject<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        let parts: Vec<String> =
-            causes.iter().map(|c| format!("{}: {}", c.field.as_deref().unwrap_or(""), c.message)).collect();
+        let mut parts: Vec<String> = Vec::new();
+        for cause in &causes {
+            let part = format!("{}: {}", cause.field.as_deref().unwrap_or(""), cause.message);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
         let all = match parts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

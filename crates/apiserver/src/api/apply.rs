@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::apply::{ApplyError, Conflicts, FieldManager, Writer};
+use crate::apply::{self, ApplyError, Conflicts, FieldManager, Versions, Writer};
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::Stored;
@@ -12,13 +12,21 @@ use crate::storage::Stored;
 use super::managers::{Types, filter, subresource};
 use super::{Api, Entries, Object, Part, Write, metadata};
 
-/// How often an apply that finds no object tries to create it, and one that finds an object tries to update it.
+/// How often a write that finds no object tries to create it, and one that finds an object tries to update it.
 const ATTEMPTS: usize = 5;
 
-/// The object after an apply.
+/// The object after a write that may create it.
 pub(crate) enum Applied {
     Created(Arc<Stored>),
     Updated(Arc<Stored>),
+}
+
+impl Applied {
+    pub(crate) fn into_stored(self) -> Arc<Stored> {
+        match self {
+            Self::Created(stored) | Self::Updated(stored) => stored,
+        }
+    }
 }
 
 impl From<ApplyError> for Status {
@@ -29,6 +37,28 @@ impl From<ApplyError> for Status {
             ApplyError::Failed(message) => Self::new(500, "", message),
         }
     }
+}
+
+/// Updates an object, or creates it if there is none.
+pub(super) fn update_or_create(
+    resource: &Resource,
+    name: &str,
+    update: impl Fn() -> Result<Arc<Stored>, Status>,
+    create: impl Fn() -> Result<Arc<Stored>, Status>,
+) -> Result<Applied, Status> {
+    let missing = Status::not_found(resource.kind.resource_subject(), name);
+    let mut result = Err(missing.clone());
+    for _ in 0..ATTEMPTS {
+        match update() {
+            Err(status) if status == missing => {}
+            updated => return updated.map(Applied::Updated),
+        }
+        result = create().map(Applied::Created);
+        if !matches!(&result, Err(status) if status.reason() == "AlreadyExists") {
+            break;
+        }
+    }
+    result
 }
 
 impl Api {
@@ -47,22 +77,16 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Applied, Status> {
         let write = Write { entries: Entries::Given, ..write };
-        let missing = Status::not_found(resource.kind.resource_subject(), name);
-        let mut result = Err(missing.clone());
-        for _ in 0..ATTEMPTS {
-            let updated = self.modify(resource, namespace, name, write, |present| {
+        let update = || {
+            self.modify(resource, namespace, name, write, |present| {
                 self.merged(resource, present, applied, conflicts, write)
-            });
-            match updated {
-                Err(status) if status == missing && write.part == Part::Object => {}
-                updated => return updated.map(Applied::Updated),
-            }
-            result = self.create_applied(resource, namespace, name, applied, write).map(Applied::Created);
-            if !matches!(&result, Err(status) if status.reason() == "AlreadyExists") {
-                break;
-            }
+            })
+        };
+        let create = || self.create_applied(resource, namespace, name, applied, write);
+        match write.part {
+            Part::Object => update_or_create(resource, name, update, create),
+            _ => update().map(Applied::Updated),
         }
-        result
     }
 
     fn create_applied(
@@ -117,7 +141,7 @@ impl Api {
         let now = self.clock.rfc3339();
         let writer = Writer { manager: write.manager, now: &now };
         let mut object = managers.apply(Value::Object(present), applied, writer, conflicts)?;
-        managers.drop_nulls(&mut object);
+        apply::drop_unset(types.schema(), &api_version, &resource.kind.kind, &mut object);
         match object {
             Value::Object(object) => Ok(object),
             _ => Err(Status::internal("the applied object is not an object")),

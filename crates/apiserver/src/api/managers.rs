@@ -115,6 +115,19 @@ impl Api {
         }
     }
 
+    /// Removes the fields of a built-in object from a client that kube-apiserver does not keep.
+    pub(super) fn drop_unset(resource: &Resource, object: &mut Object, write: Write<'_>) {
+        let kind = &resource.kind;
+        if write.origin == Origin::Owner || write.entries == Entries::Given || kind.custom {
+            return;
+        }
+        let mut value = Value::Object(std::mem::take(object));
+        apply::drop_unset(Schema::builtin(), &kind.api_version(), &kind.kind, &mut value);
+        if let Value::Object(value) = value {
+            *object = value;
+        }
+    }
+
     fn record(
         &self,
         resource: &Resource,

@@ -277,12 +277,10 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
 
 /// Whether two states differ in any field other than metadata and status.
 pub(super) fn spec_differs(before: &Object, after: &Object) -> bool {
-    let rest = |object: &Object| -> Vec<(String, Value)> {
+    fn rest(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
         object
             .iter()
             .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    };
-    rest(before) != rest(after)
+    }
+    !rest(before).eq(rest(after))
 }

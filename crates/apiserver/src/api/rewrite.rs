@@ -55,10 +55,17 @@ impl Rewrite<'_> {
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }
-        if self.kind.has_generation && metadata::spec_differs(self.before, &object) {
+        if self.kind.has_generation && self.is_another_generation(&object) {
             bump_generation(&mut object);
         }
         Ok(object)
+    }
+
+    /// Follows Kubernetes 1.37: the annotations of a Deployment count, since they are copied to its replica sets.
+    fn is_another_generation(&self, object: &Object) -> bool {
+        let annotations = |object: &Object| object.get("metadata")?.get("annotations").cloned();
+        metadata::spec_differs(self.before, object)
+            || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
     }
 
     fn check_version(&self, object: &Object) -> Result<(), Status> {
@@ -128,16 +135,20 @@ impl Rewrite<'_> {
             return Ok(());
         }
         let had = metadata::finalizers(self.before);
-        let new: Vec<&str> =
-            metadata::finalizers(object).into_iter().filter(|finalizer| !had.contains(finalizer)).collect();
+        let mut new = metadata::finalizers(object);
+        new.retain(|finalizer| !had.contains(finalizer));
         if new.is_empty() {
             return Ok(());
         }
+        new.sort_unstable();
         let why = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{\"{}\"}}",
             new.join("\", \"")
         );
-        Err(self.invalid(Cause::forbidden("metadata.finalizers", why)))
+        let cause = Cause::forbidden("metadata.finalizers", why);
+        // kube-apiserver validates the metadata of custom resources twice.
+        let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
+        Err(Status::invalid(self.kind.kind_subject(), self.name, causes))
     }
 
     fn check_metadata(&self, object: &Object) -> Result<(), Status> {

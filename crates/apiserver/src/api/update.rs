@@ -9,11 +9,12 @@ use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
 
+use super::apply::{Applied, update_or_create};
 use super::rewrite::{Rewrite, Versioned};
-use super::{Api, DryRun, Object, Write, metadata};
+use super::{Api, DryRun, Object, Part, Write, metadata};
 
 impl Api {
-    /// Replaces an object, or the part that `write` selects.
+    /// Replaces an object, or the part that `write` selects. An object of some kinds is created if there is none.
     ///
     /// # Errors
     /// 404; 409 for a stale version or another uid; 400 and 422 for an invalid object. Nothing has changed then.
@@ -24,7 +25,7 @@ impl Api {
         name: &str,
         mut object: Object,
         write: Write<'_>,
-    ) -> Result<Arc<Stored>, Status> {
+    ) -> Result<Applied, Status> {
         metadata::check_type(&mut object, &resource.kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         match metadata::text(&object, "name") {
@@ -38,7 +39,16 @@ impl Api {
                 )));
             }
         }
-        self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)))
+        let update =
+            || self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)));
+        match write.part {
+            Part::Object if resource.kind.creates_on_update() => {
+                update_or_create(resource, name, update, || {
+                    self.create(resource, namespace, object.clone(), write)
+                })
+            }
+            _ => update().map(Applied::Updated),
+        }
     }
 
     /// Applies a patch to the current object, or to the part that `write` selects.
@@ -111,9 +121,11 @@ impl Api {
             let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let before = Value::Object(Self::served(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
-            let (object, versioned) = make(present)?;
-            let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
+            let (mut object, versioned) = make(present)?;
+            // An empty list of managers has a meaning.
             let given = metadata::managed_fields(&object).cloned();
+            Self::drop_unset(resource, &mut object, write);
+            let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;
             if is_definition {
                 defined = Some(crate::registry::definition(&mut after, &now)?);

@@ -59,8 +59,9 @@ pub(super) fn compare(
     of: TypeRef,
     before: &Value,
     after: &Value,
+    nulls: Nulls,
 ) -> Result<Comparison, Problems> {
-    let found = Compare { schema }.values(Some(before), Some(after), of)?;
+    let found = Compare { schema, nulls }.values(Some(before), Some(after), of)?;
     Ok(Comparison {
         removed: found.removed.children,
         modified: found.modified.children,
@@ -68,8 +69,18 @@ pub(super) fn compare(
     })
 }
 
+/// Whether the state after has its null fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nulls {
+    /// Not those of built-in kinds, as the Go structs that kube-apiserver compares.
+    Missing,
+    /// All, as the result of a merge: a map that has become empty is null, and still owned.
+    Present,
+}
+
 struct Compare<'a> {
     schema: &'a Schema,
+    nulls: Nulls,
 }
 
 impl Compare<'_> {
@@ -169,7 +180,9 @@ impl Compare<'_> {
         let field = map.field(name);
         let Some(of) = field.map(|field| field.of).or(map.element) else { return Ok(()) };
         let old = before.and_then(|before| self.given(before, name, field));
-        let new = after.and_then(|after| self.given(after, name, field));
+        let null = after.and_then(|after| after.get(name)).filter(|after| after.is_null());
+        let null = null.filter(|_| self.nulls == Nulls::Present);
+        let new = null.or_else(|| after.and_then(|after| self.given(after, name, field)));
         if old.is_none() && new.is_none() {
             return Ok(());
         }

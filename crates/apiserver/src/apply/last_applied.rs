@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::compare::compare;
+use super::compare::{Nulls, compare};
 use super::fields::FieldSet;
 use super::schema::{Schema, TypeRef};
 use super::to_set::to_set;
@@ -32,7 +32,7 @@ pub(super) fn owned(schema: &Schema, of: TypeRef, api_version: &str, live: &Valu
     if !validate(schema, of, &last).is_empty() || !validate(schema, of, live).is_empty() {
         return None;
     }
-    let compared = compare(schema, of, &last, live).ok()?;
+    let compared = compare(schema, of, &last, live, Nulls::Missing).ok()?;
     let set = to_set(schema, of, &last);
     Some(set.difference(&compared.modified).difference(&compared.added).difference(&compared.removed))
 }

@@ -60,6 +60,13 @@ impl ManagerId {
         }
     }
 
+    /// The order of managers in messages: that of their identifiers, which are JSON texts.
+    pub(super) fn cmp_in_messages(&self, other: &Self) -> std::cmp::Ordering {
+        let parts =
+            |id: &Self| (id.manager.clone(), id.operation, id.api_version.clone(), id.subresource.is_empty());
+        parts(self).cmp(&parts(other)).then_with(|| self.subresource.cmp(&other.subresource))
+    }
+
     /// The manager in messages. Follows Kubernetes 1.37 (`printManager`).
     pub(super) fn text(&self) -> String {
         let mut text = quoted(&self.manager);

@@ -13,7 +13,6 @@ mod form;
 mod last_applied;
 mod managers;
 mod merge;
-mod nulls;
 mod path;
 mod problem;
 #[cfg(test)]
@@ -25,6 +24,7 @@ mod schema;
 #[cfg(test)]
 mod tables;
 mod to_set;
+mod unset;
 mod update;
 mod validate;
 mod value;
@@ -43,6 +43,7 @@ pub(crate) use filter::Filter;
 pub(crate) use managers::is_same_but_times;
 pub(crate) use scale::ScaleManagers;
 pub(crate) use schema::Schema;
+pub(crate) use unset::drop_unset;
 pub(crate) use update::{Conflicts, Versions};
 
 /// The manager of what an object has before it is applied for the first time.
@@ -204,14 +205,6 @@ impl FieldManager<'_> {
         Ok(object)
     }
 
-    /// Removes the fields that are null, as the conversion to the types of kube-apiserver does.
-    pub(crate) fn drop_nulls(&self, object: &mut Value) {
-        let schema = self.versions.schema();
-        if let Some(of) = schema.of_kind(self.api_version, self.kind) {
-            nulls::drop_nulls(schema, of, object);
-        }
-    }
-
     /// Records everything that an object without managers has.
     fn adopt(&self, live: &Value, managed: &mut Managed, writer: Writer<'_>) -> Result<(), ApplyError> {
         let empty = Value::Object(Map::new());
@@ -321,8 +314,9 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     }
     let mut lines = Vec::new();
     let mut last = None;
-    // the conflicts are sorted by their managers
-    for Conflict { manager, path } in conflicts {
+    let mut sorted: Vec<&Conflict> = conflicts.iter().collect();
+    sorted.sort_by(|a, b| a.manager.cmp_in_messages(&b.manager));
+    for Conflict { manager, path } in sorted {
         if last != Some(manager) {
             lines.push(format!("conflicts with {}:", manager.text()));
             last = Some(manager);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::compare::{Comparison, compare};
+use super::compare::{Comparison, Nulls, compare};
 use super::fields::FieldSet;
 use super::filter::Filter;
 use super::managers::{ManagerId, Managers, Operation};
@@ -129,11 +129,11 @@ fn objects_are_merged() {
 #[test]
 fn objects_are_compared() {
     each("compare", 80, |schema, of, case| {
-        let forward = compare(schema, of, &case["before"], &case["after"]).unwrap();
+        let forward = compare(schema, of, &case["before"], &case["after"], Nulls::Missing).unwrap();
         let (removed, modified, added) = (set(&case["removed"]), set(&case["modified"]), set(&case["added"]));
         let expected = Comparison { removed, modified, added };
         assert_eq!(forward, expected, "{case}");
-        let back = compare(schema, of, &case["after"], &case["before"]).unwrap();
+        let back = compare(schema, of, &case["after"], &case["before"], Nulls::Missing).unwrap();
         let Comparison { removed, modified, added } = expected;
         assert_eq!(back, Comparison { removed: added, modified, added: removed }, "back: {case}");
     });

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::compare::{Comparison, compare};
+use super::compare::{Comparison, Nulls, compare};
 use super::fields::FieldSet;
 use super::filter::Filter;
 use super::managers::{ManagerId, Managers, VersionedSet};
@@ -111,14 +111,19 @@ impl Updater<'_> {
         object.with(remove(self.schema(), object.of, &object.value, gone))
     }
 
-    fn compare(&self, before: &Typed<'_>, after: &Typed<'_>) -> Result<Comparison, UpdateError> {
-        compare(self.schema(), before.of, &before.value, &after.value)
+    fn compare(
+        &self,
+        before: &Typed<'_>,
+        after: &Typed<'_>,
+        nulls: Nulls,
+    ) -> Result<Comparison, UpdateError> {
+        compare(self.schema(), before.of, &before.value, &after.value, nulls)
             .map_err(|problems| UpdateError::Failed(format!("failed to compare objects: {problems}")))
     }
 
     /// The difference that the request makes, in its version.
     pub(super) fn difference(&self, before: &Value, after: &Value) -> Result<Comparison, UpdateError> {
-        let compared = self.compare(&self.requested(before)?, &self.requested(after)?)?;
+        let compared = self.compare(&self.requested(before)?, &self.requested(after)?, Nulls::Missing)?;
         Ok(self.filter.of_comparison(compared))
     }
 
@@ -165,7 +170,7 @@ impl Updater<'_> {
             Some(last) if !last.set.is_empty() => self.prune(merged, &managers, last)?,
             _ => merged,
         };
-        let compared = self.filter.of_comparison(self.compare(&live, &pruned)?);
+        let compared = self.filter.of_comparison(self.compare(&live, &pruned, Nulls::Present)?);
         let managers = self.disown(&live, &pruned, &compared, managers, manager, conflicts)?;
         let is_changed = !value::equal(&live.value, &pruned.value);
         Ok((is_changed.then(|| pruned.value.into_owned()), managers))
@@ -223,7 +228,7 @@ impl Updater<'_> {
     ) -> Result<Option<Comparison>, UpdateError> {
         let before = self.convert(before, api_version);
         let Some((before, after)) = before.zip(self.convert(after, api_version)) else { return Ok(None) };
-        Ok(Some(self.filter.of_comparison(self.compare(&before, &after)?)))
+        Ok(Some(self.filter.of_comparison(self.compare(&before, &after, Nulls::Missing)?)))
     }
 
     /// Removes what the manager applied last time, does not apply now, and no other manager owns.

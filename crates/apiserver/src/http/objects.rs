@@ -287,9 +287,7 @@ impl Call<'_> {
             Change::Patch(patch) => {
                 self.api().patch(self.resource, namespace, name, &patch, write).map(Applied::Updated)
             }
-            Change::Replace(object) => {
-                self.api().update(self.resource, namespace, name, object, write).map(Applied::Updated)
-            }
+            Change::Replace(object) => self.api().update(self.resource, namespace, name, object, write),
         };
         written.map(Written::Object)
     }

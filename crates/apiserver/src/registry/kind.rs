@@ -93,6 +93,15 @@ impl Kind {
         }
     }
 
+    /// Whether an update of a missing object creates it. Follows Kubernetes 1.37 (`AllowCreateOnUpdate`).
+    pub(crate) fn creates_on_update(&self) -> bool {
+        match self.group.as_str() {
+            "" => ["endpoints", "events", "limitranges", "services"].contains(&self.plural.as_str()),
+            "coordination.k8s.io" | "events.k8s.io" | "rbac.authorization.k8s.io" => true,
+            _ => self.is("node.k8s.io", "runtimeclasses"),
+        }
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }

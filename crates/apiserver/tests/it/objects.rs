@@ -649,3 +649,67 @@ async fn debug_of_errors_is_the_message() {
     assert_eq!(format!("{status:?}"), status.to_string());
     server.shutdown().await;
 }
+
+// contract: E-01n
+#[tokio::test]
+async fn an_update_creates_objects_of_some_kinds() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}});
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/r";
+    assert_eq!(client.put(path, &role).await.code, 201);
+    assert_eq!(client.put(path, &role).await.code, 200);
+    let missing = client.put(&format!("{MAPS}/m"), &config_map("m", "x")).await;
+    assert_eq!(missing.status(404, "NotFound"), "configmaps \"m\" not found");
+    let status = "/api/v1/namespaces/default/services/s/status";
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}});
+    client.put(status, &service).await.status(404, "NotFound");
+    assert_eq!(client.put(&format!("{path}?dryRun=All"), &role).await.code, 200);
+}
+
+// contract: E-01o
+#[tokio::test]
+async fn empty_maps_and_lists_are_not_stored() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut map = config_map("m", "x");
+    map["data"] = json!({});
+    map["binaryData"] = Value::Null;
+    map["metadata"]["labels"] = json!({});
+    let created = client.post(MAPS, &map).await.ok();
+    assert_eq!((created.get("data"), created.get("binaryData")), (None, None));
+    assert_eq!(created["metadata"].get("labels"), None);
+    let patched = client.patch(&format!("{MAPS}/m"), "merge-patch", &json!({"data": {"a": null}})).await.ok();
+    assert_eq!(patched.get("data"), None);
+    assert_eq!(patched["metadata"]["resourceVersion"], created["metadata"]["resourceVersion"]);
+
+    // An empty struct is a value, as are the empty parts of custom resources.
+    let mut pod = pod("p");
+    pod["spec"]["volumes"] = json!([{"name": "v", "emptyDir": {}}]);
+    pod["spec"]["tolerations"] = json!([]);
+    let spec = client.post(PODS, &pod).await.ok()["spec"].clone();
+    assert_eq!(spec["volumes"], json!([{"name": "v", "emptyDir": {}}]));
+    assert_eq!(spec.get("tolerations"), None);
+    server.create(widget_definition()).unwrap();
+    let mut custom = widget("w");
+    custom["spec"]["parts"] = json!([]);
+    assert_eq!(client.post(WIDGETS, &custom).await.ok()["spec"]["parts"], json!([]));
+}
+
+// contract: E-01p
+#[tokio::test]
+async fn annotations_are_a_generation_of_deployments() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(DEPLOYMENTS, &deployment("d")).await.ok();
+    let path = format!("{DEPLOYMENTS}/d");
+    let annotate = json!({"metadata": {"annotations": {"a": "b"}}});
+    for _ in 0..2 {
+        let changed = client.patch(&path, "merge-patch", &annotate).await.ok();
+        assert_eq!(changed["metadata"]["generation"], 2);
+    }
+    let labelled =
+        client.patch(&path, "merge-patch", &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
+    assert_eq!(labelled["metadata"]["generation"], 2);
+}

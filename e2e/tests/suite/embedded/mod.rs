@@ -1,6 +1,7 @@
 //! Informers of client-go, kube-rs and kinformer on the embedded API server. Their events must match its changes
 //! despite failures, and without failures must be the same as from kube-apiserver.
 
+mod answers;
 mod client_go;
 mod kube_rs;
 mod kubectl;

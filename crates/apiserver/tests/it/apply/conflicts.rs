@@ -105,3 +105,39 @@ async fn managers_can_be_migrated_from_update_to_apply() {
     let left = apply(&client, &path, "fieldManager=kubectl", &map("m", json!({"x": "1"}))).await.ok();
     assert_eq!(left["data"], json!({"x": "1"}));
 }
+
+/// Managers are sorted as texts of JSON: an entry of a subresource comes before that of the object.
+// contract: E-15c
+#[tokio::test]
+async fn conflicts_with_a_subresource_come_first() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let path = format!("{DEPLOYMENTS}/web");
+    let mut object = deployment("web");
+    object["metadata"]["labels"] = json!({"p": "x"});
+    apply(&client, &path, "fieldManager=a", &object).await.ok();
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"},
+        "spec": {"replicas": 2}});
+    apply(&client, &format!("{path}/scale"), "fieldManager=a&force=true", &scale).await.ok();
+    object["metadata"]["labels"] = json!({"p": "y"});
+    object["spec"]["replicas"] = json!(3);
+    let message = apply(&client, &path, "fieldManager=b", &object).await.status(409, "Conflict");
+    let scale = message.find("conflicts with \"a\" with subresource \"scale\":").unwrap();
+    assert!(scale < message.find("conflicts with \"a\":").unwrap(), "{message}");
+}
+
+/// A map that loses its last entry keeps its owner: it is empty, not removed.
+// contract: E-15b
+#[tokio::test]
+async fn an_emptied_map_keeps_its_owner() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let path = format!("{MAPS}/m");
+    write_as(&client, Method::POST, MAPS, "creator", &map("m", json!({"p": "x"}))).await.ok();
+    apply(&client, &path, "fieldManager=a&force=true", &map("m", json!({"p": "y"}))).await.ok();
+    let mut without = map("m", json!({}));
+    without.as_object_mut().unwrap().remove("data");
+    let emptied = apply(&client, &path, "fieldManager=a", &without).await.ok();
+    assert_eq!(emptied.get("data"), None);
+    assert_eq!(fields_of(&emptied, "creator"), json!({"f:data": {}}));
+}

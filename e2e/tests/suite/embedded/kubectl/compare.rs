@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Seen;
 
 /// Fields that differ in every run.
-const OWN: [&str; 8] = [
+const OWN: &[&str] = &[
     "uid",
     "resourceVersion",
     "managedFields",
@@ -17,7 +17,7 @@ const OWN: [&str; 8] = [
 ];
 
 /// Fields that kube-apiserver sets by schemas and admission plug-ins, which the embedded server does not have.
-const DEFAULTS: &[&str] = &[
+pub(in super::super) const DEFAULTS: &[&str] = &[
     // pods and their templates
     "imagePullPolicy",
     "protocol",
@@ -39,6 +39,7 @@ const DEFAULTS: &[&str] = &[
     "volumes",
     "qosClass",
     // deployments and jobs
+    "replicas",
     "progressDeadlineSeconds",
     "revisionHistoryLimit",
     "strategy",
@@ -65,28 +66,42 @@ const DEFAULTS: &[&str] = &[
     "storageVersionHash",
 ];
 
+/// Members that may differ.
+pub(in super::super) struct Ignored<'a> {
+    /// Those whose values may differ, if both have them.
+    pub(in super::super) own: &'a [&'a str],
+    /// Those that only kube-apiserver may have.
+    pub(in super::super) defaults: &'a [&'a str],
+}
+
 pub(super) fn differences(real: &Seen, ours: &Seen) -> Vec<String> {
     let mut found = Vec::new();
     if real.code != ours.code {
         found.push(format!("exit code {:?}, ours {:?}", real.code, ours.code));
     }
     match (serde_json::from_str(&real.output), serde_json::from_str(&ours.output)) {
-        (Ok(real), Ok(ours)) => json(&mut found, "", &real, &ours),
+        (Ok(real), Ok(ours)) => json(&mut found, "", &real, &ours, &Ignored { own: OWN, defaults: DEFAULTS }),
         _ => text(&mut found, "output", &real.output, &ours.output),
     }
     text(&mut found, "errors", &real.errors, &ours.errors);
     found
 }
 
-fn json(found: &mut Vec<String>, path: &str, real: &Value, ours: &Value) {
+pub(in super::super) fn json(
+    found: &mut Vec<String>,
+    path: &str,
+    real: &Value,
+    ours: &Value,
+    ignored: &Ignored<'_>,
+) {
     match (real, ours) {
         (Value::Object(real), Value::Object(ours)) => {
             for (name, value) in real {
                 let path = format!("{path}.{name}");
                 match ours.get(name) {
-                    Some(_) if OWN.contains(&name.as_str()) => {}
-                    Some(other) => json(found, &path, value, other),
-                    None if name == "managedFields" || DEFAULTS.contains(&name.as_str()) => {}
+                    Some(_) if ignored.own.contains(&name.as_str()) => {}
+                    Some(other) => json(found, &path, value, other, ignored),
+                    None if ignored.defaults.contains(&name.as_str()) => {}
                     None => found.push(format!("{path}: {value}, ours has none")),
                 }
             }
@@ -108,7 +123,7 @@ fn json(found: &mut Vec<String>, path: &str, real: &Value, ours: &Value) {
         }
         (Value::Array(real), Value::Array(ours)) if real.len() == ours.len() => {
             for (place, (real, ours)) in real.iter().zip(ours).enumerate() {
-                json(found, &format!("{path}[{place}]"), real, ours);
+                json(found, &format!("{path}[{place}]"), real, ours, ignored);
             }
         }
         _ if real == ours => {}

@@ -3,7 +3,7 @@
 //! The same script runs on both servers. Every difference must be listed with its reason, and every listed difference
 //! must exist.
 
-mod compare;
+pub(super) mod compare;
 mod objects;
 mod script;
 mod tables;
