@@ -89,9 +89,9 @@ fn object(kind: &str, fields: Value) -> Value {
 /// Any set of fields.
 fn any_set() -> impl Strategy<Value = FieldSet> {
     let element = prop_oneof![
-        "[a-b]".prop_map(PathElement::Field),
-        (0_i64..3).prop_map(|n| PathElement::Key(vec![("p".into(), n.into())])),
-        "[a-b]".prop_map(|text| PathElement::Value(text.into())),
+        "[a-b]".prop_map(|name| PathElement::Field(name.into())),
+        (0_i64..3).prop_map(|n| PathElement::Key([("p".into(), n.into())].into())),
+        "[a-b]".prop_map(|text| PathElement::Value(Value::from(text).into())),
     ];
     let path = prop::collection::vec(element, 1..4);
     prop::collection::vec(path, 0..8).prop_map(|paths| {
