@@ -1,5 +1,6 @@
 //! Lists of requests with the results of the field manager of Kubernetes 1.37, which a Go program has written:
-//! `go run ./schemas cases 300 1` in `e2e/control-plane`.
+//! `go run ./schemas cases 300 1` in `e2e/control-plane`. Of 300 random cases it writes those that have a new kind of
+//! request or result.
 
 use serde_json::{Map, Value};
 
@@ -89,5 +90,5 @@ fn requests_have_the_results_of_kubernetes() {
         run(&serde_json::from_str(line).unwrap(), &types);
         count += 1;
     }
-    assert_eq!(count, 300);
+    assert_eq!(count, 93);
 }
