@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::patch::Patch;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
@@ -39,23 +38,6 @@ impl Api {
             }
         }
         self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)))
-    }
-
-    /// Applies a patch to the current object, or to the part that `write` selects.
-    ///
-    /// # Errors
-    /// The errors of [`Api::update`] and of the patch.
-    pub(crate) fn patch(
-        &self,
-        resource: &Arc<Resource>,
-        namespace: &str,
-        name: &str,
-        patch: &Patch,
-        write: Write<'_>,
-    ) -> Result<Arc<Stored>, Status> {
-        self.modify(resource, namespace, name, write, |present| {
-            patch.apply(present, resource.kind.kind_subject(), name)
-        })
     }
 
     /// Changes the current object by a function, which is called again if the object is written meanwhile.

@@ -25,6 +25,7 @@ mod schema;
 #[cfg(test)]
 mod tables;
 mod to_set;
+mod unknown;
 mod update;
 mod validate;
 mod value;
@@ -43,7 +44,9 @@ pub(crate) use filter::Filter;
 pub(crate) use managers::is_same_but_times;
 pub(crate) use scale::ScaleManagers;
 pub(crate) use schema::Schema;
+pub(crate) use unknown::unknown_fields;
 pub(crate) use update::{Conflicts, Versions};
+pub(crate) use value::go_text;
 
 /// The manager of what an object has before it is applied for the first time.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
