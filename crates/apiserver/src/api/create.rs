@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::apply;
 use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
@@ -33,6 +34,9 @@ impl Api {
         metadata::check_type(&mut object, kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         let is_applied = write.entries == Entries::Given;
+        if !is_applied && write.origin == Origin::Client {
+            apply::refuse_packed(&mut object);
+        }
         if !metadata::text(&object, "resourceVersion").is_empty()
             && write.origin == Origin::Client
             && !is_applied

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::apply;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
@@ -25,6 +26,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         metadata::check_type(&mut object, &resource.kind)?;
+        apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
         match metadata::text(&object, "name") {
             given if given == name => {}
@@ -40,7 +42,8 @@ impl Api {
         self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)))
     }
 
-    /// Changes the current object by a function, which is called again if the object is written meanwhile.
+    /// Changes the current object, with packed entries of its managers, by a function, which is called again if the object
+    /// is written meanwhile.
     ///
     /// # Errors
     /// The errors of [`Api::update`] and of the function.
@@ -91,7 +94,7 @@ impl Api {
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
             let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let before = Value::Object(Self::served(resource, stored));
+            let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (object, versioned) = make(present)?;
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };

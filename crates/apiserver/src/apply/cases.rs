@@ -4,7 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{ApplyError, Conflicts, FieldManager, Filter, Schema, Versions, Writer, schema_of_definition};
+use super::{
+    ApplyError, Conflicts, FieldManager, Filter, Schema, Versions, Writer, schema_of_definition, unpack,
+};
 
 const CASES: &str = include_str!("../../tests/data/apply.jsonl");
 const API_VERSION: &str = "example.com/v1";
@@ -60,6 +62,7 @@ fn run(case: &Value, types: &OneVersion) {
         match (result, step.get("error").and_then(Value::as_str)) {
             (Ok(mut result), None) => {
                 live = result.clone();
+                unpack(result.as_object_mut().unwrap());
                 let mut expected = step["result"].clone();
                 without_times(&mut expected);
                 without_times(&mut result);

@@ -1,7 +1,9 @@
 //! Sets of fields, and their form in `fieldsV1`.
 
 use std::cmp::Ordering;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::path::{PathElement, PathError};
@@ -248,20 +250,61 @@ impl FieldSet {
         }
     }
 
-    /// The value of `fieldsV1`.
-    pub(super) fn to_json(&self) -> Value {
-        Value::Object(self.to_map(false))
+    /// The value of `fieldsV1` as text, with sorted keys.
+    pub(super) fn to_text(&self) -> String {
+        let mut out = String::with_capacity(256);
+        self.write(&mut out, false);
+        out
     }
 
-    fn to_map(&self, with_self: bool) -> Map<String, Value> {
-        let mut map = Map::new();
+    fn write(&self, out: &mut String, with_self: bool) {
+        out.push('{');
+        let mut is_first = true;
         if with_self && !self.nodes.is_empty() {
-            map.insert(".".into(), Value::Object(Map::new()));
+            out.push_str("\".\":{}");
+            is_first = false;
         }
-        for (element, node) in self.nodes().filter(|(_, node)| !node.is_empty()) {
-            map.insert(element.to_key(), Value::Object(node.children.to_map(node.is_member)));
+        let mut member = |out: &mut String, element: &PathElement, node: &Node| {
+            if !std::mem::take(&mut is_first) {
+                out.push(',');
+            }
+            element.write_key(out);
+            out.push(':');
+            node.children.write(out, node.is_member);
+        };
+        let members = self.nodes().filter(|(_, node)| !node.is_empty());
+        if self.nodes.iter().all(|(element, _)| matches!(element, PathElement::Field(_))) {
+            members.for_each(|(element, node)| member(out, element, node));
+        } else {
+            // the order of texts is another one than that of values
+            let mut members: Vec<_> = members.collect();
+            members.sort_by_cached_key(|(element, _)| element.to_key());
+            members.into_iter().for_each(|(element, node)| member(out, element, node));
         }
-        map
+        out.push('}');
+    }
+
+    /// Parses the text of a value of `fieldsV1`.
+    ///
+    /// # Errors
+    /// A text that is no JSON object, a key that is no path element, or a value that is no object.
+    pub(super) fn parse_text(text: &str) -> Result<Self, String> {
+        let parsed = serde_json::from_str::<Parsed>(text).map_err(|error| {
+            let error = error.to_string();
+            error.rsplit_once(" at line ").map_or(error.clone(), |(error, _)| error.to_owned())
+        })?;
+        Ok(parsed.set)
+    }
+
+    fn of_unsorted(mut nodes: Vec<(PathElement, Node)>) -> Self {
+        // keys are sorted as text
+        if !nodes.is_sorted_by(|(a, _), (b, _)| a < b) {
+            nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let mut set = Self { nodes: Vec::with_capacity(nodes.len()) };
+            nodes.into_iter().for_each(|(element, node)| set.add(element, node));
+            return set;
+        }
+        Self { nodes }
     }
 
     /// Parses a value of `fieldsV1`.
@@ -289,11 +332,88 @@ impl FieldSet {
             let is_member = is_listed || children.nodes.is_empty();
             nodes.push((element, Node { is_member, children }));
         }
-        // keys are sorted as text
-        nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let mut set = Self { nodes: Vec::with_capacity(nodes.len()) };
-        nodes.into_iter().for_each(|(element, node)| set.add(element, node));
-        Ok(set)
+        Ok(Self::of_unsorted(nodes))
+    }
+}
+
+/// A set as it is read.
+struct Parsed {
+    set: FieldSet,
+    /// Whether the field itself is in the set: its value has the key `.`.
+    is_listed: bool,
+}
+
+impl<'de> Deserialize<'de> for Parsed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SetVisitor)
+    }
+}
+
+struct SetVisitor;
+
+impl<'de> Visitor<'de> for SetVisitor {
+    type Value = Parsed;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Parsed, E> {
+        Ok(Parsed { set: FieldSet::default(), is_listed: false })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parsed, A::Error> {
+        let (mut nodes, mut is_listed) = (Vec::new(), false);
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::Listed => {
+                    map.next_value::<IgnoredAny>()?;
+                    is_listed = true;
+                }
+                Key::Unknown => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+                Key::Element(element) => {
+                    let below: Parsed = map.next_value()?;
+                    let is_member = below.is_listed || below.set.nodes.is_empty();
+                    nodes.push((element, Node { is_member, children: below.set }));
+                }
+            }
+        }
+        Ok(Parsed { set: FieldSet::of_unsorted(nodes), is_listed })
+    }
+}
+
+/// A key of a set.
+enum Key {
+    Listed,
+    /// An element of a later version, which is dropped.
+    Unknown,
+    Element(PathElement),
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a path element")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Key, E> {
+        match PathElement::parse(key) {
+            _ if key == "." => Ok(Key::Listed),
+            Ok(element) => Ok(Key::Element(element)),
+            Err(PathError::UnknownType) => Ok(Key::Unknown),
+            Err(error) => Err(E::custom(error)),
+        }
     }
 }
 

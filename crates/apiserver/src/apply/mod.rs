@@ -14,6 +14,7 @@ mod last_applied;
 mod managers;
 mod merge;
 mod nulls;
+mod packed;
 mod path;
 mod problem;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use update::{Conflict, UpdateError, Updater};
 pub(crate) use custom::schema_of_definition;
 pub(crate) use filter::Filter;
 pub(crate) use managers::is_same_but_times;
+pub(crate) use packed::{is_packed, pack_with, refuse_packed, unpack};
 pub(crate) use scale::ScaleManagers;
 pub(crate) use schema::Schema;
 pub(crate) use unknown::unknown_fields;
@@ -68,6 +70,9 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
         &["metadata", "resourceVersion"],
     ])
 });
+
+/// The field of the entries, which are no part of the objects that are compared.
+static ENTRIES: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&[&["metadata", "managedFields"]]));
 
 /// Why an object was not applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,12 +104,15 @@ pub(crate) struct FieldManager<'a> {
 }
 
 impl FieldManager<'_> {
-    /// Sets `managedFields` of an object that is created or updated. `live` is empty for a new object.
+    /// Sets `managedFields` of an object that is created or updated. `live` is empty for a new object, and has packed
+    /// entries.
     ///
     /// The entries stay those of `live` if the objects do not fit their type, as in Kubernetes.
     pub(crate) fn record(&self, live: &Value, new: &mut Value, writer: Writer<'_>) {
-        let given = entries_of(new).cloned();
-        remove_entries(new);
+        let mut given = remove_entries(new);
+        if let Some(given) = &mut given {
+            packed::pack(given);
+        }
         let kept = entries_of(live);
         let entries = match self.recorded(live, new, given.as_ref(), writer) {
             Ok(Recorded::Same) | Err(_) => kept.cloned(),
@@ -131,7 +139,8 @@ impl FieldManager<'_> {
         if !is_new && managed.as_ref().map_or(kept.is_none(), |managed| managed.managers.is_empty()) {
             return Ok(Recorded::Entries(None));
         }
-        let compared = self.updater().difference(live, new)?;
+        let mut compared = self.updater().difference(live, new)?;
+        compared.removed = compared.removed.difference(&ENTRIES);
         if managed.is_none() && compared.is_empty() {
             return Ok(Recorded::Same);
         }
@@ -348,10 +357,9 @@ fn entries_of(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields").filter(|entries| !entries.is_null())
 }
 
-fn remove_entries(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+fn remove_entries(object: &mut Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut)?;
+    metadata.remove("managedFields").filter(|entries| !entries.is_null())
 }
 
 fn set_entries(object: &mut Value, entries: Option<Value>) {

@@ -88,6 +88,19 @@ impl PathElement {
         }
     }
 
+    /// Appends the text in `fieldsV1` as a JSON string.
+    pub(super) fn write_key(&self, out: &mut String) {
+        let is_plain = |name: &str| name.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'));
+        match self {
+            Self::Field(name) if is_plain(name) => {
+                out.push_str("\"f:");
+                out.push_str(name);
+                out.push('"');
+            }
+            element => out.push_str(&Value::String(element.to_key()).to_string()),
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,

@@ -135,7 +135,11 @@ proptest! {
 
     #[test]
     fn sets_are_written_and_parsed(set in any_set()) {
-        prop_assert_eq!(FieldSet::parse(&set.to_json()).unwrap(), set);
+        let text = set.to_text();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(value.to_string(), text.as_str());
+        prop_assert_eq!(&FieldSet::parse_text(&text).unwrap(), &set);
+        prop_assert_eq!(FieldSet::parse(&value).unwrap(), set);
     }
 
     #[test]

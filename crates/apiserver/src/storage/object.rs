@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::apply::{is_packed, pack_with};
 use crate::protobuf;
 use crate::registry::FieldPath;
 
@@ -83,9 +84,6 @@ struct Shared {
     text: Arc<str>,
 }
 
-/// The shortest text that is stored apart.
-const MIN_SHARED: usize = 64;
-
 /// Serializes an object.
 struct Writer<'a> {
     out: Vec<u8>,
@@ -117,16 +115,21 @@ impl Writer<'_> {
         self.out.push(b']');
     }
 
+    /// Writes a set, which may be packed.
     fn set(&mut self, set: &Value) {
         let at = self.out.len();
-        write_json(&mut self.out, set);
-        let text = self.out.get(at..).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or("");
-        if let Some(texts) = self.texts
-            && text.len() >= MIN_SHARED
-        {
-            let text = texts.share(text);
-            self.out.truncate(at);
-            self.shared.push(Shared { at, text });
+        let shared = match (set, self.texts) {
+            (Value::String(text), Some(texts)) => texts.share(text, is_packed),
+            (Value::String(text), None) if is_packed(text) => {
+                self.out.extend_from_slice(text.as_bytes());
+                return;
+            }
+            (Value::Object(_), Some(texts)) => texts.share(&set.to_string(), |_| true),
+            _ => None,
+        };
+        match shared {
+            Some(text) => self.shared.push(Shared { at, text }),
+            None => write_json(&mut self.out, set),
         }
     }
 
@@ -322,6 +325,25 @@ impl Stored {
         made.as_ref()
     }
 
+    /// Parses the object, with packed entries of managers.
+    pub(crate) fn parse_packed(&self) -> Map<String, Value> {
+        let texts = self.shared.iter().map(|shared| &*shared.text);
+        let mut out = Vec::with_capacity(self.object.len() + 2 * self.shared.len());
+        let mut from = self.object.start;
+        for Shared { at, .. } in &self.shared {
+            out.extend_from_slice(self.own.get(from..*at).unwrap_or_default());
+            out.extend_from_slice(b"{}");
+            from = *at;
+        }
+        out.extend_from_slice(self.own.get(from..self.object.end).unwrap_or_default());
+        let mut object = match serde_json::from_slice(&out) {
+            Ok(Value::Object(map)) => map,
+            _ => Map::new(),
+        };
+        pack_with(&mut object, texts);
+        object
+    }
+
     /// Parses the object.
     pub(crate) fn parse(&self) -> Map<String, Value> {
         match serde_json::from_slice(&self.object()) {
@@ -381,8 +403,33 @@ mod tests {
             (members, metadata)
         };
         assert_eq!(parts(&shared), parts(&alone));
-        assert_eq!(shared.shared.len(), 2);
+        assert_eq!(shared.shared.len(), 3);
         let pointers = shared.shared.iter().chain(&other.shared).map(|shared| shared.text.as_ptr());
-        assert_eq!(pointers.collect::<std::collections::HashSet<_>>().len(), 1);
+        assert_eq!(pointers.collect::<std::collections::HashSet<_>>().len(), 2);
+
+        let packed = shared.parse_packed();
+        assert_eq!(packed, alone.parse_packed());
+        assert!(packed["metadata"]["managedFields"][0]["fieldsV1"].is_string());
+        for texts in [None, Some(&texts)] {
+            let again = Stored::new(Key::new("", "x"), 1, EventType::Added, &packed, &[], texts);
+            assert_eq!(again.frame(), alone.frame());
+        }
+    }
+
+    /// Texts that are no sets are written as texts, and do not break the lines of watches.
+    // contract: E-19a
+    #[test]
+    fn other_texts_are_written_as_they_are() {
+        for text in ["", "x", "{", "{}\n", "{\n}", "[]", "{}{}"] {
+            let object =
+                json!({"apiVersion": "v1", "kind": "T", "metadata": {"managedFields": [{"fieldsV1": text}]}});
+            let object = object.as_object().unwrap();
+            for texts in [None, Some(&Texts::default())] {
+                let stored = Stored::new(Key::raw("a"), 1, EventType::Added, object, &[], texts);
+                assert_eq!(stored.parse(), *object);
+                assert_eq!(stored.parse_packed(), *object);
+                assert_eq!(stored.frame().iter().filter(|byte| **byte == b'\n').count(), 1);
+            }
+        }
     }
 }

@@ -22,11 +22,14 @@ struct Known {
 }
 
 impl Texts {
-    /// Returns the stored copy of a text. Takes amortized O(1) besides hashing the text.
-    pub(super) fn share(&self, text: &str) -> Arc<str> {
+    /// Returns the stored copy of a text, if there is one or `may_store`. Takes amortized O(1) besides hashing the text.
+    pub(super) fn share(&self, text: &str, may_store: impl FnOnce(&str) -> bool) -> Option<Arc<str>> {
         let mut known = self.known.lock();
         if let Some(present) = known.texts.get(text) {
-            return present.clone();
+            return Some(present.clone());
+        }
+        if !may_store(text) {
+            return None;
         }
         if known.texts.len() >= known.sweep_at.max(FIRST_SWEEP) {
             known.texts.retain(|text| Arc::strong_count(text) > 1);
@@ -34,7 +37,7 @@ impl Texts {
         }
         let text: Arc<str> = text.into();
         known.texts.insert(text.clone());
-        text
+        Some(text)
     }
 }
 
@@ -46,13 +49,16 @@ mod tests {
     #[test]
     fn texts_are_stored_once_and_dropped_when_unused() {
         let texts = Texts::default();
-        let first = texts.share("a");
-        assert!(Arc::ptr_eq(&first, &texts.share("a")));
-        let kept: Vec<Arc<str>> = (0..100).map(|n| texts.share(&n.to_string())).collect();
+        let share = |text: &str| texts.share(text, |_| true).unwrap();
+        let first = share("a");
+        assert!(Arc::ptr_eq(&first, &share("a")));
+        let kept: Vec<Arc<str>> = (0..100).map(|n| share(&n.to_string())).collect();
         for n in 0..10_000 {
-            texts.share(&format!("unused {n}"));
+            share(&format!("unused {n}"));
         }
         assert!(texts.known.lock().texts.len() < 3 * (kept.len() + 1));
-        assert!(Arc::ptr_eq(&kept[7], &texts.share("7")) && Arc::ptr_eq(&first, &texts.share("a")));
+        assert!(Arc::ptr_eq(&kept[7], &share("7")) && Arc::ptr_eq(&first, &share("a")));
+        assert_eq!(texts.share("b", |_| false), None);
+        assert!(texts.share("a", |_| false).is_some());
     }
 }
