@@ -23,6 +23,7 @@ mod reconcile;
 mod remove;
 mod scale;
 mod schema;
+mod set_text;
 #[cfg(test)]
 mod tables;
 mod to_set;
@@ -141,7 +142,7 @@ impl FieldManager<'_> {
         }
         let mut compared = self.updater().difference(live, new)?;
         compared.removed = compared.removed.difference(&ENTRIES);
-        if managed.is_none() && compared.is_empty() {
+        if managed.is_none() && compared.is_empty() && self.are_current(kept) {
             return Ok(Recorded::Same);
         }
         let mut managed = managed.unwrap_or_else(|| Managed::decode(kept).unwrap_or_default());
@@ -150,6 +151,17 @@ impl FieldManager<'_> {
         }
         self.update(live, new, &mut managed, writer, compared)?;
         Ok(Recorded::Entries(managed.encode()))
+    }
+
+    /// Whether entries stay as they are if the object does: their versions exist, and their types have not changed.
+    fn are_current(&self, entries: Option<&Value>) -> bool {
+        let schema = self.versions.schema();
+        let mut entries = entries.and_then(Value::as_array).into_iter().flatten();
+        schema.is_builtin()
+            && entries.all(|entry| {
+                let version = entry.get("apiVersion").and_then(Value::as_str);
+                version.is_some_and(|version| schema.of_kind(version, self.kind).is_some())
+            })
     }
 
     fn update(

@@ -9,6 +9,7 @@ mod deletions;
 mod differences;
 mod discovery;
 mod field_manager;
+mod fields;
 mod list;
 mod negotiate;
 mod objects;

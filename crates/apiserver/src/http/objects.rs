@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::api::{
     self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, converted, scale_of,
 };
-use crate::apply::{Conflicts, Schema, go_text, unknown_fields};
+use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
-use crate::status::{Cause, Status, Subject, success};
+use crate::status::{Status, success};
 use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
 
@@ -23,7 +23,7 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
-use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
+use super::field_manager::{OptionsOf, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
@@ -148,36 +148,12 @@ impl Change {
     }
 }
 
-fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
-    let schema = kind.schema.as_deref().unwrap_or_else(|| Schema::builtin());
-    unknown_fields(schema, &kind.api_version(), &kind.kind, object)
-}
-
-fn unknown_field(field: &str) -> String {
-    format!("unknown field \"{field}\"")
-}
-
-fn strict_error(fields: &[String]) -> String {
-    let fields: Vec<String> = fields.iter().map(|field| unknown_field(field)).collect();
-    format!("strict decoding error: {}", fields.join(", "))
-}
-
-/// Follows Kubernetes 1.37: the error names a strategic merge patch, or the result of another one.
-fn strict_patch_error(patch: &Patch, patched: &Object, fields: &[String]) -> Status {
-    let value = match patch {
-        Patch::Strategic(patch) => go_text(&Value::Object(patch.clone())),
-        Patch::Json(_) | Patch::Merge(_) => serde_json::to_string(patched).unwrap_or_default(),
-    };
-    let cause = Cause::invalid("patch", format!("Invalid value: {value:?}: {}", strict_error(fields)));
-    Status::invalid(Subject { group: "", resource: "" }, "", vec![cause])
-}
-
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     pub(super) query: &'a Query,
     pub(super) target: &'a Target,
     pub(super) resource: &'a Arc<Resource>,
-    headers: &'a HeaderMap,
+    pub(super) headers: &'a HeaderMap,
     pub(super) body: Bytes,
     pub(super) sub: Sub,
     pub(super) warnings: Warnings,
@@ -352,52 +328,6 @@ impl<'a> Call<'a> {
             }
         };
         written.map(Written::Object)
-    }
-
-    fn write_patch(
-        &mut self,
-        name: &str,
-        namespace: &str,
-        patch: &Patch,
-        write: Write<'_>,
-        validation: Validation,
-    ) -> Result<Arc<Stored>, Status> {
-        let (kind, mut found) = (&self.resource.kind, Vec::new());
-        let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            let patched = patch.apply(present.clone(), kind.kind_subject(), name)?;
-            if validation != Validation::Ignored {
-                found = unknown_of(kind, &patched);
-            }
-            if !found.is_empty() {
-                // this server has stored the unknown fields of earlier writes
-                let known = unknown_of(kind, &present);
-                found.retain(|field| !known.contains(field));
-            }
-            if validation == Validation::Strict && !found.is_empty() {
-                return Err(strict_patch_error(patch, &patched, &found));
-            }
-            Ok(patched)
-        });
-        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
-        stored
-    }
-
-    /// # Errors
-    /// 400 for an object with fields that its type does not have, in a strict write.
-    fn check_fields(&mut self, object: &Object, validation: Validation) -> Result<(), Status> {
-        if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
-            return Ok(());
-        }
-        let Kind { kind, version, .. } = &self.resource.kind;
-        let found = unknown_of(&self.resource.kind, object);
-        if validation == Validation::Strict && !found.is_empty() {
-            let why = strict_error(&found);
-            return Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            )));
-        }
-        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
-        Ok(())
     }
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {

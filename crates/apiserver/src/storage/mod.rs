@@ -9,6 +9,7 @@ mod log;
 mod object;
 mod ownership;
 mod resource;
+mod serialize;
 mod texts;
 mod versions;
 mod watcher;

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::apply::{is_packed, pack_with};
+use crate::apply::pack_with;
 use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventType;
 use super::ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference, Ownership};
+use super::serialize::{Shared, Writer};
 use super::texts::Texts;
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
@@ -75,76 +76,6 @@ pub(crate) struct Stored {
     terminating: bool,
     ownership: Option<Box<Ownership>>,
     protobuf: OnceLock<Option<Bytes>>,
-}
-
-/// A part of an object that is stored apart.
-struct Shared {
-    /// Its place in the own bytes.
-    at: usize,
-    text: Arc<str>,
-}
-
-/// Serializes an object.
-struct Writer<'a> {
-    out: Vec<u8>,
-    shared: Vec<Shared>,
-    texts: Option<&'a Texts>,
-}
-
-impl Writer<'_> {
-    fn metadata(&mut self, metadata: &Map<String, Value>) {
-        self.fields(metadata, |writer, name, value| match value {
-            Value::Array(entries) if name == "managedFields" => writer.entries(entries),
-            value => write_json(&mut writer.out, value),
-        });
-    }
-
-    fn entries(&mut self, entries: &[Value]) {
-        self.out.push(b'[');
-        for (index, entry) in entries.iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            match entry {
-                Value::Object(entry) => self.fields(entry, |writer, name, value| {
-                    if name == "fieldsV1" { writer.set(value) } else { write_json(&mut writer.out, value) }
-                }),
-                entry => write_json(&mut self.out, entry),
-            }
-        }
-        self.out.push(b']');
-    }
-
-    /// Writes a set, which may be packed.
-    fn set(&mut self, set: &Value) {
-        let at = self.out.len();
-        let shared = match (set, self.texts) {
-            (Value::String(text), Some(texts)) => texts.share(text, is_packed),
-            (Value::String(text), None) if is_packed(text) => {
-                self.out.extend_from_slice(text.as_bytes());
-                return;
-            }
-            (Value::Object(_), Some(texts)) => texts.share(&set.to_string(), |_| true),
-            _ => None,
-        };
-        match shared {
-            Some(text) => self.shared.push(Shared { at, text }),
-            None => write_json(&mut self.out, set),
-        }
-    }
-
-    fn fields(&mut self, fields: &Map<String, Value>, write: impl Fn(&mut Self, &str, &Value)) {
-        self.out.push(b'{');
-        for (index, (name, value)) in fields.iter().enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            write_json(&mut self.out, name);
-            self.out.push(b':');
-            write(self, name, value);
-        }
-        self.out.push(b'}');
-    }
 }
 
 impl Stored {
