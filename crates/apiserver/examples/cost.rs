@@ -80,9 +80,8 @@ async fn main() -> Result<(), Failure> {
     );
     println!("{:<10} {:>12} {:>12} {:>10}", "", "allocations", "bytes", "time");
     created.print("create");
-    let mut generation = 0;
-    for (name, method, media_type) in CHANGES.into_iter().filter(|(name, ..)| selected(name)) {
-        generation += 1;
+    let changes = CHANGES.into_iter().filter(|(name, ..)| selected(name));
+    for (generation, (name, method, media_type)) in (1..).zip(changes) {
         let mut change = Write { name, method, media_type, named: true, first: 0, generation };
         let without = (name != "apply").then_some(client.measure(change, pods).await?);
         change.first = pods;

@@ -92,7 +92,7 @@ func cases(out io.Writer, count, seed int64) {
 	}
 }
 
-// stepKinds describes steps: who writes, how, after whom, with what result, and values of which types each field has.
+// stepKinds describes steps: who writes, how, after whom, with what result, and the type of the value of each field.
 func stepKinds(steps []step) []string {
 	var all []string
 	before := ""

@@ -33,7 +33,7 @@ enum Requests {
 #[derive(Clone, Copy, Debug)]
 enum When {
     Always,
-    /// Only for objects of which this holds, as it is described.
+    /// Only for objects that meet this condition; its description.
     #[cfg_attr(not(test), expect(dead_code, reason = "the description is for the documentation"))]
     Is(&'static str, fn(&Map<String, Value>) -> bool),
 }
@@ -141,17 +141,17 @@ const DIFFERENCES: &[Difference] = &[
         "`fieldValidation` finds unknown fields, in the order of their names, but no duplicate fields; unknown fields are stored all the same"),
 ];
 
-fn at<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(object.get(*first)?, |value, member| value.get(member))
+    rest.iter().try_fold(object.get(*first)?, |value, name| value.get(name))
 }
 
 fn has(object: &Map<String, Value>, path: &[&str]) -> bool {
-    at(object, path).is_some_and(|value| !value.is_null() && value != "")
+    member(object, path).is_some_and(|value| !value.is_null() && value != "")
 }
 
 fn is(object: &Map<String, Value>, path: &[&str], text: &str) -> bool {
-    at(object, path).is_some_and(|value| value == text)
+    member(object, path).is_some_and(|value| value == text)
 }
 
 fn needs_address(object: &Map<String, Value>) -> bool {
@@ -163,7 +163,7 @@ fn needs_priority(object: &Map<String, Value>) -> bool {
 }
 
 fn has_pod_security(object: &Map<String, Value>) -> bool {
-    let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
+    let labels = member(object, &["metadata", "labels"]).and_then(Value::as_object);
     labels.is_some_and(|labels| labels.keys().any(|label| label.starts_with("pod-security.kubernetes.io/")))
 }
 

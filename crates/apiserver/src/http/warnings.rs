@@ -6,7 +6,7 @@ use ::http::{HeaderValue, header};
 
 use super::answer::Answer;
 
-/// How many characters the warnings of a response have in all, before each is cut. Follows Kubernetes 1.37.
+/// How many characters the warnings of a response have in all, before each is shortened. Follows Kubernetes 1.37.
 const MAX_ALL: usize = 4 * 1024;
 /// How many characters of a warning are left then. Follows Kubernetes 1.37.
 const MAX_EACH: usize = 256;
@@ -22,20 +22,20 @@ impl Warnings {
         self.texts.extend(texts.into_iter().map(Into::into));
     }
 
-    /// Adds the headers to a response. Each text is sent once; if the texts are long, each is cut, and after the limit no
+    /// Adds the headers to a response. Each text is sent once; if the texts are long, each is shortened, and after the limit no
     /// more are sent. Follows Kubernetes 1.37 (`WithWarningRecorder`).
     pub(super) fn on(self, mut answer: Answer) -> Answer {
         let mut seen = HashSet::new();
         let texts: Vec<String> =
             self.texts.into_iter().filter(|text| !text.is_empty() && seen.insert(text.clone())).collect();
         let length = |text: &String| text.chars().count();
-        let is_cut = texts.iter().map(length).sum::<usize>() > MAX_ALL;
+        let shortens = texts.iter().map(length).sum::<usize>() > MAX_ALL;
         let mut written = 0;
         for text in texts {
             if written >= MAX_ALL {
                 break;
             }
-            let text = if is_cut { text.chars().take(MAX_EACH).collect() } else { text };
+            let text = if shortens { text.chars().take(MAX_EACH).collect() } else { text };
             written += length(&text);
             if let Some(value) = value(&text) {
                 answer.headers_mut().append(header::WARNING, value);
@@ -88,12 +88,12 @@ mod tests {
 
     // contract: E-17a
     #[test]
-    fn long_texts_are_cut() {
+    fn long_texts_are_shortened() {
         let long: Vec<String> = (0..30).map(|n| format!("{n:02}{}", "x".repeat(400))).collect();
         let texts: Vec<&str> = long.iter().map(String::as_str).collect();
         assert_eq!(headers(&texts[..10])[9].len(), "299 - \"\"".len() + 402);
-        let cut = headers(&texts);
-        assert_eq!(cut.len(), MAX_ALL / MAX_EACH);
-        assert!(cut.iter().all(|value| value.len() == "299 - \"\"".len() + MAX_EACH));
+        let short = headers(&texts);
+        assert_eq!(short.len(), MAX_ALL / MAX_EACH);
+        assert!(short.iter().all(|value| value.len() == "299 - \"\"".len() + MAX_EACH));
     }
 }

@@ -13,7 +13,7 @@ use crate::registry::FieldPath;
 
 use super::EventType;
 use super::ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference, Ownership};
-use super::serialize::{Shared, Writer};
+use super::serialize::{Shared, Writer, write_json};
 use super::texts::Texts;
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
@@ -291,15 +291,6 @@ fn labels_of(metadata: Option<&Map<String, Value>>) -> Box<[(Box<str>, Box<str>)
 }
 
 pub(crate) const FRAME_END: &[u8] = b"}\n";
-
-/// Writes JSON into memory, which cannot fail for a `Value` or a string.
-pub(crate) fn write_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    let before = out.len();
-    if serde_json::to_writer(&mut *out, value).is_err() {
-        out.truncate(before);
-        out.extend_from_slice(b"null");
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Serialization of metadata, of which parts are stored apart.
+//! Serialization of metadata. Some of its parts are stored apart.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use crate::apply::is_packed;
 
-use super::object::write_json;
 use super::texts::Texts;
 
 /// A part of an object that is stored apart.
@@ -76,5 +75,14 @@ impl Writer<'_> {
             write(self, name, value);
         }
         self.out.push(b'}');
+    }
+}
+
+/// Writes JSON into memory, which cannot fail for a `Value` or a string.
+pub(crate) fn write_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let before = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(before);
+        out.extend_from_slice(b"null");
     }
 }
