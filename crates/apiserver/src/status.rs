@@ -69,10 +69,16 @@ impl Cause {
         }
     }
 
-    pub(crate) fn not_supported(field: &str, value: &str, supported: &str) -> Self {
+    /// `value` is formatted as JSON.
+    pub(crate) fn not_supported<V: serde::Serialize + ?Sized>(
+        field: &str,
+        value: &V,
+        supported: &str,
+    ) -> Self {
+        let value = serde_json::to_string(value).unwrap_or_default();
         Self {
             reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {value:?}: supported values: {supported}"),
+            message: format!("Unsupported value: {value}: supported values: {supported}"),
             field: Some(field.into()),
         }
     }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"regexp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,7 +65,7 @@ func caseConverter() managedfields.TypeConverter {
 	return converter
 }
 
-// cases writes the schema, then each case as a line: a list of steps.
+// cases writes the schema, then each case that has a kind of step which no case before has, as a line: a list of steps.
 func cases(out io.Writer, count, seed int64) {
 	var compact any
 	check(json.Unmarshal([]byte(caseSchema), &compact))
@@ -71,6 +73,7 @@ func cases(out io.Writer, count, seed int64) {
 	check(encoder.Encode(compact))
 	converter := caseConverter()
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: caseKind}
+	seen := map[string]bool{}
 	for number := range count {
 		g := generator{rand.New(rand.NewSource(seed + number))}
 		manager := managedfieldstest.NewTestFieldManager(converter, gvk)
@@ -78,8 +81,65 @@ func cases(out io.Writer, count, seed int64) {
 		for range 3 + g.Intn(6) {
 			steps = append(steps, g.step(&manager))
 		}
-		check(encoder.Encode(steps))
+		isNew := false
+		for _, kind := range stepKinds(steps) {
+			isNew = isNew || !seen[kind]
+			seen[kind] = true
+		}
+		if isNew {
+			check(encoder.Encode(steps))
+		}
 	}
+}
+
+// stepKinds describes steps: who writes, how, after whom, with what result, and the type of the value of each field.
+func stepKinds(steps []step) []string {
+	var all []string
+	before := ""
+	for _, s := range steps {
+		manager := s.Manager
+		if len(manager) == 1 {
+			manager = "other"
+		}
+		write := fmt.Sprint(manager, " ", s.Apply, " ", s.Force)
+		result := outcome(s.Error)
+		all = append(all, write+" "+result, before+" then "+write+" "+result)
+		before = write
+		spec, _ := s.Object["spec"].(map[string]any)
+		for name, value := range spec {
+			if strings.HasPrefix(result, "conflict") {
+				result = "conflict"
+			}
+			all = append(all, fmt.Sprintf("%s %s %v %s", name, typeName(value), s.Apply, result))
+		}
+	}
+	return all
+}
+
+func typeName(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "map"
+	case []any:
+		return "list"
+	default:
+		return fmt.Sprintf("%T", value)
+	}
+}
+
+var problem = regexp.MustCompile(`expected [a-z]+|duplicate entries|not declared|[a-z ]{9,}`)
+
+// outcome is the kind of an error.
+func outcome(message string) string {
+	for _, word := range []string{"errors:", "conflicts:", "conflict:"} {
+		if strings.Contains(message, word) {
+			return word
+		}
+	}
+	if _, after, found := strings.Cut(message, "Kind="+caseKind+"): "); found {
+		message = after
+	}
+	return problem.FindString(message)
 }
 
 type generator struct{ *rand.Rand }

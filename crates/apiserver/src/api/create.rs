@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::apply;
 use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
@@ -33,6 +34,9 @@ impl Api {
         metadata::check_type(&mut object, kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         let is_applied = write.entries == Entries::Given;
+        if !is_applied && write.origin == Origin::Client {
+            apply::refuse_packed(&mut object);
+        }
         if !metadata::text(&object, "resourceVersion").is_empty()
             && write.origin == Origin::Client
             && !is_applied
@@ -41,14 +45,13 @@ impl Api {
         }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
-        let attempts = if generated { NAME_ATTEMPTS } else { 1 };
         self.prepare(resource, &mut object, write.origin);
+        if !generated {
+            return self.create_named(resource, namespace, object, write);
+        }
         let mut result = Err(Status::already_exists(kind.resource_subject(), &generate));
-        for _ in 0..attempts {
-            if generated {
-                metadata::of(&mut object)
-                    .insert("name".into(), format!("{generate}{}", name_suffix()).into());
-            }
+        for _ in 0..NAME_ATTEMPTS {
+            metadata::of(&mut object).insert("name".into(), format!("{generate}{}", name_suffix()).into());
             result = self.create_named(resource, namespace, object.clone(), write);
             if !matches!(&result, Err(status) if status.reason() == "AlreadyExists") {
                 break;
@@ -83,7 +86,7 @@ impl Api {
         }
         if self.is_definition_terminating(resource) {
             let why = "create not allowed while custom resource definition is terminating";
-            return Err(Status::new(405, "MethodNotAllowed", why));
+            return Err(Status::forbidden(kind.resource_subject(), &name, why));
         }
         if kind.is("", "namespaces") {
             super::namespace_rules::complete(&mut object, &name);
@@ -143,19 +146,22 @@ impl Api {
     /// Returns a state of an object that is not stored, with the version that it names.
     pub(super) fn unversioned(resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
         let version = metadata::text(&object, "resourceVersion").parse().unwrap_or(0);
-        Arc::new(Stored::new(key.clone(), version, EventType::Deleted, &object, resource.store.fields()))
+        let fields = resource.store.fields();
+        Arc::new(Stored::new(key.clone(), version, EventType::Deleted, &object, fields, None))
     }
 
     /// Returns the object as it would be stored, for a dry run.
     pub(super) fn tried(&self, resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
         let version = self.versions.current();
-        Arc::new(Stored::new(key.clone(), version, EventType::Added, &object, resource.store.fields()))
+        let fields = resource.store.fields();
+        Arc::new(Stored::new(key.clone(), version, EventType::Added, &object, fields, None))
     }
 
     /// Sets the fields that the server sets on every new object, and the few defaults that clients rely on.
     fn prepare(&self, resource: &Resource, object: &mut Object, origin: Origin) {
         let kind = &resource.kind;
-        if origin == Origin::Client && kind.has_status {
+        // kubelets create nodes with a status
+        if origin == Origin::Client && kind.has_status && !kind.is("", "nodes") {
             object.remove("status");
         }
         let now = self.clock.rfc3339();

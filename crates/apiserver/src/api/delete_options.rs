@@ -99,12 +99,7 @@ impl DeleteOptions {
             }
         }
         if dry_run.iter().any(|value| *value != "All") {
-            let given = Value::from(dry_run.to_vec());
-            causes.push(Cause {
-                reason: "FieldValueNotSupported",
-                message: format!("Unsupported value: {given}: supported values: \"All\""),
-                field: Some("dryRun".into()),
-            });
+            causes.push(Cause::not_supported("dryRun", dry_run, "\"All\""));
         }
         if !causes.is_empty() {
             let subject = Subject { group: "meta.k8s.io", resource: "DeleteOptions" };

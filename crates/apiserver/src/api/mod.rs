@@ -207,7 +207,15 @@ impl Api {
 
     /// Returns a stored object, parsed and converted to the resource's version.
     pub(crate) fn served(resource: &Resource, stored: &Stored) -> Object {
-        let mut object = stored.parse();
+        Self::as_served(resource, stored.parse())
+    }
+
+    /// As [`Self::served`], with packed entries of managers.
+    fn served_packed(resource: &Resource, stored: &Stored) -> Object {
+        Self::as_served(resource, stored.parse_packed())
+    }
+
+    fn as_served(resource: &Resource, mut object: Object) -> Object {
         if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
             conversion.to_served(&mut object, &resource.kind.api_version());
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::patch::Patch;
+use crate::apply;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
@@ -27,6 +27,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Applied, Status> {
         metadata::check_type(&mut object, &resource.kind)?;
+        apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
         match metadata::text(&object, "name") {
             given if given == name => {}
@@ -51,24 +52,8 @@ impl Api {
         }
     }
 
-    /// Applies a patch to the current object, or to the part that `write` selects.
-    ///
-    /// # Errors
-    /// The errors of [`Api::update`] and of the patch.
-    pub(crate) fn patch(
-        &self,
-        resource: &Arc<Resource>,
-        namespace: &str,
-        name: &str,
-        patch: &Patch,
-        write: Write<'_>,
-    ) -> Result<Arc<Stored>, Status> {
-        self.modify(resource, namespace, name, write, |present| {
-            patch.apply(present, resource.kind.kind_subject(), name)
-        })
-    }
-
-    /// Changes the current object by a function, which is called again if the object is written meanwhile.
+    /// Changes the current object, with packed entries of its managers, by a function, which is called again if the object
+    /// is written meanwhile.
     ///
     /// # Errors
     /// The errors of [`Api::update`] and of the function.
@@ -119,7 +104,7 @@ impl Api {
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
             let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let before = Value::Object(Self::served(resource, stored));
+            let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             // An empty list of managers has a meaning.

@@ -36,7 +36,7 @@ pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stor
                 write_json(out, &resource.kind.kind);
                 out.push(b',');
             }
-            out.extend_from_slice(stored.members());
+            stored.write_members(out);
             out.push(b'}');
         }
     }

@@ -1,9 +1,12 @@
 //! Lists of requests with the results of the field manager of Kubernetes 1.37, which a Go program has written:
-//! `go run ./schemas cases 300 1` in `e2e/control-plane`.
+//! `go run ./schemas cases 300 1` in `e2e/control-plane`. Of 300 random cases it writes those that have a new kind of
+//! request or result.
 
 use serde_json::{Map, Value};
 
-use super::{ApplyError, Conflicts, FieldManager, Filter, Schema, Versions, Writer, schema_of_definition};
+use super::{
+    ApplyError, Conflicts, FieldManager, Filter, Schema, Versions, Writer, schema_of_definition, unpack,
+};
 
 const CASES: &str = include_str!("../../tests/data/apply.jsonl");
 const API_VERSION: &str = "example.com/v1";
@@ -59,6 +62,7 @@ fn run(case: &Value, types: &OneVersion) {
         match (result, step.get("error").and_then(Value::as_str)) {
             (Ok(mut result), None) => {
                 live = result.clone();
+                unpack(result.as_object_mut().unwrap());
                 let mut expected = step["result"].clone();
                 without_times(&mut expected);
                 without_times(&mut result);
@@ -89,5 +93,5 @@ fn requests_have_the_results_of_kubernetes() {
         run(&serde_json::from_str(line).unwrap(), &types);
         count += 1;
     }
-    assert_eq!(count, 300);
+    assert_eq!(count, 93);
 }

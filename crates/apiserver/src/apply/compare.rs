@@ -34,6 +34,10 @@ struct Difference {
 }
 
 impl Difference {
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
     fn add(&mut self, element: &PathElement, below: Self) {
         self.removed.children.add(element.clone(), below.removed);
         self.modified.children.add(element.clone(), below.modified);
@@ -149,10 +153,17 @@ impl Compare<'_> {
         after: Option<&Map<String, Value>>,
         found: &mut Difference,
     ) -> Result<(), Problems> {
-        let old = before.into_iter().flat_map(Map::keys);
-        let new = after.into_iter().flat_map(Map::keys);
-        let new = new.filter(|name| !before.is_some_and(|before| before.contains_key(*name)));
-        for name in old.chain(new) {
+        // in the order of the names, in which fields are added to a set at its end
+        let mut old = before.into_iter().flat_map(Map::keys).peekable();
+        let mut new = after.into_iter().flat_map(Map::keys).peekable();
+        loop {
+            let name = match (old.peek(), new.peek()) {
+                (None, None) => break,
+                (Some(name), None) | (None, Some(name)) => *name,
+                (Some(old), Some(new)) => (*old).min(*new),
+            };
+            old.next_if(|old| *old == name);
+            new.next_if(|new| *new == name);
             self.field(map, name, before, after, found)?;
         }
         if map.has_zeros {
@@ -186,9 +197,11 @@ impl Compare<'_> {
         if old.is_none() && new.is_none() {
             return Ok(());
         }
-        let element = PathElement::Field(name.to_owned());
-        let below = self.values(old, new, of).map_err(|problems| problems.below(&element))?;
-        found.add(&element, below);
+        let element = || PathElement::Field(name.into());
+        let below = self.values(old, new, of).map_err(|problems| problems.below(&element()))?;
+        if !below.is_empty() {
+            found.add(&element(), below);
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Sets of fields, and their form in `fieldsV1`.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,8 @@ use super::schema::{Schema, TypeRef};
 /// Follows structured-merge-diff 6.4 (`fieldpath.Set`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct FieldSet {
-    nodes: BTreeMap<PathElement, Node>,
+    /// Sorted by element.
+    nodes: Vec<(PathElement, Node)>,
 }
 
 /// A field in a set, and the set of the fields below it.
@@ -30,6 +31,11 @@ impl Node {
     pub(super) fn is_empty(&self) -> bool {
         !self.is_member && self.children.is_empty()
     }
+
+    fn extend(&mut self, other: Self) {
+        self.is_member |= other.is_member;
+        self.children.extend(other.children);
+    }
 }
 
 impl FieldSet {
@@ -44,7 +50,7 @@ impl FieldSet {
     pub(super) fn of_names(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
-            let path: Vec<_> = path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
+            let path: Vec<_> = path.iter().map(|name| PathElement::Field((*name).into())).collect();
             set.insert(&path);
         }
         set
@@ -53,60 +59,100 @@ impl FieldSet {
     /// Adds a field, but not its parents. The empty path adds nothing.
     pub(super) fn insert(&mut self, path: &[PathElement]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let node = self.nodes.entry(first.clone()).or_default();
+        let mut node = Node::default();
         if rest.is_empty() {
             node.is_member = true;
         } else {
             node.children.insert(rest);
         }
+        self.add(first.clone(), node);
     }
 
-    /// Adds what is in a node to that of an element.
+    /// Adds what is in a node to that of an element. O(1) if the element is after all others.
     pub(super) fn add(&mut self, element: PathElement, node: Node) {
         if node.is_empty() {
             return;
         }
-        match self.nodes.entry(element) {
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(node);
+        if self.nodes.last().is_none_or(|(last, _)| *last < element) {
+            self.nodes.push((element, node));
+            return;
+        }
+        match self.nodes.binary_search_by(|(other, _)| other.cmp(&element)) {
+            Ok(index) => {
+                if let Some((_, present)) = self.nodes.get_mut(index) {
+                    present.extend(node);
+                }
             }
-            std::collections::btree_map::Entry::Occupied(mut place) => {
-                let present = place.get_mut();
-                present.is_member |= node.is_member;
-                present.children.extend(node.children);
-            }
+            Err(index) => self.nodes.insert(index, (element, node)),
         }
     }
 
+    /// Merges two sets in O(n).
     fn extend(&mut self, other: Self) {
-        for (element, node) in other.nodes {
-            self.add(element, node);
+        if other.nodes.is_empty() {
+            return;
         }
+        if self.nodes.is_empty() {
+            *self = other;
+            return;
+        }
+        let capacity = self.nodes.len() + other.nodes.len();
+        let mut left =
+            std::mem::replace(&mut self.nodes, Vec::with_capacity(capacity)).into_iter().peekable();
+        let mut right = other.nodes.into_iter().peekable();
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((a, _)), Some((b, _))) => a.cmp(b),
+            };
+            let mut next = if order.is_gt() { right.next() } else { left.next() };
+            if order.is_eq()
+                && let (Some((_, node)), Some((_, other))) = (&mut next, right.next())
+            {
+                node.extend(other);
+            }
+            self.nodes.extend(next);
+        }
+        self.nodes.shrink_to_fit();
     }
 
     /// The part of the set in one field of the object.
     pub(super) fn below_name(mut self, name: &str) -> Self {
-        self.nodes.retain(|element, _| matches!(element, PathElement::Field(field) if field == name));
+        self.nodes.retain(|(element, _)| matches!(element, PathElement::Field(field) if **field == *name));
         self
     }
 
     /// Whether the set has no field.
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes.values().all(Node::is_empty)
+        self.nodes.iter().all(|(_, node)| node.is_empty())
     }
 
     pub(super) fn get(&self, element: &PathElement) -> Option<&Node> {
-        self.nodes.get(element)
+        self.find(|other| other.cmp(element))
+    }
+
+    /// The node of a field of a map.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        self.find(|other| match other {
+            PathElement::Field(other) => other.as_ref().cmp(name),
+            _ => Ordering::Greater,
+        })
+    }
+
+    fn find(&self, order: impl Fn(&PathElement) -> Ordering) -> Option<&Node> {
+        let index = self.nodes.binary_search_by(|(element, _)| order(element)).ok()?;
+        self.nodes.get(index).map(|(_, node)| node)
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
-        self.nodes.iter()
+        self.nodes.iter().map(|(element, node)| (element, node))
     }
 
     pub(super) fn has(&self, path: &[PathElement]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        self.nodes
-            .get(first)
+        self.get(first)
             .is_some_and(|node| if rest.is_empty() { node.is_member } else { node.children.has(rest) })
     }
 
@@ -117,8 +163,10 @@ impl FieldSet {
 
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
+        let mut others = other.nodes.iter().peekable();
         for (element, node) in &self.nodes {
-            if let Some(with) = other.nodes.get(element) {
+            while others.next_if(|(other, _)| other < element).is_some() {}
+            if let Some((_, with)) = others.next_if(|(other, _)| other == element) {
                 let both = Node {
                     is_member: node.is_member && with.is_member,
                     children: node.children.intersection(&with.children),
@@ -140,12 +188,14 @@ impl FieldSet {
     }
 
     fn without(&self, other: &Self, below: Below) -> Self {
-        let mut out = Self::default();
+        let mut out = Self { nodes: Vec::with_capacity(self.nodes.len()) };
+        let mut others = other.nodes.iter().peekable();
         for (element, node) in &self.nodes {
-            let left = match other.nodes.get(element) {
+            while others.next_if(|(other, _)| other < element).is_some() {}
+            let left = match others.next_if(|(other, _)| other == element) {
                 None => node.clone(),
-                Some(gone) if gone.is_member && below == Below::Removed => continue,
-                Some(gone) => Node {
+                Some((_, gone)) if gone.is_member && below == Below::Removed => continue,
+                Some((_, gone)) => Node {
                     is_member: node.is_member && !gone.is_member,
                     children: node.children.without(&gone.children, below),
                 },
@@ -173,7 +223,7 @@ impl FieldSet {
             };
             let children = node.children.with_named_fields(schema, below);
             let is_member = node.is_member || is_named && !node.children.nodes.is_empty();
-            out.nodes.insert(element.clone(), Node { is_member, children });
+            out.nodes.push((element.clone(), Node { is_member, children }));
         }
         out
     }
@@ -186,7 +236,7 @@ impl FieldSet {
     }
 
     fn collect(&self, prefix: &mut Vec<PathElement>, out: &mut Vec<Vec<PathElement>>) {
-        for (element, _) in self.nodes.iter().filter(|(_, node)| node.is_member) {
+        for (element, _) in self.nodes().filter(|(_, node)| node.is_member) {
             let mut path = prefix.clone();
             path.push(element.clone());
             out.push(path);
@@ -198,20 +248,16 @@ impl FieldSet {
         }
     }
 
-    /// The value of `fieldsV1`.
-    pub(super) fn to_json(&self) -> Value {
-        Value::Object(self.to_map(false))
-    }
-
-    fn to_map(&self, with_self: bool) -> Map<String, Value> {
-        let mut map = Map::new();
-        if with_self && !self.nodes.is_empty() {
-            map.insert(".".into(), Value::Object(Map::new()));
+    /// A set of elements in any order.
+    pub(super) fn of_unsorted(mut nodes: Vec<(PathElement, Node)>) -> Self {
+        // keys are sorted as text
+        if !nodes.is_sorted_by(|(a, _), (b, _)| a < b) {
+            nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let mut set = Self { nodes: Vec::with_capacity(nodes.len()) };
+            nodes.into_iter().for_each(|(element, node)| set.add(element, node));
+            return set;
         }
-        for (element, node) in self.nodes.iter().filter(|(_, node)| !node.is_empty()) {
-            map.insert(element.to_key(), Value::Object(node.children.to_map(node.is_member)));
-        }
-        map
+        Self { nodes }
     }
 
     /// Parses a value of `fieldsV1`.
@@ -224,7 +270,7 @@ impl FieldSet {
     }
 
     fn parse_map(map: &Map<String, Value>) -> Result<Self, String> {
-        let mut set = Self::default();
+        let mut nodes = Vec::with_capacity(map.len());
         for (key, value) in map.iter().filter(|(key, _)| *key != ".") {
             let element = match PathElement::parse(key) {
                 Ok(element) => element,
@@ -237,9 +283,9 @@ impl FieldSet {
             };
             let is_listed = value.get(".").is_some();
             let is_member = is_listed || children.nodes.is_empty();
-            set.add(element, Node { is_member, children });
+            nodes.push((element, Node { is_member, children }));
         }
-        Ok(set)
+        Ok(Self::of_unsorted(nodes))
     }
 }
 

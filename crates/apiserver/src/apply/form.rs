@@ -1,8 +1,10 @@
 //! Which form of its type a value has, and the elements of lists.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use super::path::PathElement;
+use super::path::{KeyField, PathElement};
 use super::schema::{Atom, ListKind, ListType, MapType, Scalar, Schema};
 
 /// A form of a type.
@@ -66,7 +68,7 @@ pub(super) fn element_of(schema: &Schema, list: &ListType, item: &Value) -> Resu
             Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
             Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
             Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
-            value => Ok(PathElement::Value(value.clone())),
+            value => Ok(PathElement::Value(Arc::new(value.clone()))),
         },
     }
 }
@@ -85,11 +87,11 @@ fn keyed(
     let atom = list.element.and_then(|of| schema.atom(of));
     let declared =
         |key: &str| atom?.map.as_ref()?.field(key)?.default.as_ref().filter(|value| !value.is_null());
-    let mut fields: Vec<(String, Value)> = keys
+    let mut fields: Vec<KeyField> = keys
         .iter()
         .filter_map(|key| {
             let value = map.get(key.as_ref()).or_else(|| declared(key))?;
-            Some((key.to_string(), value.clone()))
+            Some((key.clone(), value.clone()))
         })
         .collect();
     if fields.is_empty() {
@@ -101,5 +103,5 @@ fn keyed(
         ));
     }
     fields.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(PathElement::Key(fields))
+    Ok(PathElement::Key(fields.into()))
 }

@@ -116,7 +116,11 @@ impl Managed {
             let set = match entry.get("fieldsV1") {
                 None | Some(Value::Null) => FieldSet::default(),
                 Some(fields) => {
-                    FieldSet::parse(fields).map_err(|error| format!("error decoding set: {error}"))?
+                    let set = match fields {
+                        Value::String(packed) => FieldSet::parse_text(packed),
+                        fields => FieldSet::parse(fields),
+                    };
+                    set.map_err(|error| format!("error decoding set: {error}"))?
                 }
             };
             let id = ManagerId {
@@ -134,7 +138,7 @@ impl Managed {
         Ok(managed)
     }
 
-    /// The value of `managedFields`; `None` without entries.
+    /// The value of `managedFields`, with packed sets; `None` without entries.
     pub(super) fn encode(&self) -> Option<Value> {
         let mut entries: Vec<_> = self.managers.iter().collect();
         entries.sort_by_cached_key(|(id, versioned)| {
@@ -158,7 +162,7 @@ impl Managed {
         put("time", self.times.get(id).map_or("", String::as_str));
         put("fieldsType", "FieldsV1");
         put("subresource", &id.subresource);
-        entry.insert("fieldsV1".into(), versioned.set.to_json());
+        entry.insert("fieldsV1".into(), Value::String(versioned.set.to_text()));
         Value::Object(entry)
     }
 

@@ -73,7 +73,7 @@ impl Merge<'_> {
             let merged = match map.type_of(name) {
                 Some(of) => self
                     .values(old, new, of)
-                    .map_err(|problems| problems.below(&PathElement::Field(name.clone())))?,
+                    .map_err(|problems| problems.below(&PathElement::Field(name.as_str().into())))?,
                 None => new.or(old).cloned(),
             };
             if let Some(merged) = merged {

@@ -13,6 +13,7 @@ mod form;
 mod last_applied;
 mod managers;
 mod merge;
+mod packed;
 mod path;
 mod problem;
 #[cfg(test)]
@@ -21,9 +22,11 @@ mod reconcile;
 mod remove;
 mod scale;
 mod schema;
+mod set_text;
 #[cfg(test)]
 mod tables;
 mod to_set;
+mod unknown;
 mod unset;
 mod update;
 mod validate;
@@ -41,10 +44,13 @@ use update::{Conflict, UpdateError, Updater};
 pub(crate) use custom::schema_of_definition;
 pub(crate) use filter::Filter;
 pub(crate) use managers::is_same_but_times;
+pub(crate) use packed::{is_packed, pack_with, refuse_packed, unpack};
 pub(crate) use scale::ScaleManagers;
 pub(crate) use schema::Schema;
+pub(crate) use unknown::unknown_fields;
 pub(crate) use unset::drop_unset;
 pub(crate) use update::{Conflicts, Versions};
+pub(crate) use value::go_text;
 
 /// The manager of what an object has before it is applied for the first time.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -66,6 +72,9 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
         &["metadata", "resourceVersion"],
     ])
 });
+
+/// The field of the entries, which are no part of the objects that are compared.
+static ENTRIES: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&[&["metadata", "managedFields"]]));
 
 /// Why an object was not applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,12 +106,15 @@ pub(crate) struct FieldManager<'a> {
 }
 
 impl FieldManager<'_> {
-    /// Sets `managedFields` of an object that is created or updated. `live` is empty for a new object.
+    /// Sets `managedFields` of an object that is created or updated. `live` is empty for a new object, and has packed
+    /// entries.
     ///
     /// The entries stay those of `live` if the objects do not fit their type, as in Kubernetes.
     pub(crate) fn record(&self, live: &Value, new: &mut Value, writer: Writer<'_>) {
-        let given = entries_of(new).cloned();
-        remove_entries(new);
+        let mut given = remove_entries(new);
+        if let Some(given) = &mut given {
+            packed::pack(given);
+        }
         let kept = entries_of(live);
         let entries = match self.recorded(live, new, given.as_ref(), writer) {
             Ok(Recorded::Same) | Err(_) => kept.cloned(),
@@ -129,8 +141,9 @@ impl FieldManager<'_> {
         if !is_new && managed.as_ref().map_or(kept.is_none(), |managed| managed.managers.is_empty()) {
             return Ok(Recorded::Entries(None));
         }
-        let compared = self.updater().difference(live, new)?;
-        if managed.is_none() && compared.is_empty() {
+        let mut compared = self.updater().difference(live, new)?;
+        compared.removed = compared.removed.difference(&ENTRIES);
+        if managed.is_none() && compared.is_empty() && self.are_current(kept) {
             return Ok(Recorded::Same);
         }
         let mut managed = managed.unwrap_or_else(|| Managed::decode(kept).unwrap_or_default());
@@ -139,6 +152,17 @@ impl FieldManager<'_> {
         }
         self.update(live, new, &mut managed, writer, compared)?;
         Ok(Recorded::Entries(managed.encode()))
+    }
+
+    /// Whether entries stay as they are if the object does: their versions exist, and their types have not changed.
+    fn are_current(&self, entries: Option<&Value>) -> bool {
+        let schema = self.versions.schema();
+        let mut entries = entries.and_then(Value::as_array).into_iter().flatten();
+        schema.is_builtin()
+            && entries.all(|entry| {
+                let version = entry.get("apiVersion").and_then(Value::as_str);
+                version.is_some_and(|version| schema.of_kind(version, self.kind).is_some())
+            })
     }
 
     fn update(
@@ -339,10 +363,9 @@ fn entries_of(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields").filter(|entries| !entries.is_null())
 }
 
-fn remove_entries(object: &mut Value) {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
+fn remove_entries(object: &mut Value) -> Option<Value> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut)?;
+    metadata.remove("managedFields").filter(|entries| !entries.is_null())
 }
 
 fn set_entries(object: &mut Value, entries: Option<Value>) {

@@ -1,24 +1,29 @@
 //! The elements of field paths.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::value;
 
-/// How a field is selected in its parent. Follows structured-merge-diff 6.4 (`fieldpath.PathElement`), also in its order.
+/// How a field is selected in its parent. Cloning allocates nothing. Follows structured-merge-diff 6.4 (`fieldpath.PathElement`), also in its order.
 #[derive(Clone, Debug)]
 pub(super) enum PathElement {
     /// A field of a map.
-    Field(String),
+    Field(Arc<str>),
     /// The item of a list with these key fields, sorted by name.
-    Key(Vec<(String, Value)>),
+    Key(Arc<[KeyField]>),
     /// The item of a set.
-    Value(Value),
+    Value(Arc<Value>),
     /// The item of a list at a position.
     Index(i64),
 }
+
+/// A key field of a list item, and its value.
+pub(super) type KeyField = (Cow<'static, str>, Value);
 
 /// Why a key in `fieldsV1` is no path element.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -45,9 +50,11 @@ impl PathElement {
         let json = || serde_json::from_str::<Value>(rest).map_err(|error| malformed(error.to_string()));
         match kind {
             "f" => Ok(Self::Field(rest.into())),
-            "v" => json().map(Self::Value),
+            "v" => json().map(|value| Self::Value(Arc::new(value))),
             "k" => match json()? {
-                Value::Object(map) => Ok(Self::Key(map.into_iter().collect())),
+                Value::Object(map) => {
+                    Ok(Self::Key(map.into_iter().map(|(name, value)| (name.into(), value)).collect()))
+                }
                 _ => Err(malformed(format!("expected an object of key fields: {rest}"))),
             },
             "i" => rest.parse().map(Self::Index).map_err(|_| malformed(format!("no index: {rest}"))),
@@ -81,6 +88,19 @@ impl PathElement {
         }
     }
 
+    /// Appends the text in `fieldsV1` as a JSON string.
+    pub(super) fn write_key(&self, out: &mut String) {
+        let is_plain = |name: &str| name.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'));
+        match self {
+            Self::Field(name) if is_plain(name) => {
+                out.push_str("\"f:");
+                out.push_str(name);
+                out.push('"');
+            }
+            element => out.push_str(&Value::String(element.to_key()).to_string()),
+        }
+    }
+
     fn rank(&self) -> u8 {
         match self {
             Self::Field(_) => 0,
@@ -111,10 +131,9 @@ impl Ord for PathElement {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => {
-                let field = |a: &(String, Value), b: &(String, Value)| {
-                    a.0.cmp(&b.0).then_with(|| value::compare(&a.1, &b.1))
-                };
-                let differing = a.iter().zip(b).map(|(a, b)| field(a, b)).find(|order| order.is_ne());
+                let field =
+                    |a: &KeyField, b: &KeyField| a.0.cmp(&b.0).then_with(|| value::compare(&a.1, &b.1));
+                let differing = a.iter().zip(b.iter()).map(|(a, b)| field(a, b)).find(|order| order.is_ne());
                 differing.unwrap_or_else(|| a.len().cmp(&b.len()))
             }
             (Self::Value(a), Self::Value(b)) => value::compare(a, b),

@@ -89,9 +89,9 @@ fn object(kind: &str, fields: Value) -> Value {
 /// Any set of fields.
 fn any_set() -> impl Strategy<Value = FieldSet> {
     let element = prop_oneof![
-        "[a-b]".prop_map(PathElement::Field),
-        (0_i64..3).prop_map(|n| PathElement::Key(vec![("p".into(), n.into())])),
-        "[a-b]".prop_map(|text| PathElement::Value(text.into())),
+        "[a-b]".prop_map(|name| PathElement::Field(name.into())),
+        (0_i64..3).prop_map(|n| PathElement::Key([("p".into(), n.into())].into())),
+        "[a-b]".prop_map(|text| PathElement::Value(Value::from(text).into())),
     ];
     let path = prop::collection::vec(element, 1..4);
     prop::collection::vec(path, 0..8).prop_map(|paths| {
@@ -135,7 +135,11 @@ proptest! {
 
     #[test]
     fn sets_are_written_and_parsed(set in any_set()) {
-        prop_assert_eq!(FieldSet::parse(&set.to_json()).unwrap(), set);
+        let text = set.to_text();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(value.to_string(), text.as_str());
+        prop_assert_eq!(&FieldSet::parse_text(&text).unwrap(), &set);
+        prop_assert_eq!(FieldSet::parse(&value).unwrap(), set);
     }
 
     #[test]

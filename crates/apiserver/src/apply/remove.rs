@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::fields::FieldSet;
 use super::form::{Form, Forms, element_of};
-use super::path::PathElement;
 use super::schema::{ListKind, ListType, MapType, Schema, TypeRef};
 
 /// Returns the object without these fields. A container that has become empty is null.
@@ -42,7 +41,7 @@ fn from_items(schema: &Schema, list: &ListType, items: &[Value], gone: &FieldSet
 fn from_fields(schema: &Schema, map: &MapType, fields: &Map<String, Value>, gone: &FieldSet) -> Value {
     let mut out = Map::new();
     for (name, value) in fields {
-        let node = gone.get(&PathElement::Field(name.clone()));
+        let node = gone.field(name);
         match (node, map.type_of(name)) {
             (Some(node), _) if node.is_member => {}
             (Some(node), Some(of)) if !node.children.is_empty() => {

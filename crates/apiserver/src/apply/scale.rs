@@ -27,7 +27,7 @@ impl ScaleManagers {
         Ok(Self {
             managed: Managed::decode(entries)?,
             api_version: api_version.to_owned(),
-            replicas: replicas.iter().cloned().map(PathElement::Field).collect(),
+            replicas: replicas.iter().map(|name| PathElement::Field(name.as_str().into())).collect(),
         })
     }
 

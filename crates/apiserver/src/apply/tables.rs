@@ -142,7 +142,8 @@ fn objects_are_compared() {
 #[test]
 fn fields_of_objects() {
     each("set", 25, |schema, of, case| {
-        assert_eq!(to_set(schema, of, &case["object"]).to_json(), case["set"], "{case}");
+        let set = to_set(schema, of, &case["object"]).to_text();
+        assert_eq!(set, case["set"].to_string(), "{case}");
     });
 }
 

@@ -61,7 +61,7 @@ fn of_fields(schema: &Schema, map: &MapType, fields: &Map<String, Value>) -> Nod
         let mut below = node(schema, of, value);
         let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         below.is_member |= is_empty || field.is_none();
-        out.children.add(PathElement::Field(name.clone()), below);
+        out.children.add(PathElement::Field(name.as_str().into()), below);
     }
     out
 }

@@ -167,7 +167,9 @@ impl Updater<'_> {
         let owned = VersionedSet { set, api_version: self.api_version.to_owned(), is_applied: true };
         let last = managers.insert(manager.clone(), owned);
         let pruned = match &last {
-            Some(last) if !last.set.is_empty() => self.prune(merged, &managers, last)?,
+            Some(last) if self.may_prune(last, managers.get(manager)) => {
+                self.prune(merged, &managers, last)?
+            }
             _ => merged,
         };
         let compared = self.filter.of_comparison(self.compare(&live, &pruned, Nulls::Present)?);
@@ -208,12 +210,15 @@ impl Updater<'_> {
             };
             // managers of a version that no longer exists are forgotten
             let Some(compared) = compared else { continue };
-            let changed = compared.modified.clone().union(&compared.added);
-            let conflict = versioned.set.intersection(&changed);
+            let modified = versioned.set.intersection(&compared.modified);
+            let conflict = modified.union(&versioned.set.intersection(&compared.added));
             if conflicts == Conflicts::Refused {
                 found.extend(conflict.paths().into_iter().map(|path| Conflict { manager: id.clone(), path }));
             }
-            let set = versioned.set.difference(&conflict).difference(&compared.removed);
+            let mut set = versioned.set;
+            for gone in [&conflict, &compared.removed].into_iter().filter(|gone| !gone.is_empty()) {
+                set = set.difference(gone);
+            }
             left.insert(id, VersionedSet { set, ..versioned });
         }
         left.retain(|_, versioned| !versioned.set.is_empty());
@@ -229,6 +234,12 @@ impl Updater<'_> {
         let before = self.convert(before, api_version);
         let Some((before, after)) = before.zip(self.convert(after, api_version)) else { return Ok(None) };
         Ok(Some(self.filter.of_comparison(self.compare(&before, &after, Nulls::Missing)?)))
+    }
+
+    /// Whether the manager applied fields last time that it does not apply now.
+    fn may_prune(&self, last: &VersionedSet, now: Option<&VersionedSet>) -> bool {
+        last.api_version != self.api_version
+            || now.is_none_or(|now| !last.set.difference(&now.set).is_empty())
     }
 
     /// Removes what the manager applied last time, does not apply now, and no other manager owns.

@@ -82,7 +82,7 @@ fn of_items(schema: &Schema, list: &ListType, items: &[Value]) -> Problems {
 fn of_fields(schema: &Schema, map: &MapType, fields: &Map<String, Value>) -> Problems {
     let mut problems = Problems::default();
     for (name, value) in fields {
-        let element = || PathElement::Field(name.clone());
+        let element = || PathElement::Field(name.as_str().into());
         let Some(of) = map.type_of(name) else {
             problems.extend(Problems::of("field not declared in schema").below(&element()));
             break;

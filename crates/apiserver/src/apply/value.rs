@@ -174,7 +174,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A value as Go prints it with `%v`.
-pub(super) fn go_text(value: &Value) -> String {
+pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.clone(),

@@ -21,7 +21,7 @@ pub(super) fn type_of(resource: &Resource, form: Form) -> (String, String) {
 /// The message of an object without its type. Encoded once for an object that is served as it is stored.
 pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes {
     if form == Form::Metadata {
-        let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
+        let metadata = serde_json::from_slice(&stored.metadata()).unwrap_or(Value::Null);
         return protobuf::metadata_message(&metadata).into();
     }
     if resource.conversion.is_none() {
@@ -34,7 +34,7 @@ pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes
 
 /// The message of an object, truncated after its metadata.
 pub(super) fn malformed_message(stored: &Stored) -> Bytes {
-    let metadata = serde_json::from_slice(stored.metadata()).unwrap_or(Value::Null);
+    let metadata = serde_json::from_slice(&stored.metadata()).unwrap_or(Value::Null);
     let mut message = protobuf::metadata_message(&metadata);
     // The length of the spec is larger than the rest of the message.
     message.extend_from_slice(&[2 << 3 | 2, 0x7f, 0xff]);

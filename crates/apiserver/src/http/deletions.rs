@@ -1,6 +1,6 @@
 //! Requests that delete objects.
 
-use ::http::{HeaderValue, StatusCode, header};
+use ::http::StatusCode;
 use serde_json::Value;
 
 use crate::api::{DeleteOptions, Deleted, ListItem, converted, write_object};
@@ -37,21 +37,22 @@ impl Call<'_> {
         options.validated(given("propagationPolicy"), &dry_run)
     }
 
-    /// Returns what a client is to know about a deletion with these options.
-    fn warnings(&self, options: &DeleteOptions) -> impl Iterator<Item = &'static str> {
+    /// Adds what a client is to know about a deletion with these options.
+    fn warn_of_deletion(&mut self, options: &DeleteOptions) {
         let jobs = self.resource.kind.is("batch", "jobs") && !options.names_propagation();
         let switched_off = !self.api().collects() && options.names_propagation();
         let warnings = [(jobs, JOB_ORPHANS), (switched_off, NOT_COLLECTED)];
-        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text)
+        self.warnings.extend(warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text));
     }
 
-    pub(super) fn delete(&self) -> Result<Answer, Status> {
+    pub(super) fn delete(&mut self) -> Result<Answer, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
         let (name, namespace) = (self.name()?, self.namespace()?);
         let options = self.delete_options()?;
         let kind = &self.resource.kind;
+        self.warn_of_deletion(&options);
         let answer = match self.api().delete(self.resource, namespace, name, &options)? {
             Deleted::Gone(stored) if kind.returns_deleted() => {
                 answer::json_bytes(StatusCode::OK, converted(self.resource, &stored))
@@ -69,17 +70,18 @@ impl Call<'_> {
                 answer::json_bytes(code, converted(self.resource, &stored))
             }
         };
-        Ok(warn(answer, self.warnings(&options)))
+        Ok(answer)
     }
 
     /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
-    pub(super) fn delete_collection(&self) -> Result<Answer, Status> {
+    pub(super) fn delete_collection(&mut self) -> Result<Answer, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
         let params = ListParams::parse(self.query, self.target, self.resource, false)?;
         let options = self.delete_options()?;
         let page = list::page(self.context, &params, self.resource)?;
+        self.warn_of_deletion(&options);
         self.api().delete_collection(self.resource, &page.items, &options)?;
         let kind = &self.resource.kind;
         let mut out = Vec::new();
@@ -97,16 +99,6 @@ impl Call<'_> {
             write_object(&mut out, self.resource, stored, ListItem::Yes);
         }
         out.extend_from_slice(b"]}");
-        Ok(warn(answer::json_bytes(StatusCode::OK, out.into()), self.warnings(&options)))
+        Ok(answer::json_bytes(StatusCode::OK, out.into()))
     }
-}
-
-/// Adds a `Warning` header for each text.
-fn warn(mut answer: Answer, texts: impl Iterator<Item = &'static str>) -> Answer {
-    for text in texts {
-        if let Ok(value) = HeaderValue::try_from(format!("299 - \"{text}\"")) {
-            answer.headers_mut().append(header::WARNING, value);
-        }
-    }
-    answer
 }

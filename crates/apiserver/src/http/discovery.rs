@@ -4,6 +4,7 @@ use ::http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
+use crate::api::Api;
 use crate::registry::{Kind, Registry, Resource};
 use crate::status::Status;
 
@@ -12,22 +13,25 @@ use super::context::Context;
 use super::{negotiate, openapi};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const ALL_VERBS: [&str; 8] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// The verbs of a resource whose definition is being deleted. Follows Kubernetes 1.37.
+const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
 pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<Answer, Status> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Status::method_not_allowed());
     }
-    let registry = context.api.registry();
+    let api = &context.api;
+    let registry = api.registry();
     let parts: Vec<&str> = request.uri().path().split('/').filter(|part| !part.is_empty()).collect();
     let ok = |value: Value| Ok(answer::json(StatusCode::OK, &value));
     match parts.as_slice() {
         ["healthz" | "readyz" | "livez", ..] => Ok(answer::text(StatusCode::OK, "ok")),
         ["version"] => ok(version(context.kubernetes)),
         [] => ok(paths(&registry)),
-        ["api"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Core)),
-        ["apis"] if takes_aggregated(request.headers()) => Ok(aggregated(&registry, Part::Groups)),
+        ["api"] if takes_aggregated(request.headers()) => Ok(aggregated(api, &registry, Part::Core)),
+        ["apis"] if takes_aggregated(request.headers()) => Ok(aggregated(api, &registry, Part::Groups)),
         ["api"] => ok(json!({"kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]})),
         ["apis"] => {
@@ -35,7 +39,9 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
                 registry.groups().iter().map(|(name, versions)| group(name, versions)).collect();
             ok(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
-        ["api", version] => resources(&registry, "", version).map(|list| answer::json(StatusCode::OK, &list)),
+        ["api", version] => {
+            resources(api, &registry, "", version).map(|list| answer::json(StatusCode::OK, &list))
+        }
         ["apis", name] => match registry.groups().get(name) {
             Some(versions) => {
                 let mut group = group(name, versions);
@@ -48,7 +54,7 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
             None => Err(Status::no_such_path()),
         },
         ["apis", group, version] => {
-            resources(&registry, group, version).map(|list| answer::json(StatusCode::OK, &list))
+            resources(api, &registry, group, version).map(|list| answer::json(StatusCode::OK, &list))
         }
         ["openapi", rest @ ..] => openapi::answer(&registry, request.headers(), rest),
         _ => Err(Status::no_such_path()),
@@ -123,7 +129,11 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
     all
 }
 
-fn resources(registry: &Registry, group: &str, version: &str) -> Result<Value, Status> {
+fn verbs(api: &Api, resource: &Resource) -> &'static [&'static str] {
+    if api.is_definition_terminating(resource) { TERMINATING_VERBS } else { ALL_VERBS }
+}
+
+fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Result<Value, Status> {
     let found = registry.of_version(group, version);
     let Some(first) = found.first() else { return Err(Status::no_such_path()) };
     let mut resources = Vec::new();
@@ -134,7 +144,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Result<Value, S
         entry.insert("singularName".into(), kind.singular.as_str().into());
         entry.insert("namespaced".into(), kind.namespaced.into());
         entry.insert("kind".into(), kind.kind.as_str().into());
-        entry.insert("verbs".into(), json!(ALL_VERBS));
+        entry.insert("verbs".into(), json!(verbs(api, resource)));
         for (member, words) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
             if !words.is_empty() {
                 entry.insert(member.into(), json!(words));
@@ -179,11 +189,12 @@ enum Part {
     Groups,
 }
 
-fn aggregated(registry: &Registry, part: Part) -> Answer {
+fn aggregated(api: &Api, registry: &Registry, part: Part) -> Answer {
     let versions = |group: &str, versions: &[&str]| -> Vec<Value> {
         let version = |version: &&str| {
             let found = registry.of_version(group, version);
-            let resources: Vec<Value> = found.iter().map(|resource| aggregated_resource(resource)).collect();
+            let resources: Vec<Value> =
+                found.iter().map(|resource| aggregated_resource(api, resource)).collect();
             json!({"version": version, "freshness": "Current", "resources": resources})
         };
         versions.iter().map(version).collect()
@@ -201,7 +212,7 @@ fn aggregated(registry: &Registry, part: Part) -> Answer {
     answer::bytes_as(AGGREGATED, list.to_string())
 }
 
-fn aggregated_resource(resource: &Resource) -> Value {
+fn aggregated_resource(api: &Api, resource: &Resource) -> Value {
     let kind = &resource.kind;
     let gvk =
         |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
@@ -212,7 +223,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
                 "responseKind": gvk(&sub.group, &sub.version, &sub.kind)})
         })
         .collect();
-    let mut entry = json!({"resource": kind.plural, "singularResource": kind.singular, "verbs": ALL_VERBS,
+    let mut entry = json!({"resource": kind.plural, "singularResource": kind.singular, "verbs": verbs(api, resource),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "responseKind": gvk(&kind.group, &kind.version, &kind.kind)});
     if let Some(map) = entry.as_object_mut() {

@@ -1,7 +1,8 @@
-//! The manager of a write, and the options that only server-side apply has.
+//! The options of a write: its manager, and how it is validated.
 
 use ::http::{HeaderMap, header};
 
+use crate::api::DryRun;
 use crate::apply::Conflicts;
 use crate::status::{Cause, Status, Subject};
 
@@ -29,17 +30,58 @@ impl OptionsOf {
     }
 }
 
-/// Returns the name of the manager: the parameter `fieldManager`, or the name of the program in `User-Agent`.
-///
-/// # Errors
-/// 422 for a name that is too long or not printable, for an apply without a name, and for `force` on another write.
-/// Follows Kubernetes 1.37 (`ValidatePatchOptions`, `managerOrUserAgent`).
-pub(super) fn field_manager(
-    query: &Query,
-    headers: &HeaderMap,
-    options: OptionsOf,
-) -> Result<String, Status> {
-    let given = query.text("fieldManager");
+/// What a write does with fields that its object does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Validation {
+    Ignored,
+    /// The response warns of them.
+    Warned,
+    /// The write is refused.
+    Strict,
+}
+
+/// The options of a write.
+#[derive(Debug)]
+pub(super) struct WriteOptions {
+    /// The parameter `fieldManager`, or the name of the program in `User-Agent`.
+    pub(super) manager: String,
+    pub(super) dry_run: DryRun,
+    pub(super) validation: Validation,
+}
+
+impl WriteOptions {
+    /// # Errors
+    /// 422 for values that kube-apiserver does not know, for an apply without a manager, and for `force` on another
+    /// write. Follows Kubernetes 1.37 (`ValidatePatchOptions`, `managerOrUserAgent`).
+    pub(super) fn parse(query: &Query, headers: &HeaderMap, options: OptionsOf) -> Result<Self, Status> {
+        let given = query.text("fieldManager");
+        let mut causes = manager_faults(query, given, options);
+        let dry_runs: Vec<&str> = query.all("dryRun").collect();
+        if dry_runs.iter().any(|value| *value != "All") {
+            causes.push(Cause::not_supported("dryRun", &dry_runs, "\"All\""));
+        }
+        let directive = query.text("fieldValidation");
+        let validation = match directive {
+            "Ignore" => Validation::Ignored,
+            "" | "Warn" => Validation::Warned,
+            "Strict" => Validation::Strict,
+            other => {
+                let known = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                causes.push(Cause::not_supported("fieldValidation", other, known));
+                Validation::Strict
+            }
+        };
+        if !causes.is_empty() {
+            let subject = Subject { group: "meta.k8s.io", resource: options.kind() };
+            return Err(Status::invalid(subject, "", causes));
+        }
+        let manager = if given.is_empty() { program(headers) } else { given.to_owned() };
+        let dry_run = if dry_runs.is_empty() { DryRun::No } else { DryRun::All };
+        Ok(Self { manager, dry_run, validation })
+    }
+}
+
+fn manager_faults(query: &Query, given: &str, options: OptionsOf) -> Vec<Cause> {
     let mut causes = Vec::new();
     if options == OptionsOf::Apply && given.is_empty() {
         causes.push(Cause::required("fieldManager", "is required for apply patch"));
@@ -55,11 +97,7 @@ pub(super) fn field_manager(
         let why = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
         Cause::invalid("fieldManager", format!("Invalid value: {given:?}: {why}"))
     }));
-    if !causes.is_empty() {
-        let subject = Subject { group: "meta.k8s.io", resource: options.kind() };
-        return Err(Status::invalid(subject, "", causes));
-    }
-    if given.is_empty() { Ok(program(headers)) } else { Ok(given.to_owned()) }
+    causes
 }
 
 /// The name of the program that sends a request: the start of `User-Agent`.
@@ -95,7 +133,8 @@ mod tests {
         let name = |query: &str, agent: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::USER_AGENT, agent.parse().unwrap());
-            field_manager(&Query::parse(query), &headers, OptionsOf::Update)
+            WriteOptions::parse(&Query::parse(query), &headers, OptionsOf::Update)
+                .map(|options| options.manager)
         };
         assert_eq!(name("", "kubectl/v1.37.1 (linux/amd64)").unwrap(), "kubectl");
         assert_eq!(name("fieldManager=me", "kubectl/v1").unwrap(), "me");
@@ -115,7 +154,10 @@ mod tests {
     #[test]
     fn only_apply_needs_a_manager_and_may_be_forced() {
         let error = |query: &str, options| {
-            field_manager(&Query::parse(query), &HeaderMap::new(), options).unwrap_err().message().to_owned()
+            WriteOptions::parse(&Query::parse(query), &HeaderMap::new(), options)
+                .unwrap_err()
+                .message()
+                .to_owned()
         };
         assert_eq!(
             error("force=true", OptionsOf::Apply),
@@ -127,5 +169,29 @@ mod tests {
         );
         assert_eq!(conflicts(&Query::parse("force=1")), Conflicts::Forced);
         assert_eq!(conflicts(&Query::parse("force=false")), Conflicts::Refused);
+    }
+
+    // contract: E-18a
+    #[test]
+    fn unknown_values_have_the_errors_of_kubernetes() {
+        let error = |query: &str, options| {
+            let options = WriteOptions::parse(&Query::parse(query), &HeaderMap::new(), options);
+            options.unwrap_err().message().to_owned()
+        };
+        assert_eq!(
+            error(&format!("dryRun=x&fieldValidation=y&fieldManager={}", "x".repeat(130)), OptionsOf::Update),
+            "UpdateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Too long: may not be more than 128 bytes, \
+             dryRun: Unsupported value: [\"x\"]: supported values: \"All\", fieldValidation: Unsupported value: \"y\": \
+             supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"]"
+        );
+        assert_eq!(
+            error("dryRun=All&dryRun=x", OptionsOf::Create),
+            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"All\",\"x\"]: supported values: \
+             \"All\""
+        );
+        let options =
+            WriteOptions::parse(&Query::parse("dryRun=All&other=x"), &HeaderMap::new(), OptionsOf::Patch);
+        let options = options.unwrap();
+        assert_eq!((options.dry_run, options.validation), (DryRun::All, Validation::Warned));
     }
 }

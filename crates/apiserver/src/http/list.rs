@@ -294,12 +294,12 @@ impl Iterator for Pieces {
     }
 }
 
-/// An object as `PartialObjectMetadata`: a slice of its bytes.
+/// An object as `PartialObjectMetadata`: a part of its bytes.
 pub(super) fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
     out.push(b'{');
     out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
     out.extend_from_slice(b"\"metadata\":");
-    out.extend_from_slice(stored.metadata());
+    stored.write_metadata(out);
     out.push(b'}');
 }
 
@@ -310,7 +310,7 @@ pub(super) fn write_malformed(out: &mut Vec<u8>, resource: &Resource, stored: &S
     out.extend_from_slice(b",\"kind\":");
     write_json(out, &resource.kind.kind);
     out.extend_from_slice(b",\"metadata\":");
-    out.extend_from_slice(stored.metadata());
+    stored.write_metadata(out);
     out.extend_from_slice(b",\"spec\":\"malformed\",\"status\":\"malformed\",\"data\":\"malformed\"}");
 }
 

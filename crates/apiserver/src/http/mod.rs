@@ -6,14 +6,17 @@ mod binary;
 mod connection;
 mod context;
 mod deletions;
+mod differences;
 mod discovery;
 mod field_manager;
+mod fields;
 mod list;
 mod negotiate;
 mod objects;
 mod openapi;
 mod params;
 mod request;
+mod warnings;
 mod watch;
 
 use std::sync::Arc;
@@ -148,7 +151,8 @@ async fn route(
     let Some(target) = target else {
         return discovery::answer(context, &request);
     };
-    let resource = resource.ok_or_else(Status::no_such_path)?;
+    let resource = resource
+        .ok_or_else(|| differences::refusal(&target.group, &target.plural, target.subresource.as_deref()))?;
     if target.namespace.is_some() && !resource.kind.namespaced {
         return Err(Status::no_such_path());
     }

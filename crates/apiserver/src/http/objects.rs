@@ -15,17 +15,19 @@ use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
-use crate::status::{Cause, Status, Subject, success};
+use crate::status::{Status, success};
 use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
 
 use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
-use super::field_manager::{OptionsOf, conflicts, field_manager};
+use super::differences::{self, Creation};
+use super::field_manager::{OptionsOf, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
+use super::warnings::Warnings;
 
 /// The subresource in a path.
 pub(super) enum Sub {
@@ -39,7 +41,7 @@ pub(super) enum Sub {
 
 impl Sub {
     /// # Errors
-    /// 404 for a subresource that this kind does not have.
+    /// 501 for a subresource of Kubernetes that this server does not have, 404 for any other.
     fn of(kind: &Kind, name: Option<&str>) -> Result<Self, Status> {
         Ok(match name {
             None => Self::None,
@@ -48,7 +50,7 @@ impl Sub {
             Some("binding") if kind.is("", "pods") => Self::Binding,
             Some("eviction") if kind.is("", "pods") => Self::Eviction,
             Some("scale") => Self::Scale(kind.scale.clone().ok_or_else(Status::no_such_path)?),
-            Some(_) => return Err(Status::no_such_path()),
+            Some(name) => return Err(differences::refusal(&kind.group, &kind.plural, Some(name))),
         })
     }
 
@@ -74,37 +76,20 @@ pub(super) async fn answer(
     let (parts, body) = request.into_parts();
     let form = negotiate::form(&parts.headers, context.protobuf_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    let dry_run = dry_run(query)?;
     let body = read_body(body).await?;
-    let call = Call { context, query, target, resource, headers: &parts.headers, body, sub, dry_run };
-    let (code, stored) = match verb {
-        Verb::Get => return call.get(form, include, &mut faults),
-        Verb::Create => match call.create()? {
-            Made::Object(stored) => (StatusCode::CREATED, stored),
-            Made::Answer(answer) => return Ok(answer),
-        },
-        Verb::Update | Verb::Patch => match call.write(verb)? {
-            Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
-            Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
-            Written::Answer(answer) => return Ok(answer),
-        },
-        Verb::Delete => return call.delete(),
-        Verb::DeleteCollection => return call.delete_collection(),
-        _ => return Err(Status::method_not_allowed()),
+    let mut call = Call {
+        context,
+        query,
+        target,
+        resource,
+        headers: &parts.headers,
+        body,
+        sub,
+        warnings: Warnings::default(),
     };
-    Ok(object_answer(context, resource, &stored, code, form, include))
-}
-
-fn dry_run(query: &Query) -> Result<DryRun, Status> {
-    match query.get("dryRun") {
-        None | Some("") => Ok(DryRun::No),
-        Some("All") => Ok(DryRun::All),
-        Some(other) => {
-            let subject = Subject { group: "meta.k8s.io", resource: "CreateOptions" };
-            let cause = Cause::not_supported("dryRun", other, "\"All\"");
-            Err(Status::invalid(subject, "", vec![cause]))
-        }
-    }
+    let result = call.answer(verb, form, include, &mut faults);
+    let answer = result.unwrap_or_else(|status| answer::failure(&status));
+    Ok(call.warnings.on(answer))
 }
 
 fn object_answer(
@@ -152,31 +137,67 @@ enum Change {
     Apply(Value, Conflicts),
 }
 
+impl Change {
+    /// The fields that the write names; `None` for a JSON patch.
+    fn fields(&self) -> Option<&Object> {
+        match self {
+            Self::Replace(fields) | Self::Patch(Patch::Strategic(fields)) => Some(fields),
+            Self::Apply(fields, _) | Self::Patch(Patch::Merge(fields)) => fields.as_object(),
+            Self::Patch(Patch::Json(_)) => None,
+        }
+    }
+}
+
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     pub(super) query: &'a Query,
     pub(super) target: &'a Target,
     pub(super) resource: &'a Arc<Resource>,
-    headers: &'a HeaderMap,
+    pub(super) headers: &'a HeaderMap,
     pub(super) body: Bytes,
     pub(super) sub: Sub,
-    dry_run: DryRun,
+    pub(super) warnings: Warnings,
 }
 
-impl Call<'_> {
-    pub(super) fn api(&self) -> &Api {
+impl<'a> Call<'a> {
+    pub(super) fn api(&self) -> &'a Api {
         &self.context.api
+    }
+
+    fn answer(
+        &mut self,
+        verb: Verb,
+        form: (Form, Encoding),
+        include: IncludeObject,
+        faults: &mut RequestFaults,
+    ) -> Result<Answer, Status> {
+        let (code, stored) = match verb {
+            Verb::Get => return self.get(form, include, faults),
+            Verb::Create => match self.create()? {
+                Made::Object(stored) => (StatusCode::CREATED, stored),
+                Made::Answer(answer) => return Ok(answer),
+            },
+            Verb::Update | Verb::Patch => match self.write(verb)? {
+                Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
+                Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
+                Written::Answer(answer) => return Ok(answer),
+            },
+            Verb::Delete => return self.delete(),
+            Verb::DeleteCollection => return self.delete_collection(),
+            _ => return Err(Status::method_not_allowed()),
+        };
+        Ok(object_answer(self.context, self.resource, &stored, code, form, include))
     }
 
     /// # Errors
     /// 405 for a request without the required name.
-    pub(super) fn name(&self) -> Result<&str, Status> {
+    pub(super) fn name(&self) -> Result<&'a str, Status> {
         self.target.name.as_deref().ok_or_else(Status::method_not_allowed)
     }
 
     /// # Errors
     /// 405 for a write of a namespaced object without a namespace.
-    pub(super) fn namespace(&self) -> Result<&str, Status> {
+    pub(super) fn namespace(&self) -> Result<&'a str, Status> {
         let namespace = self.target.namespace();
         if self.resource.kind.namespaced && namespace.is_empty() {
             return Err(Status::method_not_allowed());
@@ -225,7 +246,7 @@ impl Call<'_> {
         Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, form, include))
     }
 
-    fn create(&self) -> Result<Made, Status> {
+    fn create(&mut self) -> Result<Made, Status> {
         let created = |stored: &Stored, dry_run| {
             let mut status = success(self.version_of(stored, dry_run));
             if let Some(status) = status.as_object_mut() {
@@ -233,16 +254,19 @@ impl Call<'_> {
             }
             Ok(Made::Answer(answer::json(StatusCode::CREATED, &status)))
         };
+        let options = WriteOptions::parse(self.query, self.headers, OptionsOf::Create)?;
         match (&self.sub, self.target.name.as_deref()) {
             (Sub::None, None) => {
-                let manager = field_manager(self.query, self.headers, OptionsOf::Create)?;
-                let write = Write::of(Part::Object, self.dry_run, &manager);
-                let stored = self.api().create(self.resource, self.namespace()?, self.object()?, write)?;
+                let write = Write::of(Part::Object, options.dry_run, &options.manager);
+                let object = self.object()?;
+                self.check_fields(&object, options.validation)?;
+                self.warn_of_differences(Creation::Yes, &object);
+                let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
                 let binding = self.object()?;
-                let (namespace, dry_run) = (self.namespace()?, self.dry_run);
+                let (namespace, dry_run) = (self.namespace()?, options.dry_run);
                 let bound = api::bind(self.api(), self.resource, namespace, name, &binding, dry_run)?;
                 created(&bound, dry_run)
             }
@@ -259,20 +283,20 @@ impl Call<'_> {
         }
     }
 
-    fn write(&self, verb: Verb) -> Result<Written, Status> {
+    fn write(&mut self, verb: Verb) -> Result<Written, Status> {
         let (name, namespace) = (self.name()?, self.namespace()?);
         let media_type = media_type(self.headers);
-        let options = match verb {
+        let of = match verb {
             Verb::Patch if media_type == PatchFormat::APPLY => OptionsOf::Apply,
             Verb::Patch => OptionsOf::Patch,
             _ => OptionsOf::Update,
         };
-        let manager = field_manager(self.query, self.headers, options)?;
-        let write = Write::of(self.sub.part(), self.dry_run, &manager);
+        let options = WriteOptions::parse(self.query, self.headers, of)?;
+        let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
         if matches!(self.sub, Sub::Binding | Sub::Eviction) {
             return Err(Status::method_not_allowed());
         }
-        let change = match options {
+        let change = match of {
             OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
             OptionsOf::Patch => Change::Patch(self.patch(&media_type)?),
             OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
@@ -280,16 +304,40 @@ impl Call<'_> {
         if let Sub::Scale(paths) = &self.sub {
             return self.write_scale(name, namespace, paths, change, write);
         }
+        let is_object = matches!(self.sub, Sub::None);
+        if is_object && let Some(object) = change.fields() {
+            self.warn_of_differences(Creation::No, object);
+        }
         let written = match change {
             Change::Apply(applied, conflicts) => {
-                self.api().apply(self.resource, namespace, name, &applied, conflicts, write)
+                let written = self.api().apply(self.resource, namespace, name, &applied, conflicts, write)?;
+                if is_object
+                    && let Value::Object(applied) = &applied
+                    && matches!(written, Applied::Created(_))
+                {
+                    self.warn_of_differences(Creation::Yes, applied);
+                }
+                Ok(written)
             }
             Change::Patch(patch) => {
-                self.api().patch(self.resource, namespace, name, &patch, write).map(Applied::Updated)
+                self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(object) => self.api().update(self.resource, namespace, name, object, write),
+            Change::Replace(object) => {
+                self.check_fields(&object, options.validation)?;
+                let fields = object.clone();
+                let written = self.api().update(self.resource, namespace, name, object, write)?;
+                if is_object && matches!(written, Applied::Created(_)) {
+                    self.warn_of_differences(Creation::Yes, &fields);
+                }
+                Ok(written)
+            }
         };
         written.map(Written::Object)
+    }
+
+    fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
+        let kind = &self.resource.kind;
+        self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
     }
 
     fn write_scale(

@@ -281,8 +281,8 @@ impl Watch {
         }
     }
 
-    /// Moves waiting events into a chunk. A single event that is served as it is stored is not copied: all watches
-    /// send the same bytes.
+    /// Moves waiting events into a chunk. A single event that is served as it is stored, and has no shared parts, is not
+    /// copied: all watches send the same bytes.
     fn write_events(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         while out.len() < PIECE

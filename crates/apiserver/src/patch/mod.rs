@@ -6,6 +6,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as Operations, PatchOperation};
 use serde_json::{Map, Value};
 
+use crate::apply::{refuse_packed, unpack};
 use crate::status::{Cause, Status, Subject};
 
 /// The limit of Kubernetes.
@@ -85,10 +86,14 @@ impl Patch {
     /// much.
     pub(crate) fn apply(
         &self,
-        object: Map<String, Value>,
+        mut object: Map<String, Value>,
         kind: Subject<'_>,
         name: &str,
     ) -> Result<Map<String, Value>, Status> {
+        let names_managers = self.names_managers();
+        if names_managers {
+            unpack(&mut object);
+        }
         let mut document = Value::Object(object);
         match self {
             Self::Json(operations) => apply_json(&mut document, operations, kind, name)?,
@@ -100,9 +105,26 @@ impl Patch {
             }
         }
         match document {
-            Value::Object(object) => Ok(object),
+            Value::Object(mut object) => {
+                if names_managers {
+                    refuse_packed(&mut object);
+                }
+                Ok(object)
+            }
             _ => Err(Status::bad_request("error decoding patch: the result is not a JSON object")),
         }
+    }
+
+    /// Whether the patch may read or write `managedFields`.
+    fn names_managers(&self) -> bool {
+        let metadata = match self {
+            Self::Json(_) => return true,
+            Self::Merge(patch) => patch.get("metadata"),
+            Self::Strategic(patch) => patch.get("metadata"),
+        };
+        metadata.is_some_and(|metadata| {
+            metadata.get("managedFields").is_some() || metadata.get("$patch").is_some()
+        })
     }
 }
 

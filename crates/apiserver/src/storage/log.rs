@@ -44,7 +44,7 @@ impl Event {
                 metadata.insert("resourceVersion".into(), self.version().to_string().into());
             }
             let key = previous.key().clone();
-            Arc::new(Stored::new(key, self.version(), EventType::Deleted, &object, fields))
+            Arc::new(Stored::new(key, self.version(), EventType::Deleted, &object, fields, None))
         }))
     }
 }

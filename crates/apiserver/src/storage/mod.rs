@@ -9,13 +9,16 @@ mod log;
 mod object;
 mod ownership;
 mod resource;
+mod serialize;
+mod texts;
 mod versions;
 mod watcher;
 
 pub(crate) use event_type::EventType;
 pub(crate) use log::{Event, Window};
-pub(crate) use object::{FRAME_END, Key, Stored, write_json};
+pub(crate) use object::{FRAME_END, Key, Stored};
 pub(crate) use ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference};
 pub(crate) use resource::{Change, CommitObserver, Outcome, ResourceStore, Snapshot, StoreId};
+pub(crate) use serialize::write_json;
 pub(crate) use versions::Versions;
 pub(crate) use watcher::{Next, Watcher};

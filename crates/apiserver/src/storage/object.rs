@@ -7,11 +7,14 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::apply::pack_with;
 use crate::protobuf;
 use crate::registry::FieldPath;
 
 use super::EventType;
 use super::ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference, Ownership};
+use super::serialize::{Shared, Writer, write_json};
+use super::texts::Texts;
 
 /// `namespace/name`, or `name` for a cluster-scoped object. Lists are in this order, as in etcd.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,16 +54,20 @@ pub(crate) type Frame = Bytes;
 
 /// One immutable state of one object.
 ///
-/// It is serialized once, as the frame for its watches; lists and gets use slices of the same bytes. `apiVersion`,
+/// It is serialized once, as the frame for its watches; lists and gets use parts of the same bytes. `apiVersion`,
 /// `kind` and `metadata` are the first fields, so that another version of the same kind, list items without their
-/// type, and metadata-only responses are slices that need no parsing.
+/// type, and metadata-only responses are parts that need no parsing. The fields of managers are stored apart, since most
+/// objects of a resource have the same; they are put in when the object is sent.
 pub(crate) struct Stored {
     key: Key,
     version: u64,
     uid: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Box<[Box<str>]>,
-    frame: Frame,
+    /// The frame without the shared parts.
+    own: Bytes,
+    /// The shared parts, all of them in `metadata`, in the order of their places.
+    shared: Box<[Shared]>,
     object: Range<usize>,
     /// From the `"metadata"` field to before the closing brace of the object.
     members: Range<usize>,
@@ -72,28 +79,34 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Serializes `object`, which must be complete and have its version set.
+    /// Serializes `object`, which must be complete and have its version set. `texts` are those of its resource, if the
+    /// object is stored for long.
     pub(crate) fn new(
         key: Key,
         version: u64,
         event_type: EventType,
         object: &Map<String, Value>,
         fields: &[FieldPath],
+        texts: Option<&Texts>,
     ) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or("");
-        let mut out = Vec::with_capacity(1024);
-        out.extend_from_slice(event_type.frame_start());
-        let start = out.len();
-        out.extend_from_slice(b"{\"apiVersion\":");
-        write_json(&mut out, object.get("apiVersion").unwrap_or(&Value::Null));
-        out.extend_from_slice(b",\"kind\":");
-        write_json(&mut out, object.get("kind").unwrap_or(&Value::Null));
-        out.push(b',');
-        let members_start = out.len();
-        out.extend_from_slice(b"\"metadata\":");
-        let metadata_start = out.len();
-        write_json(&mut out, object.get("metadata").unwrap_or(&Value::Null));
+        let mut writer = Writer { out: Vec::with_capacity(1024), shared: Vec::new(), texts };
+        writer.out.extend_from_slice(event_type.frame_start());
+        let start = writer.out.len();
+        writer.out.extend_from_slice(b"{\"apiVersion\":");
+        write_json(&mut writer.out, object.get("apiVersion").unwrap_or(&Value::Null));
+        writer.out.extend_from_slice(b",\"kind\":");
+        write_json(&mut writer.out, object.get("kind").unwrap_or(&Value::Null));
+        writer.out.push(b',');
+        let members_start = writer.out.len();
+        writer.out.extend_from_slice(b"\"metadata\":");
+        let metadata_start = writer.out.len();
+        match metadata {
+            Some(metadata) => writer.metadata(metadata),
+            None => write_json(&mut writer.out, object.get("metadata").unwrap_or(&Value::Null)),
+        }
+        let Writer { mut out, shared, .. } = writer;
         let metadata_range = metadata_start..out.len();
         for (name, value) in object {
             if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
@@ -107,13 +120,13 @@ impl Stored {
         out.push(b'}');
         let end = out.len();
         out.extend_from_slice(FRAME_END);
-        out.shrink_to_fit();
         Self {
             version,
             uid: text("uid").into(),
             labels: labels_of(metadata),
             fields: fields.iter().map(|field| field.read(object).into()).collect(),
-            frame: out.into(),
+            own: out.into_boxed_slice().into(),
+            shared: shared.into(),
             object: start..end,
             members,
             metadata: metadata_range,
@@ -180,27 +193,56 @@ impl Stored {
 
     /// The bytes of the frame.
     pub(crate) fn len(&self) -> usize {
-        self.frame.len()
+        self.own.len() + self.shared_len()
+    }
+
+    fn shared_len(&self) -> usize {
+        self.shared.iter().map(|shared| shared.text.len()).sum()
     }
 
     /// Returns the complete object.
     pub(crate) fn object(&self) -> Bytes {
-        self.frame.slice(self.object.clone())
+        self.part(self.object.clone())
     }
 
-    /// Returns `"metadata":{…},…`: all fields but the type, without the braces.
-    pub(crate) fn members(&self) -> &[u8] {
-        self.frame.get(self.members.clone()).unwrap_or_default()
+    /// Appends `"metadata":{…},…`: all fields but the type, without the braces.
+    pub(crate) fn write_members(&self, out: &mut Vec<u8>) {
+        self.write(out, self.members.clone());
+    }
+
+    /// Appends the value of `metadata`.
+    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>) {
+        self.write(out, self.metadata.clone());
     }
 
     /// Returns the value of `metadata`.
-    pub(crate) fn metadata(&self) -> &[u8] {
-        self.frame.get(self.metadata.clone()).unwrap_or_default()
+    pub(crate) fn metadata(&self) -> Bytes {
+        self.part(self.metadata.clone())
     }
 
     /// Returns the watch line of the event that created this state.
     pub(crate) fn frame(&self) -> Frame {
-        self.frame.clone()
+        self.part(0..self.own.len())
+    }
+
+    /// Returns a part of the frame that includes the shared parts; without a copy if there are none.
+    fn part(&self, range: Range<usize>) -> Bytes {
+        if self.shared.is_empty() {
+            return self.own.slice(range);
+        }
+        let mut out = Vec::with_capacity(range.len() + self.shared_len());
+        self.write(&mut out, range);
+        out.into()
+    }
+
+    fn write(&self, out: &mut Vec<u8>, range: Range<usize>) {
+        let mut from = range.start;
+        for Shared { at, text } in &self.shared {
+            out.extend_from_slice(self.own.get(from..*at).unwrap_or_default());
+            out.extend_from_slice(text.as_bytes());
+            from = *at;
+        }
+        out.extend_from_slice(self.own.get(from..range.end).unwrap_or_default());
     }
 
     /// Returns the protobuf message of the object without its type, encoded at most once; `None` for kinds without
@@ -212,6 +254,25 @@ impl Stored {
             protobuf::message(text("apiVersion"), text("kind"), &object).map(Bytes::from)
         });
         made.as_ref()
+    }
+
+    /// Parses the object, with packed entries of managers.
+    pub(crate) fn parse_packed(&self) -> Map<String, Value> {
+        let texts = self.shared.iter().map(|shared| &*shared.text);
+        let mut out = Vec::with_capacity(self.object.len() + 2 * self.shared.len());
+        let mut from = self.object.start;
+        for Shared { at, .. } in &self.shared {
+            out.extend_from_slice(self.own.get(from..*at).unwrap_or_default());
+            out.extend_from_slice(b"{}");
+            from = *at;
+        }
+        out.extend_from_slice(self.own.get(from..self.object.end).unwrap_or_default());
+        let mut object = match serde_json::from_slice(&out) {
+            Ok(Value::Object(map)) => map,
+            _ => Map::new(),
+        };
+        pack_with(&mut object, texts);
+        object
     }
 
     /// Parses the object.
@@ -231,11 +292,66 @@ fn labels_of(metadata: Option<&Map<String, Value>>) -> Box<[(Box<str>, Box<str>)
 
 pub(crate) const FRAME_END: &[u8] = b"}\n";
 
-/// Writes JSON into memory, which cannot fail for a `Value` or a string.
-pub(crate) fn write_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    let before = out.len();
-    if serde_json::to_writer(&mut *out, value).is_err() {
-        out.truncate(before);
-        out.extend_from_slice(b"null");
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(name: &str, texts: Option<&Texts>) -> Stored {
+        let fields: Map<String, Value> = (0..20).map(|n| (format!("f:field-{n}"), json!({}))).collect();
+        let entry = |manager: &str| json!({"manager": manager, "operation": "Update", "fieldsV1": {"f:spec": fields}});
+        let object = json!({"apiVersion": "v1", "kind": "T", "spec": {"a": 1}, "metadata": {"name": name, "uid": "u",
+            "managedFields": [entry("a"), "no entry", entry("b"), {"fieldsV1": {"f:a": {}}, "manager": "c"}]}});
+        let object = object.as_object().unwrap();
+        Stored::new(Key::new("", name), 1, EventType::Added, object, &[], texts)
+    }
+
+    /// The bytes are the same whether parts of them are shared or not.
+    // contract: E-19a
+    #[test]
+    fn fields_of_managers_are_shared() {
+        let texts = Texts::default();
+        let (alone, shared, other) =
+            (stored("x", None), stored("x", Some(&texts)), stored("other", Some(&texts)));
+        assert_eq!(shared.object(), alone.object());
+        assert_eq!(shared.frame(), alone.frame());
+        assert_eq!(shared.metadata(), alone.metadata());
+        assert_eq!((shared.parse(), shared.len()), (alone.parse(), alone.len()));
+        let parts = |stored: &Stored| {
+            let (mut members, mut metadata) = (Vec::new(), Vec::new());
+            stored.write_members(&mut members);
+            stored.write_metadata(&mut metadata);
+            (members, metadata)
+        };
+        assert_eq!(parts(&shared), parts(&alone));
+        assert_eq!(shared.shared.len(), 3);
+        let pointers = shared.shared.iter().chain(&other.shared).map(|shared| shared.text.as_ptr());
+        assert_eq!(pointers.collect::<std::collections::HashSet<_>>().len(), 2);
+
+        let packed = shared.parse_packed();
+        assert_eq!(packed, alone.parse_packed());
+        assert!(packed["metadata"]["managedFields"][0]["fieldsV1"].is_string());
+        for texts in [None, Some(&texts)] {
+            let again = Stored::new(Key::new("", "x"), 1, EventType::Added, &packed, &[], texts);
+            assert_eq!(again.frame(), alone.frame());
+        }
+    }
+
+    /// Texts that are no sets are written as texts, and do not break the lines of watches.
+    // contract: E-19a
+    #[test]
+    fn other_texts_are_written_as_they_are() {
+        for text in ["", "x", "{", "{}\n", "{\n}", "[]", "{}{}"] {
+            let object =
+                json!({"apiVersion": "v1", "kind": "T", "metadata": {"managedFields": [{"fieldsV1": text}]}});
+            let object = object.as_object().unwrap();
+            for texts in [None, Some(&Texts::default())] {
+                let stored = Stored::new(Key::raw("a"), 1, EventType::Added, object, &[], texts);
+                assert_eq!(stored.parse(), *object);
+                assert_eq!(stored.parse_packed(), *object);
+                assert_eq!(stored.frame().iter().filter(|byte| **byte == b'\n').count(), 1);
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::registry::FieldPath;
 use crate::status::Status;
 
 use super::log::{EventLog, Window};
+use super::texts::Texts;
 use super::{Event, EventType, Key, Stored, Versions};
 
 /// How many snapshots are kept for paginated lists. Further ones are reconstructed from the history.
@@ -71,6 +72,7 @@ pub(crate) struct ResourceStore {
     state: Mutex<State>,
     versions: Arc<Versions>,
     fields: Vec<FieldPath>,
+    texts: Texts,
     written: watch::Sender<u64>,
     closed: AtomicBool,
     observer: Option<(Arc<dyn CommitObserver>, StoreId)>,
@@ -85,6 +87,7 @@ impl ResourceStore {
             state: Mutex::new(state),
             versions,
             fields,
+            texts: Texts::default(),
             written: watch::Sender::new(floor),
             closed: AtomicBool::new(false),
             observer: None,
@@ -257,7 +260,7 @@ impl ResourceStore {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".into(), version.to_string().into());
         }
-        Arc::new(Stored::new(key.clone(), version, event_type, &object, &self.fields))
+        Arc::new(Stored::new(key.clone(), version, event_type, &object, &self.fields, Some(&self.texts)))
     }
 
     /// Signals each write. The value may be out of date; read the log.

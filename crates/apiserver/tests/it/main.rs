@@ -14,6 +14,7 @@ mod access;
 mod apply;
 mod bad_input;
 mod common;
+mod differences;
 mod discovery;
 mod faults;
 mod gc;

@@ -16,7 +16,7 @@ fn terminating(definition: &Value) -> (String, String) {
 }
 
 /// The objects are deleted first; one with a finalizer holds the definition, which then takes no new objects.
-// contract: E-14n
+// contract: E-14n, E-18c
 #[tokio::test]
 async fn objects_are_deleted_first() {
     let world = World::new().await;
@@ -39,8 +39,13 @@ async fn objects_are_deleted_first() {
     assert_eq!(terminating(&current), ("True".into(), "InstanceDeletionInProgress".into()));
     let refused = world.client.post(WIDGETS, &widget("late")).await;
     assert_eq!(
-        refused.status(405, "MethodNotAllowed"),
-        "create not allowed while custom resource definition is terminating"
+        refused.status(403, "Forbidden"),
+        "widgets.example.com \"late\" is forbidden: create not allowed while custom resource definition is terminating"
+    );
+    let discovered = world.client.get("/apis/example.com/v1").await.ok();
+    assert_eq!(
+        discovered["resources"][0]["verbs"],
+        json!(["delete", "deletecollection", "get", "list", "watch"])
     );
     let again = world.client.post(DEFINITIONS, &widget_definition()).await.status(409, "AlreadyExists");
     assert!(again.starts_with("object is being deleted: "), "{again}");

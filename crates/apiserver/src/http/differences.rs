@@ -1,0 +1,314 @@
+//! What this server does differently from kube-apiserver, one row each.
+//!
+//! A request is answered as by kube-apiserver, or refused with an error that says what is not simulated. Where only an
+//! effect of another component or of an admission plugin is missing, the object is stored, with a `Warning` that says
+//! so. That holds for requests that ask for the effect; what a plugin does to every pod is missing without a warning, as
+//! in a kube-apiserver without that plugin.
+
+use serde_json::{Map, Value};
+
+use crate::status::Status;
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    /// As by a kube-apiserver that is started differently, or without other components.
+    Otherwise,
+    /// With an error.
+    Refused,
+    /// As by kube-apiserver, with a `Warning`, since the effect is missing.
+    Warned,
+}
+
+/// The requests of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Requests {
+    All,
+    Creates,
+    /// Creates, updates, patches and applies.
+    Writes,
+}
+
+/// When a row applies.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Always,
+    /// Only for objects that meet this condition; its description.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the description is for the documentation"))]
+    Is(&'static str, fn(&Map<String, Value>) -> bool),
+}
+
+/// One difference.
+struct Difference {
+    case: Case,
+    group: &'static str,
+    /// Plural names, with a subresource if the row is about it. Empty if the row is about all resources.
+    resources: &'static [&'static str],
+    requests: Requests,
+    when: When,
+    text: &'static str,
+}
+
+const fn refused(group: &'static str, resources: &'static [&'static str], text: &'static str) -> Difference {
+    Difference { case: Case::Refused, group, resources, requests: Requests::All, when: When::Always, text }
+}
+
+const fn warned(
+    group: &'static str,
+    resources: &'static [&'static str],
+    requests: Requests,
+    when: When,
+    text: &'static str,
+) -> Difference {
+    Difference { case: Case::Warned, group, resources, requests, when, text }
+}
+
+const fn otherwise(resources: &'static [&'static str], text: &'static str) -> Difference {
+    let (group, requests) = ("", Requests::All);
+    Difference { case: Case::Otherwise, group, resources, requests, when: When::Always, text }
+}
+
+use Requests::{Creates, Writes};
+use When::{Always, Is};
+
+/// All differences.
+#[rustfmt::skip]
+const DIFFERENCES: &[Difference] = &[
+    refused("", &["pods/attach", "pods/exec", "pods/log", "pods/portforward", "pods/proxy", "nodes/proxy"],
+        "there are no kubelets and no containers; use a cluster"),
+    refused("", &["services/proxy"],
+        "there are no processes behind services; use a cluster"),
+    refused("", &["pods/ephemeralcontainers", "pods/resize"],
+        "write the pod with the in-process API of the server"),
+    refused("", &["serviceaccounts/token"],
+        "the server issues no tokens; use that of its builder"),
+    refused("", &["bindings"],
+        "use the subresource pods/binding"),
+    refused("", &["componentstatuses"],
+        "there are no other components; use a cluster"),
+    refused("certificates.k8s.io", &["certificatesigningrequests/approval"],
+        "write the status with the in-process API of the server"),
+    refused("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"],
+        "there are no users; use kube-apiserver"),
+    refused("authorization.k8s.io",
+        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
+        "every request is allowed; inject `Fault::forbidden()`, or use kube-apiserver"),
+
+    warned("admissionregistration.k8s.io", &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        Writes, Always, "no webhook is called; call its handler in the test, or use kube-apiserver"),
+    warned("admissionregistration.k8s.io", &["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
+        Writes, Always, "admission policies are not evaluated; use kube-apiserver"),
+    warned("rbac.authorization.k8s.io", &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
+        Writes, Always, "every request is allowed; inject `Fault::forbidden()`, or use kube-apiserver"),
+    warned("", &["resourcequotas"],
+        Writes, Always, "quotas are neither counted nor enforced; use kube-apiserver"),
+    warned("", &["limitranges"],
+        Writes, Always, "limits are neither set nor enforced; set them in the pods, or use kube-apiserver"),
+    warned("scheduling.k8s.io", &["priorityclasses"],
+        Writes, Always, "pods do not get their priority from a class; set spec.priority"),
+    warned("flowcontrol.apiserver.k8s.io", &["flowschemas", "prioritylevelconfigurations"],
+        Writes, Always, "requests are not queued; inject `Fault::too_many_requests()`, or use kube-apiserver"),
+    warned("apiregistration.k8s.io", &["apiservices"],
+        Writes, Is("with spec.service", |object| has(object, &["spec", "service"])),
+        "requests are not forwarded to other servers; define the resources with a CustomResourceDefinition"),
+    warned("apiextensions.k8s.io", &["customresourcedefinitions"],
+        Writes, Is("with a conversion webhook", |object| is(object, &["spec", "conversion", "strategy"], "Webhook")),
+        "the conversion webhook is not called: the versions differ only in apiVersion; use kube-apiserver"),
+    warned("certificates.k8s.io", &["certificatesigningrequests"],
+        Creates, Always, "spec.username, uid, groups and extra are not set; set them in the request"),
+    warned("", &["services"],
+        Creates, Is("without spec.clusterIP, unless of type ExternalName", needs_address),
+        "no address and no node port is allocated; set spec.clusterIP, clusterIPs and ports[].nodePort"),
+    warned("", &["pods"],
+        Creates, Is("with spec.priorityClassName and without spec.priority", needs_priority),
+        "the priority of the class is not set; set spec.priority"),
+    warned("", &["pods"],
+        Creates, Is("with spec.runtimeClassName", |object| has(object, &["spec", "runtimeClassName"])),
+        "the overhead and the node selector of the class are not set; set them in the pod"),
+    warned("", &["namespaces"],
+        Writes, Is("with a label pod-security.kubernetes.io/…", has_pod_security),
+        "pods are not checked by Pod Security Admission; use kube-apiserver"),
+
+    otherwise(&["pods"],
+        "no service account, token volume and default tolerations are added, as without the admission plugins ServiceAccount and DefaultTolerationSeconds"),
+    otherwise(&["persistentvolumeclaims", "persistentvolumes", "ingresses", "nodes"],
+        "no default class, finalizer and taint is added, as without the admission plugins DefaultStorageClass, DefaultIngressClass, StorageObjectInUseProtection and TaintNodesByCondition"),
+    otherwise(&["deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"],
+        "nothing is created for them, as without kube-controller-manager; owners, namespaces and definitions are collected"),
+    otherwise(&[],
+        "JSON is not indented: `pretty` has no effect"),
+    otherwise(&[],
+        "`fieldValidation` finds unknown fields, in the order of their names, but no duplicate fields; unknown fields are stored all the same"),
+];
+
+fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(object.get(*first)?, |value, name| value.get(name))
+}
+
+fn has(object: &Map<String, Value>, path: &[&str]) -> bool {
+    member(object, path).is_some_and(|value| !value.is_null() && value != "")
+}
+
+fn is(object: &Map<String, Value>, path: &[&str], text: &str) -> bool {
+    member(object, path).is_some_and(|value| value == text)
+}
+
+fn needs_address(object: &Map<String, Value>) -> bool {
+    !has(object, &["spec", "clusterIP"]) && !is(object, &["spec", "type"], "ExternalName")
+}
+
+fn needs_priority(object: &Map<String, Value>) -> bool {
+    has(object, &["spec", "priorityClassName"]) && !has(object, &["spec", "priority"])
+}
+
+fn has_pod_security(object: &Map<String, Value>) -> bool {
+    let labels = member(object, &["metadata", "labels"]).and_then(Value::as_object);
+    labels.is_some_and(|labels| labels.keys().any(|label| label.starts_with("pod-security.kubernetes.io/")))
+}
+
+/// Whether a write creates its object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Creation {
+    Yes,
+    No,
+}
+
+/// Returns the warnings for a write of an object, or for a patch by its fields.
+pub(super) fn warnings(
+    group: &str,
+    plural: &str,
+    creation: Creation,
+    object: &Map<String, Value>,
+) -> impl Iterator<Item = String> {
+    let applies = move |row: &&Difference| {
+        row.case == Case::Warned
+            && row.group == group
+            && row.resources.contains(&plural)
+            && (row.requests != Creates || creation == Creation::Yes)
+            && match row.when {
+                Always => true,
+                Is(_, holds) => holds(object),
+            }
+    };
+    let subject = format!("{plural} of kinformer-apiserver");
+    DIFFERENCES.iter().filter(applies).map(move |row| format!("{subject}: {}", row.text))
+}
+
+/// Returns the error for a resource or a subresource of Kubernetes that this server does not have; 404 for any other.
+pub(super) fn refusal(group: &str, plural: &str, subresource: Option<&str>) -> Status {
+    let name = match subresource {
+        Some(subresource) => format!("{plural}/{subresource}"),
+        None => plural.to_owned(),
+    };
+    let applies = |row: &&Difference| {
+        row.case == Case::Refused && row.group == group && row.resources.contains(&name.as_str())
+    };
+    match DIFFERENCES.iter().find(applies) {
+        Some(row) => {
+            let message = format!("kinformer-apiserver does not simulate {name}: {}", row.text);
+            Status::new(501, "NotImplemented", message)
+        }
+        None => Status::no_such_path(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// The table of the documentation.
+    fn markdown() -> String {
+        let mut out = String::from("<!-- written by crates/apiserver/src/http/differences.rs -->\n");
+        let titles = [
+            (Case::Refused, "Refused with 501"),
+            (Case::Warned, "Stored, with a `Warning`"),
+            (Case::Otherwise, "Answered as by a kube-apiserver without these parts"),
+        ];
+        for (case, title) in titles {
+            out += &format!(
+                "\n### {title}\n\n| resources | requests | what is missing, and what to do |\n|---|---|---|\n"
+            );
+            for row in DIFFERENCES.iter().filter(|row| row.case == case) {
+                let named = row.resources.iter().map(|resource| format!("`{resource}`"));
+                let names = if row.resources.is_empty() {
+                    "all".into()
+                } else {
+                    named.collect::<Vec<_>>().join(", ")
+                };
+                let group = if row.group.is_empty() { String::new() } else { format!(" of `{}`", row.group) };
+                let requests = match row.requests {
+                    Requests::All => "all",
+                    Creates => "create",
+                    Writes => "create, update, patch, apply",
+                };
+                let when = match row.when {
+                    Always => String::new(),
+                    Is(when, _) => format!(" {when}"),
+                };
+                out += &format!("| {names}{group} | {requests}{when} | {} |\n", row.text);
+            }
+        }
+        out
+    }
+
+    // contract: E-17d
+    #[test]
+    fn the_documentation_has_every_difference() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let table = markdown();
+        for name in ["testing.md", "testing-differences.md"] {
+            // a published crate has no docs
+            if let Ok(text) = std::fs::read_to_string(docs.join(name)) {
+                assert!(text.contains(&table), "{name} does not contain this text:\n{table}");
+            }
+        }
+    }
+
+    // contract: E-17c
+    #[test]
+    fn subresources_that_are_not_simulated_are_refused() {
+        let status = refusal("", "pods", Some("log"));
+        assert_eq!((status.code(), status.reason()), (501, "NotImplemented"));
+        assert_eq!(
+            status.message(),
+            "kinformer-apiserver does not simulate pods/log: there are no kubelets and no containers; use a cluster"
+        );
+        for (group, plural, subresource) in
+            [("", "pods", Some("other")), ("apps", "pods", Some("log")), ("", "pods", None)]
+        {
+            assert_eq!(refusal(group, plural, subresource), Status::no_such_path());
+        }
+    }
+
+    // contract: E-17b
+    #[test]
+    fn only_requests_that_ask_for_an_effect_are_warned() {
+        let count = |group: &str, plural: &str, creation, object: Value| {
+            warnings(group, plural, creation, object.as_object().unwrap()).count()
+        };
+        let (yes, no) = (Creation::Yes, Creation::No);
+        assert_eq!(
+            count("", "pods", yes, json!({"spec": {"priorityClassName": "a", "runtimeClassName": "b"}})),
+            2
+        );
+        assert_eq!(count("", "pods", no, json!({"spec": {"priorityClassName": "a"}})), 0);
+        assert_eq!(count("", "pods", yes, json!({"spec": {"priorityClassName": "a", "priority": 3}})), 0);
+        assert_eq!(count("", "pods", yes, json!({"spec": {"priorityClassName": ""}})), 0);
+        for (spec, expected) in
+            [(json!({}), 1), (json!({"clusterIP": "None"}), 0), (json!({"type": "ExternalName"}), 0)]
+        {
+            assert_eq!(count("", "services", yes, json!({"spec": spec})), expected);
+        }
+        assert_eq!(count("apps", "pods", yes, json!({"spec": {"priorityClassName": "a"}})), 0);
+        let namespace = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
+        assert_eq!(count("", "namespaces", no, namespace), 1);
+        assert_eq!(count("", "namespaces", no, json!({"metadata": {"labels": {"a": "b"}}})), 0);
+        let definition = json!({"spec": {"conversion": {"strategy": "Webhook"}}});
+        assert_eq!(count("apiextensions.k8s.io", "customresourcedefinitions", no, definition), 1);
+    }
+}

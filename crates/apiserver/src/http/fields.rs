@@ -1,0 +1,93 @@
+//! Fields that an object has and its type does not: `fieldValidation`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::{Object, Write};
+use crate::apply::{Schema, go_text, unknown_fields};
+use crate::patch::Patch;
+use crate::protobuf::MEDIA_TYPE;
+use crate::registry::Kind;
+use crate::status::{Cause, Status, Subject};
+use crate::storage::Stored;
+
+use super::field_manager::Validation;
+use super::objects::Call;
+use super::request::media_type;
+
+impl Call<'_> {
+    /// Applies a patch, whose result is checked.
+    ///
+    /// # Errors
+    /// 422 for fields that the type of the object does not have, in a strict write; the errors of [`crate::api::Api::modify`] and of
+    /// the patch.
+    pub(super) fn write_patch(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        patch: &Patch,
+        write: Write<'_>,
+        validation: Validation,
+    ) -> Result<Arc<Stored>, Status> {
+        let (kind, mut found) = (&self.resource.kind, Vec::new());
+        let stored = self.api().modify(self.resource, namespace, name, write, |present| {
+            if validation == Validation::Ignored {
+                return patch.apply(present, kind.kind_subject(), name);
+            }
+            // this server has stored the unknown fields of earlier writes
+            let known = unknown_of(kind, &present);
+            let patched = patch.apply(present, kind.kind_subject(), name)?;
+            found = unknown_of(kind, &patched);
+            found.retain(|field| !known.contains(field));
+            if validation == Validation::Strict && !found.is_empty() {
+                return Err(strict_patch_error(patch, &patched, &found));
+            }
+            Ok(patched)
+        });
+        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
+        stored
+    }
+
+    /// # Errors
+    /// 400 for an object with fields that its type does not have, in a strict write.
+    pub(super) fn check_fields(&mut self, object: &Object, validation: Validation) -> Result<(), Status> {
+        if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
+            return Ok(());
+        }
+        let Kind { kind, version, .. } = &self.resource.kind;
+        let found = unknown_of(&self.resource.kind, object);
+        if validation == Validation::Strict && !found.is_empty() {
+            let why = strict_error(&found);
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+            )));
+        }
+        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
+        Ok(())
+    }
+}
+
+fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
+    let schema = kind.schema.as_deref().unwrap_or_else(|| Schema::builtin());
+    unknown_fields(schema, &kind.api_version(), &kind.kind, object)
+}
+
+fn unknown_field(field: &str) -> String {
+    format!("unknown field \"{field}\"")
+}
+
+fn strict_error(fields: &[String]) -> String {
+    let fields: Vec<String> = fields.iter().map(|field| unknown_field(field)).collect();
+    format!("strict decoding error: {}", fields.join(", "))
+}
+
+/// Follows Kubernetes 1.37: the error names a strategic merge patch, or the result of another one.
+fn strict_patch_error(patch: &Patch, patched: &Object, fields: &[String]) -> Status {
+    let value = match patch {
+        Patch::Strategic(patch) => go_text(&Value::Object(patch.clone())),
+        Patch::Json(_) | Patch::Merge(_) => serde_json::to_string(patched).unwrap_or_default(),
+    };
+    let cause = Cause::invalid("patch", format!("Invalid value: {value:?}: {}", strict_error(fields)));
+    Status::invalid(Subject { group: "", resource: "" }, "", vec![cause])
+}
