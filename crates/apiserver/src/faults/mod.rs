@@ -10,5 +10,5 @@ pub use fault::Fault;
 pub(crate) use fault::Kind;
 pub use injection::{FaultId, Faults};
 pub(crate) use listener::ListenerState;
-pub(crate) use request::RequestFaults;
+pub(crate) use request::{RequestFaults, Requested};
 pub use verb::Verb;

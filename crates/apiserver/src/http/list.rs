@@ -107,7 +107,7 @@ pub(super) fn answer(
 /// Selects the objects of a page. Follows Kubernetes 1.37 for the version that a combination of parameters selects.
 pub(super) fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
     let store = &resource.store;
-    let current = context.api.versions.current();
+    let current = resource.store.version();
     let ahead = |version: u64| Status::too_large_version(version, current);
     let mut start = None;
     let mut limit = params.limit;

@@ -66,33 +66,27 @@ pub(super) async fn answer(
     request: Request<Incoming>,
     query: &Query,
     target: &Target,
-    resource: &Arc<Resource>,
+    mut resource: Arc<Resource>,
     verb: Verb,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
     let (parts, body) = request.into_parts();
-    let form = negotiate::form(&parts.headers, context.protobuf_for(resource))?;
+    let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let dry_run = dry_run(query)?;
+    // An unknown subresource is an error before the body is read.
+    drop(Sub::of(&resource.kind, target.subresource.as_deref())?);
     let body = read_body(body).await?;
-    let call = Call { context, query, target, resource, headers: &parts.headers, body, sub, dry_run };
-    let (code, stored) = match verb {
-        Verb::Get => return call.get(form, include, &mut faults),
-        Verb::Create => match call.create()? {
-            Made::Object(stored) => (StatusCode::CREATED, stored),
-            Made::Answer(answer) => return Ok(answer),
-        },
-        Verb::Update | Verb::Patch => match call.write(verb)? {
-            Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
-            Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
-            Written::Answer(answer) => return Ok(answer),
-        },
-        Verb::Delete => return call.delete(),
-        Verb::DeleteCollection => return call.delete_collection(),
-        _ => return Err(Status::method_not_allowed()),
-    };
-    Ok(object_answer(context, resource, &stored, code, form, include))
+    context.api.writes(|| {
+        if resource.store.is_closed() {
+            // The state was replaced while the body was read.
+            resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
+        }
+        let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+        let headers = &parts.headers;
+        let call = Call { context, query, target, resource: &resource, headers, body, sub, dry_run };
+        call.answer(verb, form, include, &mut faults)
+    })
 }
 
 fn dry_run(query: &Query) -> Result<DryRun, Status> {
@@ -193,6 +187,31 @@ impl Call<'_> {
         decode_object(&media_type(self.headers), &self.body)
     }
 
+    fn answer(
+        &self,
+        verb: Verb,
+        form: (Form, Encoding),
+        include: IncludeObject,
+        faults: &mut RequestFaults,
+    ) -> Result<Answer, Status> {
+        let (code, stored) = match verb {
+            Verb::Get => return self.get(form, include, faults),
+            Verb::Create => match self.create()? {
+                Made::Object(stored) => (StatusCode::CREATED, stored),
+                Made::Answer(answer) => return Ok(answer),
+            },
+            Verb::Update | Verb::Patch => match self.write(verb)? {
+                Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
+                Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
+                Written::Answer(answer) => return Ok(answer),
+            },
+            Verb::Delete => return self.delete(),
+            Verb::DeleteCollection => return self.delete_collection(),
+            _ => return Err(Status::method_not_allowed()),
+        };
+        Ok(object_answer(self.context, self.resource, &stored, code, form, include))
+    }
+
     fn get(
         &self,
         form: (Form, Encoding),
@@ -202,7 +221,7 @@ impl Call<'_> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }
-        let current = self.api().versions.current();
+        let current = self.resource.store.version();
         let requested = match self.query.text("resourceVersion") {
             "" => 0,
             text => text.parse().map_err(|_| {

@@ -107,7 +107,7 @@ fn start(
     resource: &Resource,
     faults: &mut RequestFaults,
 ) -> Result<Start, Status> {
-    let current = context.api.versions.current();
+    let current = resource.store.version();
     let requested = params.version.unwrap_or(0);
     let mut start = Start { from: requested, initial: VecDeque::new(), failure: None, hidden_up_to: 0 };
     if params.initial_events == Some(true) {

@@ -17,5 +17,5 @@ pub(crate) use log::{Event, Window};
 pub(crate) use object::{FRAME_END, Key, Stored, write_json};
 pub(crate) use ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference};
 pub(crate) use resource::{Change, CommitObserver, Outcome, ResourceStore, Snapshot, StoreId};
-pub(crate) use versions::Versions;
+pub(crate) use versions::{Activity, Versions};
 pub(crate) use watcher::{Next, Watcher};
