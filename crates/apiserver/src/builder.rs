@@ -10,10 +10,10 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Api, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
-use crate::server::{ApiServer, Tls};
 use crate::requests::RequestLog;
+use crate::server::{ApiServer, Tls};
 use crate::snapshot::Snapshot;
-use crate::storage::{Activity, Window};
+use crate::storage::Window;
 use crate::{Error, Fault};
 
 /// Configuration of a server. Every setting has a default.
@@ -231,7 +231,6 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let activity = Activity::default();
         let settings = Settings {
             lifecycle: self.lifecycle,
             window: self.window,
@@ -239,7 +238,7 @@ impl Builder {
             garbage_collection: self.garbage_collection,
             kubelets: self.kubelets,
         };
-        let api = Api::new(settings, activity.clone())?;
+        let api = Api::new(settings)?;
         if let Some(snapshot) = &self.snapshot {
             api.load(snapshot.state());
         }
@@ -247,7 +246,7 @@ impl Builder {
         let context = Arc::new(Context::new(
             api,
             access,
-            RequestLog::new(self.request_log, activity),
+            RequestLog::new(self.request_log),
             self.fault_header,
             self.bookmark_interval,
             self.protobuf,

@@ -69,6 +69,8 @@ mod api;
 mod apply;
 mod builder;
 mod clock;
+#[cfg(feature = "test-cluster")]
+mod cluster;
 mod error;
 mod faults;
 mod gc;
@@ -87,6 +89,8 @@ mod table;
 
 pub use api::NamespaceLifecycle;
 pub use builder::Builder;
+#[cfg(feature = "test-cluster")]
+pub use cluster::{NotReached, TestCluster, TestClusterBuilder, Wait};
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
 pub use gc::{GarbageCollection, Kubelets};

@@ -150,6 +150,46 @@ impl ApiServer {
         Ok(config)
     }
 
+    /// Returns a function that opens a connection to this server within the process.
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn connector(&self) -> impl Fn() -> std::io::Result<tokio::io::DuplexStream> + Clone + use<> {
+        let (context, tasks) = (self.context.clone(), self.tasks.clone());
+        move || crate::http::connect(&context, &tasks)
+    }
+
+    /// Signals each write.
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn activity(&self) -> tokio::sync::watch::Receiver<()> {
+        self.api().activity.subscribe()
+    }
+
+    /// Returns the secret that requests must carry.
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.context.access.token.as_ref().map(crate::http::Token::secret)
+    }
+
+    /// Whether the objects of a kind are in namespaces.
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn is_namespaced(&self, api_version: &str, kind: &str) -> Result<bool, Error> {
+        Ok(self.resource(api_version, kind)?.kind.namespaced)
+    }
+
+    /// Creates or changes an object by server-side apply, as a client does that takes the fields of other managers.
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn apply(&self, object: Value, manager: &str) -> Result<Value, Error> {
+        use crate::api::{Applied, DryRun, Part};
+        self.api().writes(|| {
+            let (resource, namespace, object) = self.place(object)?;
+            let (name, object) = (name_of(&object), Value::Object(object));
+            let write = Write::of(Part::Object, DryRun::No, manager);
+            let forced = crate::apply::Conflicts::Forced;
+            let applied = self.api().apply(&resource, &namespace, &name, &object, forced, write)?;
+            let (Applied::Created(stored) | Applied::Updated(stored)) = applied;
+            Ok(Value::Object(Api::served(&resource, &stored)))
+        })
+    }
+
     /// Returns the handle for injecting faults.
     pub fn faults(&self) -> Faults {
         self.context.faults.clone()

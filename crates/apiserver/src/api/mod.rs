@@ -146,14 +146,15 @@ pub(crate) struct Api {
     /// Held for reading by each write until what follows from it is done, and for writing while the whole state is read or
     /// replaced. The first lock that is acquired.
     writing: RwLock<()>,
-    /// Signalled by each write.
-    activity: Activity,
+    /// Signalled by each write, and when the state is replaced.
+    pub(crate) activity: Activity,
 }
 
 impl Api {
-    pub(crate) fn new(settings: Settings, activity: Activity) -> Result<Self, Status> {
+    pub(crate) fn new(settings: Settings) -> Result<Self, Status> {
         let clock = Clock::start();
         let first = settings.first_version.unwrap_or_else(|| clock.microseconds());
+        let activity = Activity::default();
         let versions = Arc::new(Versions::new(first, activity.clone()));
         let graph = Arc::new(Graph::default());
         let collects = settings.garbage_collection == GarbageCollection::On;

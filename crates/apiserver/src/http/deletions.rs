@@ -79,7 +79,7 @@ impl Call<'_> {
         }
         let params = ListParams::parse(self.query, self.target, self.resource, false)?;
         let options = self.delete_options()?;
-        let page = list::page(self.context, &params, self.resource)?;
+        let page = list::page(&params, self.resource)?;
         self.api().delete_collection(self.resource, &page.items, &options)?;
         let kind = &self.resource.kind;
         let mut out = Vec::new();

@@ -28,6 +28,8 @@ use crate::status::{Status, Subject};
 
 pub(crate) use access::{Access, Token};
 pub(crate) use answer::Answer;
+#[cfg(feature = "test-cluster")]
+pub(crate) use connection::connect;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
 pub(crate) use context::Context;
 pub use context::FaultHeader;

@@ -44,7 +44,12 @@ impl Registry {
                 stores.len() - 1
             });
             let Resource { kind, conversion, mixed, .. } = &**resource;
-            resources.push(SavedResource { kind: kind.clone(), conversion: *conversion, mixed: *mixed, store });
+            resources.push(SavedResource {
+                kind: kind.clone(),
+                conversion: *conversion,
+                mixed: *mixed,
+                store,
+            });
         }
         SavedRegistry { collects: self.observer.is_some(), stores, resources }
     }

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::storage::Activity;
-
 use super::logged::{LoggedRequest, LoggedRequests};
 
 /// The newest requests, up to a number of them. Requests are in the order in which they arrived.
@@ -15,8 +13,6 @@ pub(crate) struct RequestLog {
     capacity: usize,
     started: Instant,
     ring: Mutex<Ring>,
-    /// Signalled when a request is answered.
-    activity: Activity,
 }
 
 #[derive(Default)]
@@ -31,8 +27,8 @@ struct Ring {
 pub(crate) struct RequestNumber(u64);
 
 impl RequestLog {
-    pub(crate) fn new(capacity: usize, activity: Activity) -> Self {
-        Self { capacity, started: Instant::now(), ring: Mutex::default(), activity }
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { capacity, started: Instant::now(), ring: Mutex::default() }
     }
 
     /// Logs a request that has arrived; `None` if no requests are logged.
@@ -64,8 +60,6 @@ impl RequestLog {
             request.code = code;
             request.duration = Some(now.saturating_sub(request.since_start));
         }
-        drop(ring);
-        self.activity.send_replace(());
     }
 
     pub(crate) fn read(&self) -> LoggedRequests {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-/// Signals writes and answered requests to those that wait for a state of the server.
+/// Signals writes to those that wait for a state of the server.
 pub(crate) type Activity = Arc<watch::Sender<()>>;
 
 /// The global version: every write to any resource takes the next one.
