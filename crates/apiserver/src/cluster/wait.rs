@@ -17,7 +17,7 @@ const STANDSTILL: u32 = 10_000;
 const SHOWN: usize = 20;
 
 /// A wait with a time limit. See [`TestCluster::within`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use = "it does nothing until it waits"]
 pub struct Wait<'a> {
     pub(super) cluster: &'a TestCluster,
@@ -30,7 +30,7 @@ impl Wait<'_> {
     /// # Errors
     /// [`NotReached`] after the time limit.
     pub async fn eventually<T, E: fmt::Display>(
-        &self,
+        self,
         mut check: impl FnMut() -> Result<T, E>,
     ) -> Result<T, NotReached> {
         self.eventually_async(async || check()).await
@@ -41,7 +41,7 @@ impl Wait<'_> {
     /// # Errors
     /// [`NotReached`] after the time limit.
     pub async fn eventually_async<T, E: fmt::Display>(
-        &self,
+        self,
         mut check: impl AsyncFnMut() -> Result<T, E>,
     ) -> Result<T, NotReached> {
         let mut activity = self.cluster.server.activity();

@@ -66,8 +66,8 @@ async fn texts_are_created_and_applied() {
     let data: Vec<_> = data.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(data, [("b", "2"), ("c", "1")]);
 
-    let both = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: n}}}}\n---\n{}", map(""));
+    let both = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: other}}}}\n---\n{}", map(""));
     let error = cluster.create_yaml(&both).unwrap_err();
     assert_eq!(error.to_string(), "YAML, document 2, ConfigMap m: configmaps \"m\" already exists");
-    assert!(cluster.get::<Namespace>("n").is_ok());
+    assert!(cluster.get::<Namespace>("other").is_ok());
 }
