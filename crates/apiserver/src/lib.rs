@@ -34,7 +34,7 @@
 //! # Features
 //!
 //! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
-//! HTTPS with a self-signed certificate.
+//! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
 //!
 //! # Example
 //!
