@@ -52,10 +52,10 @@ impl Tls {
 ///
 /// Dropping it shuts it down without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     address: SocketAddr,
     tls: Option<Tls>,
-    tasks: TaskTracker,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -148,46 +148,6 @@ impl ApiServer {
             config.root_cert = Some(vec![der]);
         }
         Ok(config)
-    }
-
-    /// Returns a function that opens a connection to this server within the process.
-    #[cfg(feature = "test-cluster")]
-    pub(crate) fn connector(&self) -> impl Fn() -> std::io::Result<tokio::io::DuplexStream> + Clone + use<> {
-        let (context, tasks) = (self.context.clone(), self.tasks.clone());
-        move || crate::http::connect(&context, &tasks)
-    }
-
-    /// Signals each write.
-    #[cfg(feature = "test-cluster")]
-    pub(crate) fn activity(&self) -> tokio::sync::watch::Receiver<()> {
-        self.api().activity.subscribe()
-    }
-
-    /// Returns the secret that requests must carry.
-    #[cfg(feature = "test-cluster")]
-    pub(crate) fn token(&self) -> Option<&str> {
-        self.context.access.token.as_ref().map(crate::http::Token::secret)
-    }
-
-    /// Whether the objects of a kind are in namespaces.
-    #[cfg(feature = "test-cluster")]
-    pub(crate) fn is_namespaced(&self, api_version: &str, kind: &str) -> Result<bool, Error> {
-        Ok(self.resource(api_version, kind)?.kind.namespaced)
-    }
-
-    /// Creates or changes an object by server-side apply, as a client does that takes the fields of other managers.
-    #[cfg(feature = "test-cluster")]
-    pub(crate) fn apply(&self, object: Value, manager: &str) -> Result<Value, Error> {
-        use crate::api::{Applied, DryRun, Part};
-        self.api().writes(|| {
-            let (resource, namespace, object) = self.place(object)?;
-            let (name, object) = (name_of(&object), Value::Object(object));
-            let write = Write::of(Part::Object, DryRun::No, manager);
-            let forced = crate::apply::Conflicts::Forced;
-            let applied = self.api().apply(&resource, &namespace, &name, &object, forced, write)?;
-            let (Applied::Created(stored) | Applied::Updated(stored)) = applied;
-            Ok(Value::Object(Api::served(&resource, &stored)))
-        })
     }
 
     /// Returns the handle for injecting faults.
@@ -437,11 +397,11 @@ impl ApiServer {
         self.tasks.wait().await;
     }
 
-    fn api(&self) -> &Api {
+    pub(crate) fn api(&self) -> &Api {
         &self.context.api
     }
 
-    fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Error> {
+    pub(crate) fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Error> {
         self.api()
             .registry()
             .of_kind(api_version, kind)
@@ -450,7 +410,7 @@ impl ApiServer {
     }
 
     /// Finds the resource and namespace of an object from its own fields.
-    fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
+    pub(crate) fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
         let Value::Object(object) = object else { return Err(Error::NotAnObject) };
         let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
         let resource = self.resource(text("apiVersion"), text("kind"))?;
@@ -467,6 +427,6 @@ impl Drop for ApiServer {
     }
 }
 
-fn name_of(object: &Object) -> String {
+pub(crate) fn name_of(object: &Object) -> String {
     object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned()
 }

@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
 use crate::error::Error;
-use crate::health::{ControllerState, Status};
 use crate::failures::Failures;
+use crate::health::{ControllerState, Status};
 use crate::metrics::Counters;
 use crate::monitor::Monitor;
 use crate::owner::OwnerKind;

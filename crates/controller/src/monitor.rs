@@ -55,7 +55,10 @@ impl<K: fmt::Debug> fmt::Display for Monitor<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ControllerMetrics { succeeded, failed, active, .. } = self.metrics();
         let (name, state) = (&self.workers.name, self.state());
-        write!(f, "controller {name}, {state}: {succeeded} reconciliations succeeded, {failed} failed, {active} running")?;
+        write!(
+            f,
+            "controller {name}, {state}: {succeeded} reconciliations succeeded, {failed} failed, {active} running"
+        )?;
         self.failures().iter().try_for_each(|failure| write!(f, "\n  {failure}"))
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod manifests;
 mod objects;
+mod server;
 mod transport;
 mod wait;
 
@@ -174,7 +175,8 @@ impl TestCluster {
     /// Waits until a check succeeds, and returns its value.
     ///
     /// The check runs at once, after each write to the server, and every 100 ms of tokio's clock, for other states: of the
-    /// operator, of the log. It may borrow anything.
+    /// operator, of the log. With a limit of more than 30 s it is every 300th part of the limit, and every minute at least.
+    /// The check may borrow anything.
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait and nothing else.

@@ -52,8 +52,8 @@ impl TestCluster {
         self.each(text, |object| self.server.create(object))
     }
 
-    /// Creates or changes the objects of a text by server-side apply, as `kubectl apply --server-side --force-conflicts` does, by the field
-    /// manager `test-cluster`. Statuses are ignored where they have a subresource.
+    /// Creates or changes the objects of a text by server-side apply, as `kubectl apply --server-side --force-conflicts`
+    /// does, by the field manager `test-cluster`. Statuses are ignored where they have a subresource.
     ///
     /// # Errors
     /// As [`Self::create_yaml`].

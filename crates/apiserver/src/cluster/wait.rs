@@ -9,8 +9,10 @@ use crate::LoggedRequests;
 
 use super::TestCluster;
 
-/// How long a wait sleeps at most: for checks of states that are not on the server.
-const RECHECK: Duration = Duration::from_millis(100);
+/// How long a wait sleeps at most, for checks of states that are not on the server: this part of its limit, within bounds.
+const RECHECKS: u32 = 300;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(60);
 /// How often a state is checked while the clock stands still.
 const STANDSTILL: u32 = 10_000;
 /// How many requests an error shows.
@@ -48,6 +50,7 @@ impl Wait<'_> {
         let began = Instant::now();
         // One that is too long for the clock is as good as never.
         let deadline = began.checked_add(self.limit).unwrap_or_else(|| began + Duration::from_secs(1 << 30));
+        let recheck = (self.limit / RECHECKS).clamp(SHORTEST, LONGEST);
         let (mut checks, mut standstill, mut last) = (0, 0, began);
         let mut reason = "the first check did not finish".to_owned();
         loop {
@@ -75,7 +78,7 @@ impl Wait<'_> {
             }
             tokio::select! {
                 _ = activity.changed() => {}
-                () = sleep_until(deadline.min(now + RECHECK)) => {}
+                () = sleep_until(deadline.min(now + recheck)) => {}
             }
         }
     }

@@ -385,16 +385,17 @@ async fn panicking_key_is_retried() {
 async fn monitor_has_the_last_failures() {
     let cluster = Cluster::start().await;
     let builder = Controller::of(&cluster.factory).keyed::<u32>("numbers");
-    let controller = builder.timeout(Duration::from_millis(20)).rate_limiter(short()).build(|request| async move {
-        match (*request, request.failures) {
-            (1, 0) => Err("broken".into()),
-            (1, 1) => panic!("boom"),
-            (1, 2) => std::future::pending().await,
-            (1, _) => Err(ReconcileError::permanent("x".repeat(5_000))),
-            (number, _) if number > 1 => Err(ReconcileError::permanent(format!("number {number}"))),
-            _ => Ok(Action::none()),
-        }
-    });
+    let controller =
+        builder.timeout(Duration::from_millis(20)).rate_limiter(short()).build(|request| async move {
+            match (*request, request.failures) {
+                (1, 0) => Err("broken".into()),
+                (1, 1) => panic!("boom"),
+                (1, 2) => std::future::pending().await,
+                (1, _) => Err(ReconcileError::permanent("x".repeat(5_000))),
+                (number, _) if number > 1 => Err(ReconcileError::permanent(format!("number {number}"))),
+                _ => Ok(Action::none()),
+            }
+        });
     let (monitor, queue) = (controller.monitor(), controller.queue().clone());
     let running = Running::of(controller);
     let failed = |count| {
@@ -405,7 +406,8 @@ async fn monitor_has_the_last_failures() {
     crate::common::until(|| failed(4)).await;
     let failures = monitor.failures();
     let texts: Vec<_> = failures.iter().map(|failure| failure.to_string()).collect();
-    let expected = ["1, attempt 1: broken", "1, attempt 2: it panicked: boom", "1, attempt 3: it took longer than 20ms"];
+    let expected =
+        ["1, attempt 1: broken", "1, attempt 2: it panicked: boom", "1, attempt 3: it took longer than 20ms"];
     assert_eq!(texts[..3], expected);
     assert_eq!(texts[3], format!("1, attempt 4: {}", "x".repeat(2_048)));
     (2..42).chain([0]).for_each(|number| assert!(queue.add(number)));

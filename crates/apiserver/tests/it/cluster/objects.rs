@@ -1,5 +1,6 @@
 //! Typed objects and YAML.
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer_apiserver::{Error, TestCluster, Verb};
@@ -95,6 +96,8 @@ async fn client_needs_no_socket() {
     assert_eq!(cluster.requests().resource("configmaps").on(Verb::Delete).len(), 1);
     let client = cluster.client();
     assert!(cluster.client_of("a\nb").is_err());
+    let second = TestCluster::start().now_or_never().unwrap().unwrap();
+    assert_ne!(second.server().address(), cluster.server().address());
     cluster.shutdown().await;
     assert!(client.apiserver_version().await.is_err(), "the server has ended");
 }

@@ -44,6 +44,14 @@ async fn other_states_are_found() {
     let is_late = || if began.elapsed() >= Duration::from_millis(250) { Ok(7) } else { Err("early") };
     assert_eq!(cluster.eventually(is_late).await.unwrap(), 7);
     assert_eq!(began.elapsed(), Duration::from_millis(300));
+    // A long wait checks less often.
+    let mut checks = 0;
+    let count = || {
+        checks += 1;
+        Err::<(), _>("never")
+    };
+    cluster.within(Duration::from_secs(3_000)).eventually(count).await.unwrap_err();
+    assert_eq!(checks, 301);
 }
 
 /// The limit is exact, and a check that does not finish ends with it.
