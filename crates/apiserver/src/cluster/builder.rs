@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{ApiServer, Builder, Error, Snapshot};
 
-use super::TestCluster;
 use super::manifests::{self, Manifest};
+use super::test_cluster::TestCluster;
 use super::transport;
 
 /// How many requests are logged.
@@ -114,5 +114,52 @@ impl TestClusterBuilder {
         let client = transport::client(&server, "")?;
         let explanations = Arc::new(Mutex::new(Vec::new()));
         Ok(TestCluster { server, client, limit: self.limit, explanations })
+    }
+}
+
+impl TestCluster {
+    /// Starts an empty cluster: the built-in kinds and namespaces, garbage collection, and a log of the newest 1,000
+    /// requests.
+    ///
+    /// # Cancel safety
+    /// The future never waits: its first poll starts the cluster and completes.
+    ///
+    /// # Errors
+    /// [`Error::Listen`] if the system has no free port.
+    pub async fn start() -> Result<Self, Error> {
+        Self::builder().start().await
+    }
+
+    /// Starts a cluster with the state of a snapshot, in a time that does not depend on the sizes of its objects: many tests
+    /// start from one state that was made once. The clusters share the objects, and do not affect each other.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::Namespace;
+    /// # use kinformer_apiserver::TestCluster;
+    /// let template = TestCluster::builder().yaml("{apiVersion: v1, kind: Namespace, metadata: {name: a}}").start().await?;
+    /// let state = template.snapshot();
+    /// for _ in 0..10 {
+    ///     let cluster = TestCluster::from_snapshot(&state).await?;
+    ///     cluster.delete::<Namespace>("a")?;
+    /// }
+    /// assert!(template.get::<Namespace>("a").is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// As [`Self::start`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn from_snapshot(snapshot: &Snapshot) -> Result<Self, Error> {
+        Self::builder().snapshot(snapshot).start().await
+    }
+
+    /// Returns a builder with the default settings.
+    pub fn builder() -> TestClusterBuilder {
+        TestClusterBuilder::default()
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::Error;
 
-use super::TestCluster;
 use super::manifests;
+use super::test_cluster::TestCluster;
 
 /// The field manager of [`TestCluster::apply_yaml`].
 const MANAGER: &str = "test-cluster";

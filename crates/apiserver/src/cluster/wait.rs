@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::LoggedRequests;
 
-use super::TestCluster;
+use super::test_cluster::TestCluster;
 
 /// How long a wait sleeps at most, for checks of states that are not on the server: this part of its limit, within bounds.
 const RECHECKS: u32 = 300;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
-/// How often a state is checked while the clock stands still.
+/// How often a state is checked while the clock does not advance.
 const STANDSTILL: u32 = 10_000;
 /// How many requests an error shows.
 const SHOWN: usize = 20;
@@ -24,6 +24,61 @@ const SHOWN: usize = 20;
 pub struct Wait<'a> {
     pub(super) cluster: &'a TestCluster,
     pub(super) limit: Duration,
+}
+
+impl TestCluster {
+    /// Waits until a check succeeds, and returns its value.
+    ///
+    /// The check runs at once, after each write to the server, and every 100 ms of tokio's clock, for other states: of the
+    /// operator, of the log. With a limit of more than 30 s it is every 300th part of the limit, and every minute at least.
+    /// The check may borrow anything.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and nothing else.
+    ///
+    /// # Errors
+    /// [`NotReached`] after 30 s of tokio's clock, or [another limit](Self::within); and if a paused clock does not advance
+    /// during 10,000 checks, because the operator writes without an end.
+    pub async fn eventually<T, E: fmt::Display>(
+        &self,
+        check: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, NotReached> {
+        self.within(self.limit).eventually(check).await
+    }
+
+    /// As [`Self::eventually`], for a check that waits, such as one that sends requests. A check that runs at the time limit
+    /// is dropped.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use kube_client::Api;
+    /// # use k8s_openapi::api::core::v1::Namespace;
+    /// # let cluster = kinformer_apiserver::TestCluster::start().await?;
+    /// let namespaces = Api::<Namespace>::all(cluster.client());
+    /// cluster.eventually_async(async || namespaces.get("default").await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The requests of a check are logged, and faults apply to them. A check that writes leads to its own repetition.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the check at its await point.
+    ///
+    /// # Errors
+    /// As [`Self::eventually`].
+    pub async fn eventually_async<T, E: fmt::Display>(
+        &self,
+        check: impl AsyncFnMut() -> Result<T, E>,
+    ) -> Result<T, NotReached> {
+        self.within(self.limit).eventually_async(check).await
+    }
+
+    /// Returns a wait with another time limit: `cluster.within(hour).eventually(..)`.
+    pub fn within(&self, limit: Duration) -> Wait<'_> {
+        Wait { cluster: self, limit }
+    }
 }
 
 impl Wait<'_> {
@@ -70,7 +125,7 @@ impl Wait<'_> {
             last = now;
             if standstill >= STANDSTILL {
                 reason.push_str(
-                    "; the paused clock stands still, because requests or writes follow each other endlessly",
+                    "; the paused clock does not advance, because requests or writes follow each other endlessly",
                 );
             }
             if now >= deadline || standstill >= STANDSTILL {

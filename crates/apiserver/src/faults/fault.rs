@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::request::Requested;
+use super::requested::Requested;
 use super::verb::Verb;
 
 /// What fails.

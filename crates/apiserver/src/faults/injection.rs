@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::fault::{Fault, Kind};
 use super::listener::{Listener, ListenerState};
-use super::request::Requested;
+use super::requested::Requested;
 
 /// Identifies an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

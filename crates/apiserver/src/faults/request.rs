@@ -2,15 +2,8 @@
 
 use super::fault::{Fault, Kind};
 use super::injection::Faults;
+use super::requested::Requested;
 use super::verb::Verb;
-
-/// What a request is for: the plural and the subresource are empty if it names none.
-#[derive(Clone, Debug)]
-pub(crate) struct Requested {
-    pub(crate) verb: Verb,
-    pub(crate) resource: String,
-    pub(crate) subresource: String,
-}
 
 /// The faults of one request: those injected into the server, and those that the header of the request names.
 #[derive(Debug)]

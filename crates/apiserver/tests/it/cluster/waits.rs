@@ -108,5 +108,5 @@ async fn endless_writes_end_a_wait() {
     };
     let failure = cluster.eventually(write).await.unwrap_err();
     assert_eq!(failure.waited(), Duration::ZERO);
-    assert!(failure.reason().contains("the paused clock stands still"), "{failure}");
+    assert!(failure.reason().contains("the paused clock does not advance"), "{failure}");
 }
