@@ -166,6 +166,9 @@ impl ApiServer {
     }
 
     /// Returns the newest requests, oldest first: as many as [`Builder::request_log`](crate::Builder::request_log) says.
+    ///
+    /// A request is logged when it arrives. On a runtime with several threads, its effect can be read before its status
+    /// code is in the log: a test waits for codes.
     pub fn requests(&self) -> LoggedRequests {
         self.context.log.read()
     }
