@@ -8,6 +8,10 @@ pub mod readme {}
 #[cfg_attr(doctest, doc = include_str!("../../docs/informers.md"))]
 pub mod informers {}
 
+/// The guide to tests.
+#[cfg_attr(doctest, doc = include_str!("../../docs/testing.md"))]
+pub mod testing {}
+
 /// The page about error messages.
 #[cfg_attr(doctest, doc = include_str!("../../docs/troubleshooting.md"))]
 pub mod troubleshooting {}

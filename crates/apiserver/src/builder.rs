@@ -10,7 +10,9 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Api, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
+use crate::requests::RequestLog;
 use crate::server::{ApiServer, Tls};
+use crate::snapshot::Snapshot;
 use crate::storage::Window;
 use crate::{Error, Fault};
 
@@ -34,6 +36,8 @@ pub struct Builder {
     bookmark_interval: Duration,
     fault_header: FaultHeader,
     protobuf: ProtobufAnswers,
+    request_log: usize,
+    snapshot: Option<Snapshot>,
 }
 
 impl Default for Builder {
@@ -55,6 +59,8 @@ impl Default for Builder {
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
             protobuf: ProtobufAnswers::default(),
+            request_log: 0,
+            snapshot: None,
         }
     }
 }
@@ -187,6 +193,22 @@ impl Builder {
         self
     }
 
+    /// Sets how many requests are logged, the newest ones. Default: none. See
+    /// [`ApiServer::requests`](crate::ApiServer::requests).
+    ///
+    /// A logged request takes about a kilobyte: its path is cut after 2,048 bytes, and it has no body.
+    pub fn request_log(mut self, requests: usize) -> Self {
+        self.request_log = requests;
+        self
+    }
+
+    /// Starts with the state of a snapshot: its objects, versions and kinds, and its setting of garbage collection.
+    /// [`Self::first_version`] then has no effect.
+    pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
+        self.snapshot = Some(snapshot.clone());
+        self
+    }
+
     /// Starts the server. It accepts connections when this function returns.
     ///
     /// # Cancel safety
@@ -209,17 +231,22 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let api = Api::new(Settings {
+        let settings = Settings {
             lifecycle: self.lifecycle,
             window: self.window,
             first_version: self.first_version,
             garbage_collection: self.garbage_collection,
             kubelets: self.kubelets,
-        })?;
+        };
+        let api = Api::new(settings)?;
+        if let Some(snapshot) = &self.snapshot {
+            api.load(snapshot.state());
+        }
         let access = Access { token: self.token, hosts: self.accept_hosts };
         let context = Arc::new(Context::new(
             api,
             access,
+            RequestLog::new(self.request_log),
             self.fault_header,
             self.bookmark_interval,
             self.protobuf,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use crate::Status;
 
@@ -52,6 +53,36 @@ pub enum Error {
         api_version: String,
         /// The `kind` of the object.
         kind: String,
+    },
+    /// A file or a folder of manifests cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file or the folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
+    /// A manifest is not valid, or the API rejected its object.
+    #[error("{file}, document {document}{}{object}: {reason}", if object.is_empty() { "" } else { ", " })]
+    Manifest {
+        /// The path of the file, or `YAML` for a text.
+        file: String,
+        /// The number of the document in the file, from 1; documents without content do not count.
+        document: usize,
+        /// Kind and key of the object: `ConfigMap default/settings`; empty if the document is no object.
+        object: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A Rust value cannot be written as an object, or an object does not have the fields of its Rust type.
+    #[error("{kind} {key:?} does not convert: {source}")]
+    Convert {
+        /// The kind of the object.
+        kind: String,
+        /// The key of the object, as far as it is known.
+        key: String,
+        /// The error of the conversion.
+        source: serde_json::Error,
     },
     /// The value is not a JSON object.
     #[error("an object must be a JSON object")]

@@ -34,7 +34,7 @@
 //! # Features
 //!
 //! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
-//! HTTPS with a self-signed certificate.
+//! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
 //!
 //! # Example
 //!
@@ -69,6 +69,8 @@ mod api;
 mod apply;
 mod builder;
 mod clock;
+#[cfg(feature = "test-cluster")]
+mod cluster;
 mod error;
 mod faults;
 mod gc;
@@ -77,18 +79,24 @@ mod metrics;
 mod patch;
 mod protobuf;
 mod registry;
+mod requests;
 mod selectors;
 mod server;
+mod snapshot;
 mod status;
 mod storage;
 mod table;
 
 pub use api::NamespaceLifecycle;
 pub use builder::Builder;
+#[cfg(feature = "test-cluster")]
+pub use cluster::{NotReached, TestCluster, TestClusterBuilder, Wait};
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
 pub use gc::{GarbageCollection, Kubelets};
 pub use http::{FaultHeader, ProtobufAnswers};
 pub use metrics::ServerMetrics;
+pub use requests::{LoggedRequest, LoggedRequests};
 pub use server::ApiServer;
+pub use snapshot::Snapshot;
 pub use status::Status;

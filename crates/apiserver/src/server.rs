@@ -12,7 +12,9 @@ use crate::faults::Faults;
 use crate::http::{Context, TlsAcceptor};
 use crate::metrics::ServerMetrics;
 use crate::registry::Resource;
+use crate::requests::LoggedRequests;
 use crate::selectors::Selection;
+use crate::snapshot::Snapshot;
 
 /// The certificate of an HTTPS server.
 #[derive(Clone)]
@@ -50,10 +52,10 @@ impl Tls {
 ///
 /// Dropping it shuts it down without waiting; [`ApiServer::shutdown`] waits.
 pub struct ApiServer {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     address: SocketAddr,
     tls: Option<Tls>,
-    tasks: TaskTracker,
+    pub(crate) tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -160,7 +162,55 @@ impl ApiServer {
 
     /// Returns the newest resource version.
     pub fn version(&self) -> u64 {
-        self.context.api.versions.current()
+        self.context.api.registry().versions.current()
+    }
+
+    /// Returns the newest requests, oldest first: as many as [`Builder::request_log`](crate::Builder::request_log) says.
+    ///
+    /// A request is logged when it arrives. On a runtime with several threads, its effect can be read before its status
+    /// code is in the log: a test waits for codes.
+    pub fn requests(&self) -> LoggedRequests {
+        self.context.log.read()
+    }
+
+    /// Forgets the requests that are logged.
+    pub fn clear_requests(&self) {
+        self.context.log.clear();
+    }
+
+    /// Returns the present state, for [`ApiServer::restore`] and [`Builder::snapshot`](crate::Builder::snapshot): all
+    /// objects, the served resources, the owners of garbage collection, and the resource version.
+    ///
+    /// It has the effects of the writes that have begun, and of their garbage collection. It has no history, no faults, no
+    /// log and no settings but whether there is garbage collection. It shares the objects with the server: it
+    /// takes O(resources + objects with owners), whatever their size.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use serde_json::json;
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// let empty = server.snapshot();
+    /// server.create(pod)?;
+    /// server.restore(&empty);
+    /// assert_eq!((server.count("v1", "Pod")?, server.version()), (0, empty.version()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.api().save())
+    }
+
+    /// Replaces the state by that of a snapshot, of this server or of another one. Faults, settings, the log and the
+    /// metrics stay.
+    ///
+    /// It is a cluster that was restored from a backup: the next write gets the version that follows the snapshot's, so
+    /// versions are issued again. Open watches end, without events, and the history begins with the snapshot. A
+    /// client that has seen a later version gets 410 `Expired` and relists, unless new writes have reached its version
+    /// again before it watches. A new server from the snapshot has no such clients: prefer it in tests.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.api().load(snapshot.state());
     }
 
     /// Drops the history: lists and watches from older versions fail with 410 `Expired`. Open watches that are up to
@@ -215,10 +265,11 @@ impl ApiServer {
     /// [`Error::UnknownKind`], [`Error::NotAnObject`], and [`Error::Status`] with the response that a client would
     /// receive.
     pub fn create(&self, object: Value) -> Result<Value, Error> {
-        let (resource, namespace, object) = self.place(object)?;
-        let stored = self.api().create(&resource, &namespace, object, Write::by_owner())?;
-        self.api().finish_deletions();
-        Ok(Value::Object(Api::served(&resource, &stored)))
+        self.api().writes(|| {
+            let (resource, namespace, object) = self.place(object)?;
+            let stored = self.api().create(&resource, &namespace, object, Write::by_owner())?;
+            Ok(Value::Object(Api::served(&resource, &stored)))
+        })
     }
 
     /// Replaces an object as it is, including its status. If it has a `resourceVersion`, this must be the current
@@ -241,12 +292,13 @@ impl ApiServer {
     /// # Errors
     /// The same as [`ApiServer::create`].
     pub fn update(&self, object: Value) -> Result<Value, Error> {
-        let (resource, namespace, object) = self.place(object)?;
-        let name = name_of(&object);
-        let stored =
-            self.api().update(&resource, &namespace, &name, object, Write::by_owner())?.into_stored();
-        self.api().finish_deletions();
-        Ok(Value::Object(Api::served(&resource, &stored)))
+        self.api().writes(|| {
+            let (resource, namespace, object) = self.place(object)?;
+            let name = name_of(&object);
+            let stored =
+                self.api().update(&resource, &namespace, &name, object, Write::by_owner())?.into_stored();
+            Ok(Value::Object(Api::served(&resource, &stored)))
+        })
     }
 
     /// Returns an object; `None` if it does not exist. `namespace` is empty for cluster-scoped kinds.
@@ -330,11 +382,12 @@ impl ApiServer {
     /// # Errors
     /// [`Error::UnknownKind`], and [`Error::Status`] with the response that a client would receive.
     pub fn delete(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Value, Error> {
-        let resource = self.resource(api_version, kind)?;
-        let deleted = self.api().delete(&resource, namespace, name, &DeleteOptions::default())?;
-        self.api().finish_deletions();
-        let (Deleted::Gone(stored) | Deleted::Terminating(stored)) = deleted;
-        Ok(Value::Object(Api::served(&resource, &stored)))
+        self.api().writes(|| {
+            let resource = self.resource(api_version, kind)?;
+            let deleted = self.api().delete(&resource, namespace, name, &DeleteOptions::default())?;
+            let (Deleted::Gone(stored) | Deleted::Terminating(stored)) = deleted;
+            Ok(Value::Object(Api::served(&resource, &stored)))
+        })
     }
 
     /// Closes all connections and waits until all tasks have ended: at once for idle connections, after at most half
@@ -348,11 +401,11 @@ impl ApiServer {
         self.tasks.wait().await;
     }
 
-    fn api(&self) -> &Api {
+    pub(crate) fn api(&self) -> &Api {
         &self.context.api
     }
 
-    fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Error> {
+    pub(crate) fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, Error> {
         self.api()
             .registry()
             .of_kind(api_version, kind)
@@ -361,7 +414,7 @@ impl ApiServer {
     }
 
     /// Finds the resource and namespace of an object from its own fields.
-    fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
+    pub(crate) fn place(&self, object: Value) -> Result<(Arc<Resource>, String, Object), Error> {
         let Value::Object(object) = object else { return Err(Error::NotAnObject) };
         let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or("");
         let resource = self.resource(text("apiVersion"), text("kind"))?;
@@ -378,6 +431,6 @@ impl Drop for ApiServer {
     }
 }
 
-fn name_of(object: &Object) -> String {
+pub(crate) fn name_of(object: &Object) -> String {
     object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned()
 }

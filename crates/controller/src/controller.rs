@@ -21,8 +21,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
 use crate::error::Error;
+use crate::failures::Failures;
 use crate::health::{ControllerState, Status};
-use crate::metrics::{ControllerMetrics, Counters};
+use crate::metrics::Counters;
+use crate::monitor::Monitor;
 use crate::owner::OwnerKind;
 use crate::request::Request;
 use crate::trigger::{InformerTrigger, Source, Trigger};
@@ -210,6 +212,7 @@ impl<K: Key> ControllerBuilder<K> {
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
             timeout: self.settings.timeout,
             counters: Counters::new(self.settings.workers),
+            failures: Failures::default(),
         };
         let Self { factory, triggers, owns_without_kind, settings, .. } = self;
         let workers = Arc::new(workers);
@@ -240,9 +243,9 @@ impl<K: Key> Controller<K> {
         Arc::downgrade(&observed)
     }
 
-    /// Returns a handle that reads the metrics and the state while the controller runs, and after it.
+    /// Returns a handle that reads the metrics, the state and the last errors while the controller runs, and after it.
     pub fn monitor(&self) -> Monitor<K> {
-        Monitor { workers: self.workers.clone() }
+        Monitor::of(self.workers.clone())
     }
 
     /// Starts the informers of the factory, waits until the objects of their first lists are enqueued, and reconciles until
@@ -317,35 +320,6 @@ impl<K: Key> Controller<K> {
             _factory: factory,
             _ending: ending,
         })
-    }
-}
-
-/// Reads the metrics and the state of a [`Controller`].
-pub struct Monitor<K = ObjectKey> {
-    workers: Arc<Workers<K>>,
-}
-
-impl<K> Monitor<K> {
-    /// Returns the current metrics.
-    pub fn metrics(&self) -> ControllerMetrics {
-        self.workers.metrics()
-    }
-
-    /// Returns the current state.
-    pub fn state(&self) -> ControllerState {
-        self.workers.status.get()
-    }
-}
-
-impl<K> Clone for Monitor<K> {
-    fn clone(&self) -> Self {
-        Self { workers: self.workers.clone() }
-    }
-}
-
-impl<K> fmt::Debug for Monitor<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Monitor").field("metrics", &self.metrics()).finish()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The workers, which reconcile keys.
 
-use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
@@ -11,10 +10,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kinformer_core::internal::{contain, panic_message};
 use kinformer_workqueue::{Item, WorkQueue};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::action::{Action, ReconcileError};
+use crate::failures::Failures;
 use crate::health::Status;
 use crate::metrics::{ControllerMetrics, Counters, Outcome};
 use crate::request::Request;
@@ -35,6 +36,7 @@ pub(crate) struct Workers<K> {
     pub(crate) reconcile: Box<Reconcile<K>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) counters: Counters,
+    pub(crate) failures: Failures<K>,
 }
 
 impl<K> Workers<K> {
@@ -67,7 +69,8 @@ impl<K: Key> Observed for Workers<K> {
     }
 }
 
-type Ended = Result<Result<Result<Action, ReconcileError>, tokio::time::error::Elapsed>, Box<dyn Any + Send>>;
+/// The outer error is the message of a panic.
+type Ended = Result<Result<Result<Action, ReconcileError>, Elapsed>, String>;
 
 impl<K: Key> Workers<K> {
     /// Reconciles keys until the token is cancelled or the queue is shut down. A reconciliation that has begun is finished.
@@ -95,8 +98,23 @@ impl<K: Key> Workers<K> {
                 None => Ok(future.await),
             }
         });
-        let ended = reconciliation.catch_unwind().await;
+        let ended = reconciliation.catch_unwind().await.map_err(panic_message);
+        self.record(&item, &ended);
         self.finish(item, ended, active);
+    }
+
+    /// Keeps the error of a reconciliation.
+    fn record(&self, item: &Item<K>, ended: &Ended) {
+        let text = || match ended {
+            Ok(Ok(Ok(_))) => None,
+            Ok(Ok(Err(error))) => Some(error.to_string()),
+            Ok(Err(_)) => Some(format!("it took longer than {:?}", self.timeout.unwrap_or_default())),
+            Err(panic) => Some(format!("it panicked: {panic}")),
+        };
+        // One whose error or key panics is only missing here.
+        if let Ok(Some((key, error))) = contain(|| text().map(|error| (item.key().clone(), error))) {
+            self.failures.push(key, error, item.retries().saturating_add(1));
+        }
     }
 
     fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>) {
@@ -123,8 +141,7 @@ impl<K: Key> Workers<K> {
                 tracing::warn!(controller = %name, ?key, timeout = ?self.timeout, "reconciliation timed out");
                 (Outcome::TimedOut, Next::Retry, None)
             }
-            Err(panic) => {
-                let error = panic_message(panic);
+            Err(error) => {
                 tracing::error!(controller = %name, ?key, %error, "reconciliation panicked");
                 (Outcome::Panicked, Next::Retry, None)
             }

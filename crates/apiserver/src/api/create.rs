@@ -152,7 +152,7 @@ impl Api {
 
     /// Returns the object as it would be stored, for a dry run.
     pub(super) fn tried(&self, resource: &Resource, key: &Key, object: Object) -> Arc<Stored> {
-        let version = self.versions.current();
+        let version = resource.store.version();
         let fields = resource.store.fields();
         Arc::new(Stored::new(key.clone(), version, EventType::Added, &object, fields, None))
     }

@@ -37,12 +37,13 @@ impl Api {
                 Some(resource) => resource.store.clone(),
                 None => {
                     let fields = definition.storage.fields.clone();
-                    let store = ResourceStore::new(self.versions.clone(), fields, self.settings.window);
-                    Arc::new(if self.collects() {
-                        let id = self.next_store.fetch_add(1, Ordering::Relaxed);
-                        store.observed_by(self.graph.clone(), id)
-                    } else {
-                        store
+                    let store = ResourceStore::new(registry.versions.clone(), fields, self.settings.window);
+                    Arc::new(match &registry.observer {
+                        Some(observer) => {
+                            let id = self.next_store.fetch_add(1, Ordering::Relaxed);
+                            store.observed_by(observer.clone(), id)
+                        }
+                        None => store,
                     })
                 }
             };

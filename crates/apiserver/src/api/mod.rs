@@ -16,6 +16,7 @@ mod pod_rules;
 mod pods;
 mod rewrite;
 mod scale;
+mod state;
 mod update;
 mod view;
 
@@ -27,9 +28,9 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
-use crate::registry::{Conversion, Kind, Registry, Resource};
+use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
 use crate::status::Status;
-use crate::storage::{CommitObserver, Key, Stored, Versions, Window};
+use crate::storage::{Activity, Key, Stored, Versions, Window};
 
 pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
@@ -38,6 +39,7 @@ pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
 pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{ScaleWrite, scale_of};
+pub(crate) use state::State;
 pub(crate) use view::{ListItem, converted, write_object};
 
 /// How objects in a missing namespace are handled.
@@ -131,7 +133,6 @@ pub(crate) struct Settings {
 
 /// The complete state of the API.
 pub(crate) struct Api {
-    pub(crate) versions: Arc<Versions>,
     registry: RwLock<Arc<Registry>>,
     /// Serializes changes of the served resources. Never held while an object is written.
     definitions: Mutex<()>,
@@ -142,20 +143,25 @@ pub(crate) struct Api {
     /// Held by the thread that does this work. Never held while another lock is acquired by a caller of the API.
     pub(crate) finishing: Mutex<()>,
     next_store: AtomicU32,
+    /// Held for reading by each write until what follows from it is done, and for writing while the whole state is read or
+    /// replaced. The first lock that is acquired.
+    writing: RwLock<()>,
+    /// Signalled by each write, and when the state is replaced.
+    pub(crate) activity: Activity,
 }
 
 impl Api {
     pub(crate) fn new(settings: Settings) -> Result<Self, Status> {
         let clock = Clock::start();
         let first = settings.first_version.unwrap_or_else(|| clock.microseconds());
-        let versions = Arc::new(Versions::starting_at(first));
+        let activity = Activity::default();
+        let versions = Arc::new(Versions::new(first, activity.clone()));
         let graph = Arc::new(Graph::default());
         let collects = settings.garbage_collection == GarbageCollection::On;
-        let observer = collects.then(|| graph.clone() as Arc<dyn CommitObserver>);
-        let registry = Registry::builtin(&versions, settings.window, observer.as_ref());
+        let observer = collects.then(|| graph.clone() as Observer);
+        let registry = Registry::builtin(&versions, settings.window, observer);
         let next_store = registry.iter().count();
         let api = Self {
-            versions,
             registry: RwLock::new(Arc::new(registry)),
             definitions: Mutex::new(()),
             clock,
@@ -163,6 +169,8 @@ impl Api {
             graph,
             finishing: Mutex::new(()),
             next_store: AtomicU32::new(u32::try_from(next_store).unwrap_or(u32::MAX)),
+            writing: RwLock::new(()),
+            activity,
         };
         api.make_builtin_namespaces()?;
         Ok(api)
@@ -170,7 +178,7 @@ impl Api {
 
     /// Whether objects are deleted with their owners.
     pub(crate) fn collects(&self) -> bool {
-        self.settings.garbage_collection == GarbageCollection::On
+        self.registry.read().observer.is_some()
     }
 
     pub(crate) fn has_kubelets(&self) -> bool {
@@ -230,6 +238,15 @@ impl Api {
         if let Some(stored) = stored {
             conversion.to_stored(object, &stored.kind.api_version());
         }
+    }
+
+    /// Runs a write and what follows from it: garbage collection, the end of namespaces. Until then, the whole state is
+    /// neither read nor replaced. Not reentrant.
+    pub(crate) fn writes<T>(&self, write: impl FnOnce() -> T) -> T {
+        let _writing = self.writing.read();
+        let result = write();
+        self.finish_deletions();
+        result
     }
 
     /// Drops the history of every resource.

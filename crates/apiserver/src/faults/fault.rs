@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::requested::Requested;
 use super::verb::Verb;
 
 /// What fails.
@@ -12,6 +13,7 @@ pub(crate) enum Kind {
     Truncate,
     Expired,
     Forbidden,
+    Conflict,
     ExpiredEvent,
     TooManyRequests(u32),
     InternalError,
@@ -38,13 +40,14 @@ pub struct Fault {
     pub(super) kind: Kind,
     verb: Option<Verb>,
     resource: Option<String>,
+    subresource: Option<String>,
     pub(super) times: Option<u64>,
     pub(super) after_events: u64,
 }
 
 impl Fault {
     fn new(kind: Kind) -> Self {
-        Self { kind, verb: None, resource: None, times: Some(1), after_events: 0 }
+        Self { kind, verb: None, resource: None, subresource: None, times: Some(1), after_events: 0 }
     }
 
     /// Closes the connection without a response. To refuse connections altogether, see
@@ -72,6 +75,11 @@ impl Fault {
     /// Responds with 403 `Forbidden`, as for a user without permissions.
     pub fn forbidden() -> Self {
         Self::new(Kind::Forbidden)
+    }
+
+    /// Responds to an update or a patch with 409 `Conflict`, as if another client had changed the object meanwhile.
+    pub fn conflict() -> Self {
+        Self::new(Kind::Conflict)
     }
 
     /// Sends an `ERROR` event with 410 `Expired` and ends the watch. Also applies to open watches.
@@ -128,6 +136,13 @@ impl Fault {
         self
     }
 
+    /// Restricts the fault to requests for this subresource, such as `status`. An empty name restricts it to requests for
+    /// the objects themselves. By default, a fault applies to both.
+    pub fn subresource(mut self, name: impl Into<String>) -> Self {
+        self.subresource = Some(name.into());
+        self
+    }
+
     /// Sets how often the fault fires; 0 for never.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
@@ -146,9 +161,10 @@ impl Fault {
         self
     }
 
-    pub(super) fn applies_to(&self, verb: Verb, resource: &str) -> bool {
-        self.verb.is_none_or(|wanted| wanted == verb)
-            && self.resource.as_deref().is_none_or(|wanted| wanted == resource)
+    pub(super) fn applies_to(&self, requested: &Requested) -> bool {
+        self.verb.is_none_or(|wanted| wanted == requested.verb)
+            && self.resource.as_deref().is_none_or(|wanted| wanted == requested.resource)
+            && self.subresource.as_deref().is_none_or(|wanted| wanted == requested.subresource)
     }
 
     /// Parses the header form: `truncate`, `delay=50` (milliseconds), `too-many-requests=3` (seconds).
@@ -160,6 +176,7 @@ impl Fault {
             "truncate" => Self::truncate(),
             "expired" => Self::expired(),
             "forbidden" => Self::forbidden(),
+            "conflict" => Self::conflict(),
             "expired-event" => Self::expired_event(),
             "too-many-requests" => Self::too_many_requests(value.parse().unwrap_or(1)),
             "internal-error" => Self::internal_error(),

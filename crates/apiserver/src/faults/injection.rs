@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::fault::{Fault, Kind};
 use super::listener::{Listener, ListenerState};
-use super::verb::Verb;
+use super::requested::Requested;
 
 /// Identifies an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,8 +117,7 @@ impl Faults {
     /// Fires a fault that matches the filter, if there is one.
     pub(super) fn take(
         &self,
-        verb: Verb,
-        resource: &str,
+        requested: &Requested,
         events: u64,
         wanted: impl Fn(Kind) -> bool,
     ) -> Option<Kind> {
@@ -127,7 +126,7 @@ impl Faults {
         }
         let mut rules = self.0.rules.lock();
         let index = rules.iter().position(|(_, fault)| {
-            wanted(fault.kind) && fault.after_events <= events && fault.applies_to(verb, resource)
+            wanted(fault.kind) && fault.after_events <= events && fault.applies_to(requested)
         })?;
         let (_, fault) = rules.get_mut(index)?;
         let kind = fault.kind;

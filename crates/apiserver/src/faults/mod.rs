@@ -4,6 +4,7 @@ mod fault;
 mod injection;
 mod listener;
 mod request;
+mod requested;
 mod verb;
 
 pub use fault::Fault;
@@ -11,4 +12,5 @@ pub(crate) use fault::Kind;
 pub use injection::{FaultId, Faults};
 pub(crate) use listener::ListenerState;
 pub(crate) use request::RequestFaults;
+pub(crate) use requested::Requested;
 pub use verb::Verb;

@@ -2,6 +2,7 @@
 
 use super::fault::{Fault, Kind};
 use super::injection::Faults;
+use super::requested::Requested;
 use super::verb::Verb;
 
 /// The faults of one request: those injected into the server, and those that the header of the request names.
@@ -9,32 +10,31 @@ use super::verb::Verb;
 pub(crate) struct RequestFaults {
     faults: Faults,
     /// Those of the header.
-    requested: Vec<Fault>,
-    verb: Verb,
-    resource: String,
+    own: Vec<Fault>,
+    requested: Requested,
     /// Whether a fault of the server has delayed the request: a permanent fault delays each request once.
     delayed: bool,
 }
 
 impl RequestFaults {
-    pub(crate) fn new(faults: Faults, requested: Vec<Fault>, verb: Verb, resource: &str) -> Self {
-        Self { faults, requested, verb, resource: resource.into(), delayed: false }
+    pub(crate) fn new(faults: Faults, own: Vec<Fault>, requested: Requested) -> Self {
+        Self { faults, own, requested, delayed: false }
     }
 
     fn take(&mut self, events: u64, wanted: impl Fn(Kind) -> bool) -> Option<Kind> {
-        let requested =
-            self.requested.iter().position(|fault| wanted(fault.kind) && fault.after_events <= events);
-        if let Some(index) = requested {
+        let own = self.own.iter().position(|fault| wanted(fault.kind) && fault.after_events <= events);
+        if let Some(index) = own {
             self.faults.count();
-            return Some(self.requested.remove(index).kind);
+            return Some(self.own.remove(index).kind);
         }
-        self.faults.take(self.verb, &self.resource, events, wanted)
+        self.faults.take(&self.requested, events, wanted)
     }
 
     /// Returns the next fault to apply before the request is handled.
     pub(crate) fn before_response(&mut self) -> Option<Kind> {
-        let (watch, delayed) = (self.verb == Verb::Watch, self.delayed);
-        let is_requested = self.requested.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
+        let (watch, delayed) = (self.requested.verb == Verb::Watch, self.delayed);
+        let changes = matches!(self.requested.verb, Verb::Update | Verb::Patch);
+        let is_requested = self.own.iter().any(|fault| matches!(fault.kind, Kind::Delay(_)));
         let taken = self.take(0, |kind| match kind {
             Kind::Delay(_) => !delayed,
             Kind::Refuse
@@ -42,6 +42,7 @@ impl RequestFaults {
             | Kind::Forbidden
             | Kind::TooManyRequests(_)
             | Kind::InternalError => true,
+            Kind::Conflict => changes,
             // These apply to the stream of a watch.
             Kind::Stall => !watch,
             _ => false,
@@ -82,6 +83,6 @@ impl RequestFaults {
 
     /// Whether any fault may apply to this request, so that its events must be checked one by one.
     pub(crate) fn are_armed(&self) -> bool {
-        !self.requested.is_empty() || self.faults.are_armed()
+        !self.own.is_empty() || self.faults.are_armed()
     }
 }

@@ -14,7 +14,7 @@ use super::queue::{Node, Queue, Work};
 const REMEMBERED: usize = 500;
 
 /// The objects that have an owner with one UID.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Dependents {
     /// Those that the owner waits for when it is deleted in the foreground.
     blocking: BTreeSet<Node>,
@@ -40,7 +40,7 @@ impl Dependents {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     dependents: HashMap<Arc<str>, Dependents>,
     /// The objects that are being deleted in the foreground, by UID.
@@ -99,6 +99,23 @@ impl Graph {
         for node in nodes {
             state.queue.push(Work::Object(node));
         }
+    }
+}
+
+/// The state of a [`Graph`].
+pub(crate) struct SavedGraph(State);
+
+impl Graph {
+    /// O(objects with owners).
+    pub(crate) fn save(&self) -> SavedGraph {
+        SavedGraph(self.state.lock().clone())
+    }
+
+    /// Replaces the state. O(objects with owners).
+    pub(crate) fn load(&self, saved: &SavedGraph) {
+        let state = saved.0.clone();
+        let old = std::mem::replace(&mut *self.state.lock(), state);
+        drop(old);
     }
 }
 

@@ -15,7 +15,7 @@ mod namespaces;
 mod orphan;
 mod queue;
 
-pub(crate) use graph::Graph;
+pub(crate) use graph::{Graph, SavedGraph};
 pub(crate) use queue::{Node, Work};
 
 /// Whether objects are deleted with their owners.

@@ -30,7 +30,7 @@ pub(crate) enum Work {
 }
 
 /// A queue in which equal work is once at most.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Queue {
     order: VecDeque<Work>,
     queued: HashSet<Work>,

@@ -157,6 +157,33 @@ async fn connection(context: Arc<Context>, stream: TcpStream, tls: Option<TlsAcc
     handle_connection(&context, stream, spawn, local_end).await;
 }
 
+/// How many bytes of a connection within the process are in flight in each direction.
+#[cfg(feature = "test-cluster")]
+const IN_FLIGHT: usize = 64 * 1024;
+
+/// Opens a connection within the process: without a socket, so that a paused clock does not advance while its bytes are in
+/// flight. Returns the client's end.
+///
+/// # Errors
+/// Connection refused, after the shutdown and while a fault refuses connections.
+#[cfg(feature = "test-cluster")]
+pub(crate) fn connect(
+    context: &Arc<Context>,
+    tasks: &TaskTracker,
+) -> std::io::Result<tokio::io::DuplexStream> {
+    let listens = *context.faults.listener().requested().borrow() == ListenerState::Open;
+    if !listens || context.shutdown.is_cancelled() {
+        return Err(std::io::ErrorKind::ConnectionRefused.into());
+    }
+    let (client, server) = tokio::io::duplex(IN_FLIGHT);
+    let (context, spawn) = (context.clone(), Tracked(tasks.clone()));
+    tasks.spawn(async move {
+        let _open = Open::count(&context.counters, |counters| &counters.open_connections);
+        handle_connection(&context, server, spawn, LocalEnd { address: None, tls: false }).await;
+    });
+    Ok(client)
+}
+
 async fn handle_connection(
     context: &Arc<Context>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

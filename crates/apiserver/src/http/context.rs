@@ -10,6 +10,7 @@ use crate::api::Api;
 use crate::faults::Faults;
 use crate::metrics::Counters;
 use crate::registry::Resource;
+use crate::requests::RequestLog;
 
 use super::access::Access;
 use super::negotiate::ProtobufAnswers;
@@ -20,7 +21,7 @@ pub(super) const FAULT_HEADER: &str = "x-kinformer-fault";
 /// Whether requests may inject faults with the header `X-Kinformer-Fault`.
 ///
 /// Its value is a comma-separated list of `refuse`, `delay=MILLISECONDS`, `truncate`, `expired`, `forbidden`,
-/// `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
+/// `conflict`, `expired-event`, `too-many-requests=SECONDS`, `internal-error`, `stall`, `malformed`, `missing-bookmark`,
 /// `duplicate-event` and `future-versions`. Each injects the [`Fault`](crate::Fault) of that name once, for this
 /// request. Unknown values are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(crate) struct Context {
     pub(crate) faults: Faults,
     pub(crate) counters: Arc<Counters>,
     pub(crate) access: Access,
+    pub(crate) log: RequestLog,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
     protobuf: ProtobufAnswers,
@@ -55,6 +57,7 @@ impl Context {
     pub(crate) fn new(
         api: Api,
         access: Access,
+        log: RequestLog,
         fault_header: FaultHeader,
         bookmark_interval: Duration,
         protobuf: ProtobufAnswers,
@@ -66,6 +69,7 @@ impl Context {
             faults: Faults::new(),
             counters: Arc::default(),
             access,
+            log,
             fault_header,
             bookmark_interval,
             protobuf,

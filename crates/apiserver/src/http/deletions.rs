@@ -80,7 +80,7 @@ impl Call<'_> {
         }
         let params = ListParams::parse(self.query, self.target, self.resource, false)?;
         let options = self.delete_options()?;
-        let page = list::page(self.context, &params, self.resource)?;
+        let page = list::page(&params, self.resource)?;
         self.warn_of_deletion(&options);
         self.api().delete_collection(self.resource, &page.items, &options)?;
         let kind = &self.resource.kind;

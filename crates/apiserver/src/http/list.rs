@@ -90,7 +90,7 @@ pub(super) fn answer(
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, resource, false)?;
-    let page = page(context, &params, resource)?;
+    let page = page(&params, resource)?;
     let malformed = faults.corrupts_object(0);
     Ok(match form {
         Form::Table => {
@@ -105,9 +105,9 @@ pub(super) fn answer(
 }
 
 /// Selects the objects of a page. Follows Kubernetes 1.37 for the version that a combination of parameters selects.
-pub(super) fn page(context: &Context, params: &ListParams, resource: &Resource) -> Result<Page, Status> {
+pub(super) fn page(params: &ListParams, resource: &Resource) -> Result<Page, Status> {
     let store = &resource.store;
-    let current = context.api.versions.current();
+    let current = resource.store.version();
     let ahead = |version: u64| Status::too_large_version(version, current);
     let mut start = None;
     let mut limit = params.limit;

@@ -21,15 +21,18 @@ mod watch;
 
 use std::sync::Arc;
 
-use ::http::{Method, Request};
+use ::http::{Method, Request, header};
 use hyper::body::Incoming;
 
-use crate::faults::{Fault, Kind as FaultKind, RequestFaults, Verb};
+use crate::faults::{Fault, Kind as FaultKind, RequestFaults, Requested, Verb};
 use crate::registry::Resource;
+use crate::requests::LoggedRequest;
 use crate::status::{Status, Subject};
 
 pub(crate) use access::{Access, Token};
 pub(crate) use answer::Answer;
+#[cfg(feature = "test-cluster")]
+pub(crate) use connection::connect;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
 pub(crate) use context::Context;
 pub use context::FaultHeader;
@@ -44,6 +47,63 @@ use request::{Query, Target};
 #[error("connection closed without a response")]
 pub(crate) struct Refused;
 
+/// What a request asks for.
+struct Asked {
+    query: Query,
+    target: Option<Target>,
+    resource: Option<Arc<Resource>>,
+    verb: Verb,
+}
+
+impl Asked {
+    fn of(context: &Context, request: &Request<Incoming>) -> Self {
+        let query = Query::parse(request.uri().query().unwrap_or(""));
+        let target = Target::parse(request.uri().path());
+        let resource = target.as_ref().and_then(|target| target.resource(&context.api.registry()));
+        let verb = verb_of(request.method(), target.as_ref(), &query);
+        Self { query, target, resource, verb }
+    }
+
+    /// Returns the plural; empty for a request without a resource that is served.
+    fn plural(&self) -> &str {
+        self.resource.as_ref().map_or("", |resource| resource.kind.plural.as_str())
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        let group = self.resource.as_ref().map_or("", |resource| resource.kind.group.as_str());
+        Subject { group, resource: self.plural() }
+    }
+
+    fn name(&self) -> &str {
+        self.target.as_ref().and_then(|target| target.name.as_deref()).unwrap_or("")
+    }
+
+    fn requested(&self) -> Requested {
+        let subresource = self.target.as_ref().and_then(|target| target.subresource.clone());
+        Requested {
+            verb: self.verb,
+            resource: self.plural().to_owned(),
+            subresource: subresource.unwrap_or_default(),
+        }
+    }
+
+    fn logged(&self, request: &Request<Incoming>) -> LoggedRequest {
+        let Requested { verb, resource, subresource } = self.requested();
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        let agent = request.headers().get(header::USER_AGENT).map(|agent| agent.as_bytes());
+        LoggedRequest {
+            verb,
+            resource,
+            subresource,
+            namespace: self.target.as_ref().map_or("", Target::namespace).to_owned(),
+            name: self.name().to_owned(),
+            field_manager: self.query.text("fieldManager").to_owned(),
+            user_agent: String::from_utf8_lossy(agent.unwrap_or_default()).into_owned(),
+            ..LoggedRequest::of(request.method().as_str(), path)
+        }
+    }
+}
+
 /// Handles one request.
 ///
 /// # Errors
@@ -53,12 +113,23 @@ pub(crate) async fn handle(
     request: Request<Incoming>,
     local_end: LocalEnd,
 ) -> Result<Answer, Refused> {
-    let query = Query::parse(request.uri().query().unwrap_or(""));
-    let target = Target::parse(request.uri().path());
-    let resource = target.as_ref().and_then(|target| target.resource(&context.api.registry()));
-    let verb = verb_of(request.method(), target.as_ref(), &query);
-    let plural = resource.as_ref().map_or("", |resource| resource.kind.plural.as_str());
-    context.counters.request(verb, plural);
+    let asked = Asked::of(&context, &request);
+    let logged = context.log.begin(|| asked.logged(&request));
+    let answer = respond(&context, request, local_end, asked).await;
+    if let Some(logged) = logged {
+        context.log.end(logged, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+    }
+    answer
+}
+
+async fn respond(
+    context: &Arc<Context>,
+    request: Request<Incoming>,
+    local_end: LocalEnd,
+    asked: Asked,
+) -> Result<Answer, Refused> {
+    let verb = asked.verb;
+    context.counters.request(verb, asked.plural());
     if let Err(status) = context.access.check(&request, local_end) {
         return Ok(answer::failure(&status));
     }
@@ -71,15 +142,12 @@ pub(crate) async fn handle(
             parts.filter_map(Fault::from_header).collect()
         }
     };
-    let mut faults = RequestFaults::new(context.faults.clone(), requested, verb, plural);
-    let group = resource.as_ref().map_or("", |resource| resource.kind.group.as_str());
-    if let Some(status) =
-        before_response(&context, &mut faults, Subject { group, resource: plural }, verb).await?
-    {
+    let mut faults = RequestFaults::new(context.faults.clone(), requested, asked.requested());
+    if let Some(status) = before_response(context, &mut faults, &asked).await? {
         return Ok(answer::failure(&status));
     }
     let truncated = verb != Verb::Watch && faults.truncates();
-    let answer = match route(&context, request, &query, target, resource, verb, faults).await {
+    let answer = match route(context, request, asked, faults).await {
         Ok(answer) => answer,
         Err(status) => answer::failure(&status),
     };
@@ -93,8 +161,7 @@ pub(crate) async fn handle(
 async fn before_response(
     context: &Context,
     faults: &mut RequestFaults,
-    subject: Subject<'_>,
-    verb: Verb,
+    asked: &Asked,
 ) -> Result<Option<Status>, Refused> {
     while let Some(fault) = faults.before_response() {
         let status = match fault {
@@ -106,8 +173,9 @@ async fn before_response(
                 }
             }
             FaultKind::Expired => Status::expired("The resourceVersion for the provided list is too old."),
-            FaultKind::Forbidden => Status::no_rights(subject, verb.as_str()),
+            FaultKind::Forbidden => Status::no_rights(asked.subject(), asked.verb.as_str()),
             FaultKind::TooManyRequests(seconds) => Status::too_many_requests(seconds),
+            FaultKind::Conflict => Status::modified(asked.subject(), asked.name()),
             FaultKind::InternalError => Status::internal("injected fault"),
             // A stalled request gets no response until the server ends.
             _ => {
@@ -142,12 +210,11 @@ fn verb_of(method: &Method, target: Option<&Target>, query: &Query) -> Verb {
 async fn route(
     context: &Arc<Context>,
     request: Request<Incoming>,
-    query: &Query,
-    target: Option<Target>,
-    resource: Option<Arc<Resource>>,
-    verb: Verb,
+    asked: Asked,
     faults: RequestFaults,
 ) -> Result<Answer, Status> {
+    let Asked { query, target, resource, verb } = asked;
+    let query = &query;
     let Some(target) = target else {
         return discovery::answer(context, &request);
     };
@@ -159,10 +226,6 @@ async fn route(
     match verb {
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
         Verb::List => list::answer(context, &request, query, &target, &resource, faults),
-        _ => {
-            let answer = objects::answer(context, request, query, &target, &resource, verb, faults).await;
-            context.api.finish_deletions();
-            answer
-        }
+        _ => objects::answer(context, request, query, &target, resource, verb, faults).await,
     }
 }

@@ -68,28 +68,28 @@ pub(super) async fn answer(
     request: Request<Incoming>,
     query: &Query,
     target: &Target,
-    resource: &Arc<Resource>,
+    mut resource: Arc<Resource>,
     verb: Verb,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
     let (parts, body) = request.into_parts();
-    let form = negotiate::form(&parts.headers, context.protobuf_for(resource))?;
+    let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
+    // An unknown subresource is an error before the body is read.
+    drop(Sub::of(&resource.kind, target.subresource.as_deref())?);
     let body = read_body(body).await?;
-    let mut call = Call {
-        context,
-        query,
-        target,
-        resource,
-        headers: &parts.headers,
-        body,
-        sub,
-        warnings: Warnings::default(),
-    };
-    let result = call.answer(verb, form, include, &mut faults);
-    let answer = result.unwrap_or_else(|status| answer::failure(&status));
-    Ok(call.warnings.on(answer))
+    context.api.writes(|| {
+        if resource.store.is_closed() {
+            // The state was replaced while the body was read.
+            resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
+        }
+        let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+        let (headers, warnings) = (&parts.headers, Warnings::default());
+        let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
+        let result = call.answer(verb, form, include, &mut faults);
+        let answer = result.unwrap_or_else(|status| answer::failure(&status));
+        Ok(call.warnings.on(answer))
+    })
 }
 
 fn object_answer(
@@ -223,7 +223,7 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }
-        let current = self.api().versions.current();
+        let current = self.resource.store.version();
         let requested = match self.query.text("resourceVersion") {
             "" => 0,
             text => text.parse().map_err(|_| {

@@ -49,7 +49,7 @@ pub(super) fn answer(
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
-    let Start { from, initial, failure, hidden_up_to } = start(context, &params, &resource, &mut faults)?;
+    let Start { from, initial, failure, hidden_up_to } = start(&params, &resource, &mut faults)?;
     let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let watch_list = params.initial_events == Some(true) && params.bookmarks;
     let watch = Watch {
@@ -101,13 +101,8 @@ struct Start {
     hidden_up_to: u64,
 }
 
-fn start(
-    context: &Context,
-    params: &ListParams,
-    resource: &Resource,
-    faults: &mut RequestFaults,
-) -> Result<Start, Status> {
-    let current = context.api.versions.current();
+fn start(params: &ListParams, resource: &Resource, faults: &mut RequestFaults) -> Result<Start, Status> {
+    let current = resource.store.version();
     let requested = params.version.unwrap_or(0);
     let mut start = Start { from: requested, initial: VecDeque::new(), failure: None, hidden_up_to: 0 };
     if params.initial_events == Some(true) {

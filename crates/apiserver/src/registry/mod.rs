@@ -4,6 +4,7 @@ mod builtin;
 mod convert;
 mod crd;
 mod kind;
+mod saved;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 pub(crate) use convert::Conversion;
 pub(crate) use crd::{Definition, definition};
 pub(crate) use kind::{Column, FieldPath, Kind, ScalePaths, assign, lookup};
+pub(crate) use saved::SavedRegistry;
 
 /// A resource in one served API version. All versions of a resource share their objects.
 pub(crate) struct Resource {
@@ -33,24 +35,31 @@ impl Resource {
 
 type Address = (String, String, String);
 
+/// Observes the changes of all objects but events.
+pub(crate) type Observer = Arc<dyn CommitObserver>;
+
 /// All served resources, by group, version and plural.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Registry {
+    /// The versions of all resources.
+    pub(crate) versions: Arc<Versions>,
+    /// `None` without garbage collection.
+    pub(crate) observer: Option<Observer>,
     resources: BTreeMap<Address, Arc<Resource>>,
 }
 
 impl Registry {
+    fn empty(versions: Arc<Versions>, observer: Option<Observer>) -> Self {
+        Self { versions, observer, resources: BTreeMap::new() }
+    }
+
     /// Changes of all objects but events are observed.
-    pub(crate) fn builtin(
-        versions: &Arc<Versions>,
-        window: Window,
-        observer: Option<&Arc<dyn CommitObserver>>,
-    ) -> Self {
-        let mut registry = Self::default();
+    pub(crate) fn builtin(versions: &Arc<Versions>, window: Window, observer: Option<Observer>) -> Self {
+        let mut registry = Self::empty(versions.clone(), observer);
         for (id, row) in (0..).zip(builtin::KINDS) {
             let kind = Kind::from(row);
             let store = ResourceStore::new(versions.clone(), kind.fields.clone(), window);
-            let store = Arc::new(match observer {
+            let store = Arc::new(match &registry.observer {
                 Some(observer) if !kind.is("", "events") => store.observed_by(observer.clone(), id),
                 _ => store,
             });

@@ -20,5 +20,5 @@ pub(crate) use object::{FRAME_END, Key, Stored};
 pub(crate) use ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference};
 pub(crate) use resource::{Change, CommitObserver, Outcome, ResourceStore, Snapshot, StoreId};
 pub(crate) use serialize::write_json;
-pub(crate) use versions::Versions;
+pub(crate) use versions::{Activity, Versions};
 pub(crate) use watcher::{Next, Watcher};

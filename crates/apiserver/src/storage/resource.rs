@@ -101,6 +101,18 @@ impl ResourceStore {
         self
     }
 
+    /// Replaces the objects, without an event. The history begins at the current version.
+    #[must_use]
+    pub(crate) fn with_objects(mut self, objects: OrdMap<Key, Arc<Stored>>) -> Self {
+        self.state.get_mut().objects = objects;
+        self
+    }
+
+    /// Returns the newest version of all resources.
+    pub(crate) fn version(&self) -> u64 {
+        self.versions.current()
+    }
+
     /// Returns the id that the observer gets; `None` without an observer.
     pub(crate) fn id(&self) -> Option<StoreId> {
         self.observer.as_ref().map(|(_, id)| *id)
@@ -242,6 +254,7 @@ impl ResourceStore {
         drop(state);
         drop((dropped, expired));
         self.written.send_replace(version);
+        self.versions.signal();
         outcome
     }
 

@@ -13,6 +13,7 @@
 mod access;
 mod apply;
 mod bad_input;
+mod cluster;
 mod common;
 mod differences;
 mod discovery;

@@ -168,7 +168,12 @@ fn handles_are_send_and_sync() {
     shared::<ApiServer>();
     shared::<kinformer_apiserver::Builder>();
     shared::<kinformer_apiserver::Faults>();
+    shared::<kinformer_apiserver::LoggedRequests>();
+    shared::<kinformer_apiserver::NotReached>();
     shared::<kinformer_apiserver::ServerMetrics>();
+    shared::<kinformer_apiserver::Snapshot>();
+    shared::<kinformer_apiserver::TestCluster>();
+    shared::<kinformer_apiserver::TestClusterBuilder>();
     shared::<Error>();
 }
 

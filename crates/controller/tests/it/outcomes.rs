@@ -378,3 +378,47 @@ async fn panicking_key_is_retried() {
     assert_eq!(monitor.metrics().active, 0);
     cluster.end().await;
 }
+
+/// The monitor has the last failures with their keys, texts and attempts, also those of a timeout and of a panic.
+// contract: K-18a, K-18b
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn monitor_has_the_last_failures() {
+    let cluster = Cluster::start().await;
+    let builder = Controller::of(&cluster.factory).keyed::<u32>("numbers");
+    let controller =
+        builder.timeout(Duration::from_millis(20)).rate_limiter(short()).build(|request| async move {
+            match (*request, request.failures) {
+                (1, 0) => Err("broken".into()),
+                (1, 1) => panic!("boom"),
+                (1, 2) => std::future::pending().await,
+                (1, _) => Err(ReconcileError::permanent("x".repeat(5_000))),
+                (number, _) if number > 1 => Err(ReconcileError::permanent(format!("number {number}"))),
+                _ => Ok(Action::none()),
+            }
+        });
+    let (monitor, queue) = (controller.monitor(), controller.queue().clone());
+    let running = Running::of(controller);
+    let failed = |count| {
+        let metrics = monitor.metrics();
+        metrics.failed == count && metrics.queue.in_flight == 0
+    };
+    assert!(queue.add(1));
+    crate::common::until(|| failed(4)).await;
+    let failures = monitor.failures();
+    let texts: Vec<_> = failures.iter().map(|failure| failure.to_string()).collect();
+    let expected =
+        ["1, attempt 1: broken", "1, attempt 2: it panicked: boom", "1, attempt 3: it took longer than 20ms"];
+    assert_eq!(texts[..3], expected);
+    assert_eq!(texts[3], format!("1, attempt 4: {}", "x".repeat(2_048)));
+    (2..42).chain([0]).for_each(|number| assert!(queue.add(number)));
+    crate::common::until(|| failed(44) && monitor.metrics().succeeded == 1).await;
+    let kept = monitor.failures();
+    assert_eq!(kept.len(), 32);
+    assert_eq!((kept[31].key, kept[31].attempt, kept[31].error.as_str()), (41, 1, "number 41"));
+    let text = monitor.to_string();
+    let first = text.lines().next().unwrap();
+    assert_eq!(first, "controller numbers, running: 1 reconciliations succeeded, 44 failed, 0 running");
+    assert!(text.ends_with("\n  41, attempt 1: number 41") && text.lines().count() == 33, "{text}");
+    running.end().await.unwrap();
+    cluster.end().await;
+}

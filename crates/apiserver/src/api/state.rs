@@ -1,0 +1,54 @@
+//! The whole state of the API, which is read and replaced at one version.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::gc::SavedGraph;
+use crate::registry::{Observer, SavedRegistry};
+use crate::storage::Versions;
+
+use super::Api;
+
+/// The served resources, their objects, their owners and the version, between two writes.
+pub(crate) struct State {
+    version: u64,
+    registry: SavedRegistry,
+    graph: SavedGraph,
+    next_store: u32,
+}
+
+impl State {
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Api {
+    /// Returns the state after all writes that have begun, with what follows from them. O(resources + objects with owners).
+    pub(crate) fn save(&self) -> State {
+        let _all = self.writing.write();
+        let registry = self.registry();
+        State {
+            version: registry.versions.current(),
+            registry: registry.save(),
+            graph: self.graph.save(),
+            next_store: self.next_store.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Replaces the state. Watches of the former one end; their resources are closed. O(resources + objects with owners).
+    pub(crate) fn load(&self, state: &State) {
+        let _all = self.writing.write();
+        // The former versions stay with the former stores, so that a list that has begun names a version of its own state.
+        let versions = Arc::new(Versions::new(state.version, self.activity.clone()));
+        let observer: Observer = self.graph.clone();
+        let registry = state.registry.load(&versions, self.settings.window, &observer);
+        self.graph.load(&state.graph);
+        self.next_store.store(state.next_store, Ordering::Relaxed);
+        let old = std::mem::replace(&mut *self.registry.write(), Arc::new(registry));
+        for resource in old.iter() {
+            resource.store.close();
+        }
+        self.activity.send_replace(());
+    }
+}

@@ -1,0 +1,81 @@
+//! The served resources and their objects, apart from a server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::storage::{Key, ResourceStore, StoreId, Stored, Versions, Window};
+
+use super::{Conversion, FieldPath, Kind, Observer, Registry, Resource};
+
+/// The resources of a [`Registry`] and their objects, without their history.
+pub(crate) struct SavedRegistry {
+    /// Whether changes were observed.
+    collects: bool,
+    stores: Vec<SavedStore>,
+    resources: Vec<SavedResource>,
+}
+
+struct SavedStore {
+    id: Option<StoreId>,
+    fields: Vec<FieldPath>,
+    objects: OrdMap<Key, Arc<Stored>>,
+}
+
+struct SavedResource {
+    kind: Kind,
+    conversion: Option<Conversion>,
+    mixed: bool,
+    /// The position of the store.
+    store: usize,
+}
+
+impl Registry {
+    /// Returns all resources with their objects. O(resources).
+    pub(crate) fn save(&self) -> SavedRegistry {
+        let mut positions = HashMap::new();
+        let mut stores = Vec::new();
+        let mut resources = Vec::new();
+        for resource in self.iter() {
+            let store = *positions.entry(Arc::as_ptr(&resource.store)).or_insert_with(|| {
+                let (id, fields) = (resource.store.id(), resource.store.fields().to_vec());
+                stores.push(SavedStore { id, fields, objects: resource.store.snapshot().objects });
+                stores.len() - 1
+            });
+            let Resource { kind, conversion, mixed, .. } = &**resource;
+            resources.push(SavedResource {
+                kind: kind.clone(),
+                conversion: *conversion,
+                mixed: *mixed,
+                store,
+            });
+        }
+        SavedRegistry { collects: self.observer.is_some(), stores, resources }
+    }
+}
+
+impl SavedRegistry {
+    /// Returns the resources with stores of their own, which share the objects. The observer gets the later changes, if
+    /// the saved ones had an observer. O(resources).
+    pub(crate) fn load(&self, versions: &Arc<Versions>, window: Window, observer: &Observer) -> Registry {
+        let observer = self.collects.then_some(observer);
+        let store = |saved: &SavedStore| {
+            let store = ResourceStore::new(versions.clone(), saved.fields.clone(), window);
+            let store = store.with_objects(saved.objects.clone());
+            Arc::new(match (observer, saved.id) {
+                (Some(observer), Some(id)) => store.observed_by(observer.clone(), id),
+                _ => store,
+            })
+        };
+        let stores: Vec<Arc<ResourceStore>> = self.stores.iter().map(store).collect();
+        let mut registry = Registry::empty(versions.clone(), observer.cloned());
+        for SavedResource { kind, conversion, mixed, store } in &self.resources {
+            if let Some(store) = stores.get(*store).cloned() {
+                let (kind, conversion, mixed) = (kind.clone(), *conversion, *mixed);
+                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+            }
+        }
+        registry
+    }
+}
