@@ -194,7 +194,7 @@ fn rules(rng: &mut Rng) -> Value {
 }
 
 fn deployment(rng: &mut Rng) -> Value {
-    let containers = unique(rng, |rng, name| container(rng, name));
+    let containers = unique(rng, container);
     let mut containers = containers.as_array().unwrap().clone();
     containers.insert(0, container(rng, "app"));
     let mut spec = json!({
@@ -237,7 +237,7 @@ fn widget(rng: &mut Rng) -> Value {
             5 => ("plain", some(rng, |rng| json!(letter(rng)))),
             6 => ("tags", unique(rng, |_, name| json!(name))),
             7 => ("ports", ports(rng, "port", |_, _| json!({"name": "n"}))),
-            8 => ("containers", unique(rng, |rng, name| container_of_widget(rng, name))),
+            8 => ("containers", unique(rng, container_of_widget)),
             9 => ("labels", texts(rng)),
             10 => ("selector", texts(rng)),
             11 => ("nested", json!({"a": {"b": letter(rng)}})),
