@@ -45,11 +45,29 @@ impl Api {
         match write.part {
             Part::Object if resource.kind.creates_on_update() => {
                 update_or_create(resource, name, update, || {
-                    self.create(resource, namespace, object.clone(), write)
+                    self.create_by_update(resource, namespace, name, object.clone(), write)
                 })
             }
             _ => update().map(Applied::Updated),
         }
+    }
+
+    /// Creates an object whose update has found none. The version that it replaces is ignored, as in Kubernetes.
+    fn create_by_update(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        mut object: Object,
+        write: Write<'_>,
+    ) -> Result<Arc<Stored>, Status> {
+        let uid = metadata::text(&object, "uid");
+        if !uid.is_empty() {
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+            return Err(Status::conflict(resource.kind.resource_subject(), name, &why));
+        }
+        metadata::of(&mut object).remove("resourceVersion");
+        self.create(resource, namespace, object, write)
     }
 
     /// Changes the current object, with packed entries of its managers, by a function, which is called again if the object

@@ -52,7 +52,8 @@ async fn passing(predicate: Predicate<Deployment>) -> Vec<String> {
 // contract: K-03a, K-03b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn given_predicates() {
-    assert_eq!(passing(Predicate::generation_changed()).await, ["spec", "deletion"]);
+    // The annotations of a Deployment are part of its generation.
+    assert_eq!(passing(Predicate::generation_changed()).await, ["annotation", "spec", "deletion"]);
     assert_eq!(passing(Predicate::labels_changed()).await, ["label"]);
     assert_eq!(passing(Predicate::annotations_changed()).await, ["annotation"]);
     let all = ["label", "annotation", "spec", "status", "deletion"];
@@ -94,8 +95,11 @@ async fn object_that_replaces_another_one_passes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn combined_predicates() {
     let either = Predicate::generation_changed().or(Predicate::labels_changed());
-    assert_eq!(passing(either.clone()).await, ["label", "spec", "deletion"]);
-    assert_eq!(passing(either.and(Predicate::generation_changed())).await, ["spec", "deletion"]);
+    assert_eq!(passing(either.clone()).await, ["label", "annotation", "spec", "deletion"]);
+    assert_eq!(
+        passing(either.and(Predicate::generation_changed())).await,
+        ["annotation", "spec", "deletion"]
+    );
     let updates = Predicate::on_update(|_, _| false);
     let added_or_deleted = updates.clone();
     assert!(passing(updates).await.is_empty());
