@@ -140,10 +140,11 @@ impl Api {
         };
         let now = self.clock.rfc3339();
         let writer = Writer { manager: write.manager, now: &now };
-        let mut object = managers.apply(Value::Object(present), applied, writer, conflicts)?;
-        apply::drop_unset(types.schema(), &api_version, &resource.kind.kind, &mut object);
-        match object {
-            Value::Object(object) => Ok(object),
+        match managers.apply(Value::Object(present), applied, writer, conflicts)? {
+            Value::Object(mut object) => {
+                apply::drop_unset(types.schema(), &api_version, &resource.kind.kind, &mut object);
+                Ok(object)
+            }
             _ => Err(Status::internal("the applied object is not an object")),
         }
     }

@@ -121,11 +121,7 @@ impl Api {
         if write.origin == Origin::Owner || write.entries == Entries::Given || kind.custom {
             return;
         }
-        let mut value = Value::Object(std::mem::take(object));
-        apply::drop_unset(Schema::builtin(), &kind.api_version(), &kind.kind, &mut value);
-        if let Value::Object(value) = value {
-            *object = value;
-        }
+        apply::drop_unset(Schema::builtin(), &kind.api_version(), &kind.kind, object);
     }
 
     fn record(

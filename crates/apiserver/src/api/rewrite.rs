@@ -63,7 +63,9 @@ impl Rewrite<'_> {
 
     /// Follows Kubernetes 1.37: the annotations of a Deployment count, since they are copied to its replica sets.
     fn is_another_generation(&self, object: &Object) -> bool {
-        let annotations = |object: &Object| object.get("metadata")?.get("annotations").cloned();
+        fn annotations(object: &Object) -> Option<&Value> {
+            object.get("metadata")?.get("annotations")
+        }
         metadata::spec_differs(self.before, object)
             || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
     }

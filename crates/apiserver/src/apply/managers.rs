@@ -62,9 +62,10 @@ impl ManagerId {
 
     /// The order of managers in messages: that of their identifiers, which are JSON texts.
     pub(super) fn cmp_in_messages(&self, other: &Self) -> std::cmp::Ordering {
-        let parts =
-            |id: &Self| (id.manager.clone(), id.operation, id.api_version.clone(), id.subresource.is_empty());
-        parts(self).cmp(&parts(other)).then_with(|| self.subresource.cmp(&other.subresource))
+        fn parts(id: &ManagerId) -> (&str, Operation, &str, bool, &str) {
+            (&id.manager, id.operation, &id.api_version, id.subresource.is_empty(), &id.subresource)
+        }
+        parts(self).cmp(&parts(other))
     }
 
     /// The manager in messages. Follows Kubernetes 1.37 (`printManager`).

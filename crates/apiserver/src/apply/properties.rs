@@ -117,7 +117,7 @@ proptest! {
         let mut applied = object(kind, applied);
         applied["metadata"].as_object_mut().unwrap().remove("managedFields");
         if let Ok(mut once) = managers.apply(new, &applied, writer("b"), conflicts) {
-            drop_unset(Schema::builtin(), "v1", kind, &mut once);
+            drop_unset(Schema::builtin(), "v1", kind, once.as_object_mut().unwrap());
             let twice = managers.apply(once.clone(), &applied, writer("b"), conflicts);
             prop_assert!(twice.is_ok(), "{:?}", twice);
         }

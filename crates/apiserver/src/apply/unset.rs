@@ -1,33 +1,21 @@
 //! Fields that kube-apiserver does not keep, because its types have no such value.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::schema::{Atom, DEDUCED, FieldType, Schema, TypeRef};
 
 /// Removes the fields that the conversion to Go structs removes: those of built-in kinds that are null, or empty maps and
 /// lists; those of custom resources that are null and declared as not nullable.
-pub(crate) fn drop_unset(schema: &Schema, api_version: &str, kind: &str, object: &mut Value) {
-    if let Some(of) = schema.of_kind(api_version, kind) {
-        drop_below(schema, of, object);
+pub(crate) fn drop_unset(schema: &Schema, api_version: &str, kind: &str, object: &mut Map<String, Value>) {
+    if let Some(atom) = schema.of_kind(api_version, kind).and_then(|of| schema.atom(of)) {
+        drop_fields(schema, atom, object);
     }
 }
 
 fn drop_below(schema: &Schema, of: TypeRef, value: &mut Value) {
     let Some(atom) = schema.atom(of) else { return };
     match value {
-        Value::Object(fields) => {
-            let Some(map) = &atom.map else { return };
-            fields.retain(|name, value| {
-                let field = map.field(name);
-                let is_kept = match field {
-                    Some(field) => field.is_nullable,
-                    None => !schema.is_builtin() || map.element == Some(DEDUCED),
-                };
-                let Some(of) = map.type_of(name) else { return is_kept || !value.is_null() };
-                drop_below(schema, of, value);
-                is_kept || !(value.is_null() || is_empty(schema, field, of, value))
-            });
-        }
+        Value::Object(fields) => drop_fields(schema, atom, fields),
         Value::Array(items) => {
             if let Some(of) = atom.list.as_ref().and_then(|list| list.element) {
                 items.iter_mut().for_each(|item| drop_below(schema, of, item));
@@ -35,6 +23,20 @@ fn drop_below(schema: &Schema, of: TypeRef, value: &mut Value) {
         }
         _ => {}
     }
+}
+
+fn drop_fields(schema: &Schema, atom: &Atom, fields: &mut Map<String, Value>) {
+    let Some(map) = &atom.map else { return };
+    fields.retain(|name, value| {
+        let field = map.field(name);
+        let is_kept = match field {
+            Some(field) => field.is_nullable,
+            None => !schema.is_builtin() || map.element == Some(DEDUCED),
+        };
+        let Some(of) = map.type_of(name) else { return is_kept || !value.is_null() };
+        drop_below(schema, of, value);
+        is_kept || !(value.is_null() || is_empty(schema, field, of, value))
+    });
 }
 
 /// Whether a field of a built-in kind is an empty map or list that is not written.

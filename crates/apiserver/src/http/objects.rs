@@ -324,9 +324,10 @@ impl<'a> Call<'a> {
             }
             Change::Replace(object) => {
                 self.check_fields(&object, options.validation)?;
-                let fields = object.clone();
+                let may_create = is_object && self.resource.kind.creates_on_update();
+                let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;
-                if is_object && matches!(written, Applied::Created(_)) {
+                if let (Some(fields), Applied::Created(_)) = (fields, &written) {
                     self.warn_of_differences(Creation::Yes, &fields);
                 }
                 Ok(written)

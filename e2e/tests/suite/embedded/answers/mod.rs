@@ -86,7 +86,7 @@ impl Server {
                 if code != 200 {
                     object = Value::Null;
                 }
-                merge(&mut object, changes);
+                json_patch::merge(&mut object, changes);
                 object
             }
         };
@@ -179,24 +179,6 @@ fn without_version(message: &str) -> String {
     format!("{before} in record ({after}")
 }
 
-/// Merges changes into a value, as a JSON merge patch does.
-fn merge(value: &mut Value, changes: &Value) {
-    let Value::Object(changes) = changes else {
-        value.clone_from(changes);
-        return;
-    };
-    if !value.is_object() {
-        *value = Value::Object(serde_json::Map::new());
-    }
-    for (name, change) in changes {
-        if change.is_null() {
-            value.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut value[name], change);
-        }
-    }
-}
-
 /// Both servers.
 struct Servers {
     real: Server,
@@ -204,9 +186,8 @@ struct Servers {
 }
 
 impl Servers {
-    /// Sends a request to both, and returns the code of kube-apiserver with the differences. Those of `defaults` are
-    /// members that kube-apiserver adds.
-    async fn send(&mut self, call: &Call, defaults: &[&str]) -> (u16, Found) {
+    /// Sends a request to both, and returns the code of kube-apiserver with the differences.
+    async fn send(&mut self, call: &Call, ignored: &compare::Ignored<'_>) -> (u16, Found) {
         let (real, ours) = tokio::join!(self.real.send(call), self.ours.send(call));
         if let Some(row) = ROWS.iter().find(|row| (row.is)(call, &real, &ours)) {
             return (real.code, Found::Known(row.why));
@@ -215,7 +196,7 @@ impl Servers {
         if real.code != ours.code {
             found.push(format!("code {}, ours {}", real.code, ours.code));
         }
-        compare::json(&mut found, "", &real.body, &ours.body, &compare::Ignored { own: &[], defaults });
+        compare::json(&mut found, "", &real.body, &ours.body, ignored);
         (real.code, if found.is_empty() { Found::Same } else { Found::Differences(found) })
     }
 }
