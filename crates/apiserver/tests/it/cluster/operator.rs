@@ -75,20 +75,22 @@ async fn operator_follows_its_teams(cluster: &TestCluster) {
         .await
         .unwrap();
     assert_eq!((status.observed_generation, members(cluster, "storage").unwrap()), (1, "ann,bob".to_owned()));
-    // With several threads, the state is visible before the request is answered.
+    // With several threads, the state is visible before the request is answered, and a reconciliation with the team of
+    // the cache, which has no status yet, may follow with a conflict.
     let codes = || {
         let writes = cluster.requests().by("teams-operator").on(Verb::Update).subresource("status");
         let codes: Vec<_> = writes.iter().map(|request| request.code).collect();
-        if codes == [Some(409), Some(200)] { Ok(()) } else { Err(writes) }
+        if codes.starts_with(&[Some(409), Some(200)]) { Ok(()) } else { Err(writes) }
     };
     cluster.eventually(codes).await.unwrap();
 
     cluster.modify::<Team>("storage", |team| team.spec.members.push("cid".into())).unwrap();
     let is_wanted = |members: String| if members == "ann,bob,cid" { Ok(()) } else { Err(members) };
     cluster.eventually(|| members(cluster, "storage").and_then(is_wanted)).await.unwrap();
-    // The config map is deleted with its owner, before the deletion returns.
+    // A reconciliation in flight may write the config map once more: its owner is gone, so it is deleted again.
     cluster.delete::<Team>("storage").unwrap();
-    assert!(members(cluster, "storage").unwrap_err().contains("not found"));
+    let is_gone = || members(cluster, "storage").map_or_else(|_| Ok(()), Err);
+    cluster.eventually(is_gone).await.unwrap();
     operator.abort();
 }
 
