@@ -1,6 +1,7 @@
 //! The mutants: patches that break the library, each only in a process that runs its mutant. All of them are applied to
 //! one copy of the last commit and built at once. The simulation must find each of them.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::runner::{Build, Runner};
@@ -24,8 +25,11 @@ pub(super) fn run(first: u64, seeds: u64, choice: Choice<'_>) -> Result<(), Stri
     let chosen = chosen(&patches, choice)?;
     let original = runner(&patches)?;
     let mut bad = Vec::new();
-    for Patch { number, name, .. } in &chosen {
-        match find(&original.clone().with_mutant(*number), &original, first, seeds) {
+    for Patch { number, name, seed, .. } in &chosen {
+        let mutant = original.clone().with_mutant(*number);
+        let known = seed.map(|seed| seed..seed.saturating_add(1));
+        let ranges = known.into_iter().chain([first..first.saturating_add(seeds)]);
+        match find(&mutant, &original, ranges) {
             Ok(Some(found)) => println!("{name}: found by {found}"),
             Ok(None) => {
                 println!("{name}: SURVIVED {seeds} seeds");
@@ -41,20 +45,29 @@ pub(super) fn run(first: u64, seeds: u64, choice: Choice<'_>) -> Result<(), Stri
     if bad.is_empty() { Ok(()) } else { Err(format!("not found: {}", bad.join(", "))) }
 }
 
-/// Returns the first seed that finds a mutant, as text.
-fn find(mutant: &Runner, original: &Runner, first: u64, seeds: u64) -> Result<Option<String>, String> {
-    let outcome = mutant.run(first..first.saturating_add(seeds), 1, |_| {});
-    let (seeds, found) = match (outcome.failed.first(), outcome.problems.first()) {
-        (Some(&seed), _) => (seed..seed.saturating_add(1), format!("seed {seed}")),
-        // A mutant that aborts the process is found as well.
-        (None, Some(problem)) => (first..first.saturating_add(outcome.seeds), problem.clone()),
-        (None, None) => return Ok(None),
-    };
-    let without = original.run(seeds, 1, |_| {});
-    match without.failed.is_empty() && without.problems.is_empty() {
-        true => Ok(Some(found)),
-        false => Err(format!("without the mutant as well: {found}")),
+/// Returns the first seed of these ranges that finds a mutant, as text.
+fn find(
+    mutant: &Runner,
+    original: &Runner,
+    ranges: impl Iterator<Item = Range<u64>>,
+) -> Result<Option<String>, String> {
+    for range in ranges {
+        let outcome = mutant.run(range.clone(), 1, |_| {});
+        let (seeds, found) = match (outcome.failed.first(), outcome.problems.first()) {
+            (Some(&seed), _) => (seed..seed.saturating_add(1), format!("seed {seed}")),
+            // A mutant that aborts the process is found as well.
+            (None, Some(problem)) => {
+                (range.start..range.start.saturating_add(outcome.seeds), problem.clone())
+            }
+            (None, None) => continue,
+        };
+        let without = original.run(seeds, 1, |_| {});
+        return match without.failed.is_empty() && without.problems.is_empty() {
+            true => Ok(Some(found)),
+            false => Err(format!("without the mutant as well: {found}")),
+        };
     }
+    Ok(None)
 }
 
 /// A patch of a mutant, or the switch.
@@ -64,6 +77,8 @@ struct Patch {
     number: u32,
     name: String,
     path: PathBuf,
+    /// A seed that found the mutant once, from its line `Seed: `. It runs before the others.
+    seed: Option<u64>,
 }
 
 impl Patch {
@@ -82,11 +97,13 @@ impl Patch {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let number = name.split_once('-').and_then(|(number, _)| number.parse().ok());
         let number = number.ok_or_else(|| format!("{name}: the name of a mutant begins with its number"))?;
-        let is_gated = files::read(&path.to_string_lossy())?.contains(&format!("mutant({number})"));
-        match is_gated || number == SWITCH {
-            true => Ok(Self { number, name, path }),
-            false => Err(format!("{name}: does not call mutant({number})")),
+        let text = files::read(&path.to_string_lossy())?;
+        if number != SWITCH && !text.contains(&format!("mutant({number})")) {
+            return Err(format!("{name}: does not call mutant({number})"));
         }
+        let seed = text.lines().find_map(|line| line.strip_prefix("Seed: "));
+        let seed = seed.map(|seed| seed.parse().map_err(|error| format!("{name}: seed {seed:?}: {error}")));
+        Ok(Self { number, name, path, seed: seed.transpose()? })
     }
 }
 
@@ -168,6 +185,10 @@ mod tests {
         assert_eq!(names(Choice::Part { number: 3, of: 2 }).unwrap(), ["02-b"]);
         write("03-c.patch", "if mutant(1) {");
         assert!(Patch::all(folder.path()).err().unwrap().contains("does not call mutant(3)"));
+        write("03-c.patch", "Seed: 7\nif mutant(3) {");
+        assert_eq!(Patch::all(folder.path()).unwrap().pop().unwrap().seed, Some(7));
+        write("03-c.patch", "Seed: x\nif mutant(3) {");
+        assert!(Patch::all(folder.path()).err().unwrap().contains("03-c: seed \"x\""));
     }
 
     #[test]
