@@ -8,12 +8,18 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kinformer_simulation::{run, shrink};
 
-/// How long a seed may take. A healthy one takes some milliseconds.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The time of the processor that a seed may take, whatever else runs on the machine. A healthy one takes some milliseconds.
+const MOST_WORK: Duration = Duration::from_secs(60);
+
+/// How long a seed may take if it does not work, or on a system that does not tell the time of the processor.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// The time between two looks at the seed that is running.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The seed that is running.
 static RUNNING: AtomicU64 = AtomicU64::new(NONE);
@@ -77,16 +83,25 @@ fn is_clean(seed: u64) -> bool {
     trace.violations().next().is_none()
 }
 
-/// Ends the process if a seed does not end: a loop in which no simulated time passes.
+/// Ends the process if a seed does not end: a loop in which no simulated time passes, or a wait that does not end.
 fn end_if_stuck() {
-    let mut before = NONE;
+    let (mut running, mut began, mut work) = (NONE, Instant::now(), Duration::ZERO);
     loop {
-        thread::sleep(LONGEST);
-        let running = RUNNING.load(Ordering::Relaxed);
-        if running == before && running != NONE {
-            println!("seed {running}: the run has not ended within {LONGEST:?}");
+        thread::sleep(INTERVAL);
+        let now = RUNNING.load(Ordering::Relaxed);
+        if now != running {
+            (running, began, work) = (now, Instant::now(), work_of_runs());
+        }
+        let (worked, passed) = (work_of_runs().saturating_sub(work), began.elapsed());
+        if running != NONE && (worked >= MOST_WORK || passed >= LONGEST) {
+            println!("seed {running}: the run has not ended after {worked:?} of work, within {passed:?}");
             std::process::exit(1);
         }
-        before = running;
     }
+}
+
+/// The time of the processor of the main thread, in which the seeds run. Linux tells it.
+fn work_of_runs() -> Duration {
+    let times = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    Duration::from_nanos(times.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default())
 }
