@@ -103,5 +103,7 @@ fn end_if_stuck() {
 /// The time of the processor of the main thread, in which the seeds run. Linux tells it.
 fn work_of_runs() -> Duration {
     let times = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    Duration::from_nanos(times.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default())
+    Duration::from_nanos(
+        times.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default(),
+    )
 }

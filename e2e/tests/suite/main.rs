@@ -27,3 +27,4 @@ mod recorder;
 mod requests;
 mod scheduler;
 mod sources;
+mod web_app;

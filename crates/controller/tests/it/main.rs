@@ -24,4 +24,5 @@ mod predicates;
 mod shutdown;
 mod sync;
 mod triggers;
+mod web_app;
 mod writes;
