@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use kinformer_controller::kinformer::k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_controller::kinformer::kube_client::api::{Patch, PatchParams, PostParams};
 use kinformer_controller::kinformer::kube_client::{Api, Client};
 use kinformer_controller::kinformer::{Lister, ObjectKey, SharedInformerFactory};
 use kinformer_controller::{
-    Action, Controller, ReconcileError, Request, set_controller_reference,
+    Action, Controller, ReconcileError, Request, apply, set_controller_reference,
 };
 use serde_json::json;
 
@@ -49,15 +48,11 @@ impl Reconciler {
         }))?;
         set_controller_reference(&*config_map, &mut greeting)?;
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        match self.config_maps.get((namespace, &*greeting_name)) {
-            Err(_) => {
-                api.create(&PostParams::default(), &greeting).await?;
-            }
-            Ok(stored) if stored.decode()?.data != greeting.data => {
-                let data = Patch::Merge(json!({"data": greeting.data}));
-                api.patch(&greeting_name, &PatchParams::default(), &data).await?;
-            }
-            Ok(_) => {}
+        // No request is sent if the store has it already.
+        let stored = self.config_maps.get((namespace, &*greeting_name)).ok();
+        let stored = stored.map(|stored| stored.decode_arc()).transpose()?;
+        if stored.is_none_or(|stored| stored.data != greeting.data) {
+            apply::object(&api, &greeting, "{{project-name}}").await?;
         }
         Ok(Action::none())
     }

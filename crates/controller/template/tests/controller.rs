@@ -1,42 +1,47 @@
-//! The controller on an API server in this process.
+//! The controller on a cluster in this process.
 
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{TestCluster, Verb};
+use kinformer_controller::kinformer::SharedInformerFactory;
 use kinformer_controller::kinformer::k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_controller::kinformer::{self, Packed, SharedInformerFactory};
 use kinformer_controller::{CancellationToken, Manager};
-use serde_json::json;
 
-fn has_text(greeting: Option<&Packed<ConfigMap>>, text: &str) -> bool {
-    let greeting = greeting.and_then(|greeting| greeting.decode().ok());
-    greeting.is_some_and(|greeting| greeting.data.as_ref().is_some_and(|data| data["text"] == text))
+fn map(greet: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("map".to_owned());
+    map.data = Some([("greet".to_owned(), greet.to_owned())].into());
+    map
 }
 
-#[tokio::test]
-async fn greetings_are_kept() -> Result<(), Box<dyn std::error::Error>> {
-    let server = ApiServer::builder().start().await?;
-    let factory = SharedInformerFactory::new(kinformer::client(server.config()?)?);
-    let config_maps = factory.informer::<ConfigMap>();
-    let shutdown = CancellationToken::new();
-    let manager = Manager::new().add({{crate_name}}::controller(&factory))?;
-    let running = tokio::spawn(manager.run(shutdown.clone()));
-
-    let map = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "namespace": "default"},
-            "data": {"greet": name}})
+/// Waits for the text of the greeting. A failure has the last requests, and the errors of the reconciliations.
+async fn greeting(cluster: &TestCluster, text: &str) -> Result<ConfigMap, Box<dyn std::error::Error>> {
+    let greeting = || {
+        let greeting = cluster.get::<ConfigMap>("map-greeting").map_err(|error| error.to_string())?;
+        let is_wanted = greeting.data.as_ref().is_some_and(|data| data["text"] == text);
+        if is_wanted { Ok(greeting) } else { Err(format!("{:?}", greeting.data)) }
     };
-    server.create(map("World"))?;
-    let greeting = "default/map-greeting";
-    config_maps.wait_for_condition(greeting, |map| has_text(map, "Hello, World!")).await?;
-    server.update(map("Rust"))?;
-    config_maps.wait_for_condition(greeting, |map| has_text(map, "Hello, Rust!")).await?;
-    let before = server.delete("v1", "ConfigMap", "default", "map-greeting")?;
-    let uid = before["metadata"]["uid"].as_str().unwrap_or_default();
-    let is_new = |map: Option<&Packed<ConfigMap>>| map.is_some_and(|map| map.uid() != Some(uid));
-    config_maps.wait_for_condition(greeting, is_new).await?;
+    Ok(cluster.eventually(greeting).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn greetings_are_kept() -> Result<(), Box<dyn std::error::Error>> {
+    let cluster = TestCluster::start().await?;
+    let factory = SharedInformerFactory::new(cluster.client());
+    let (controller, shutdown) = ({{crate_name}}::controller(&factory), CancellationToken::new());
+    cluster.explain(controller.monitor());
+    let running = tokio::spawn(Manager::new().add(controller)?.run(shutdown.clone()));
+
+    cluster.create(&map("World"))?;
+    let before = greeting(&cluster, "Hello, World!").await?;
+    cluster.modify::<ConfigMap>("map", |stored| stored.data = map("Rust").data)?;
+    greeting(&cluster, "Hello, Rust!").await?;
+    cluster.delete::<ConfigMap>("map-greeting")?;
+    let again = greeting(&cluster, "Hello, Rust!").await?;
+    assert_ne!(again.metadata.uid, before.metadata.uid, "it was created again");
+    assert_eq!(cluster.requests().on(Verb::Patch).len(), 3, "each change is one write");
 
     shutdown.cancel();
     running.await??;
     factory.shutdown().await?;
-    server.shutdown().await;
+    cluster.shutdown().await;
     Ok(())
 }
