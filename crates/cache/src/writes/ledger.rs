@@ -344,10 +344,10 @@ impl Writes {
     /// Replaces a write by what is known about it now.
     pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Write) {
         let mut resources = self.resources.lock();
-        if let Some(of_resource) = resources.get_mut(resource) {
-            if of_resource.remove(pending) {
-                of_resource.record(pending.key.clone(), known, self.kept);
-            }
+        if let Some(of_resource) = resources.get_mut(resource)
+            && of_resource.remove(pending)
+        {
+            of_resource.record(pending.key.clone(), known, self.kept);
         }
         self.count(&resources);
     }
