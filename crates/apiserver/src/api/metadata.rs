@@ -202,6 +202,11 @@ pub(super) fn check_namespace(
 ) -> Result<(), Status> {
     let namespace = if resource.kind.namespaced { namespace } else { "" };
     let metadata = of(object);
+    if namespace.is_empty() {
+        // Follows Kubernetes 1.37: the namespace of an object without one is dropped.
+        metadata.remove("namespace");
+        return Ok(());
+    }
     match metadata.get("namespace").and_then(Value::as_str).unwrap_or("") {
         given if given == namespace => {}
         "" => {
@@ -212,9 +217,6 @@ pub(super) fn check_namespace(
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
-    }
-    if namespace.is_empty() {
-        metadata.remove("namespace");
     }
     Ok(())
 }

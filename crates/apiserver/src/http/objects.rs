@@ -27,7 +27,7 @@ use super::field_manager::{OptionsOf, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
-use super::warnings::Warnings;
+use super::warnings::{Warnings, duplicate_owners};
 
 /// The subresource in a path.
 pub(super) enum Sub {
@@ -54,6 +54,22 @@ impl Sub {
         })
     }
 
+    /// Whether a verb is served, with the name in the path.
+    fn allows(&self, kind: &Kind, verb: Verb, target: &Target) -> bool {
+        if kind.namespaced && target.namespace.is_none() {
+            return false;
+        }
+        match (self, verb) {
+            (Self::None, Verb::Get | Verb::Update | Verb::Patch | Verb::Delete) => target.name.is_some(),
+            (Self::None, Verb::Create) => target.name.is_none(),
+            (Self::None, Verb::DeleteCollection) => !kind.is("", "namespaces"),
+            (Self::Status | Self::Scale(_), Verb::Get | Verb::Update | Verb::Patch)
+            | (Self::Finalize, Verb::Update)
+            | (Self::Binding | Self::Eviction, Verb::Create) => true,
+            _ => false,
+        }
+    }
+
     fn part(&self) -> Part {
         match self {
             Self::Status => Part::Status,
@@ -73,23 +89,47 @@ pub(super) async fn answer(
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
+    // These are errors before the body is read.
+    if !Sub::of(&resource.kind, target.subresource.as_deref())?.allows(&resource.kind, verb, target) {
+        return Err(Status::method_not_allowed());
+    }
+    if verb == Verb::Patch {
+        check_patch_type(&resource.kind, &media_type(&parts.headers))?;
+    }
     let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    // An unknown subresource is an error before the body is read.
-    drop(Sub::of(&resource.kind, target.subresource.as_deref())?);
     let body = read_body(body).await?;
-    context.api.writes(|| {
+    let answer = || {
         if resource.store.is_closed() {
             // The state was replaced while the body was read.
             resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
-        let (headers, warnings) = (&parts.headers, Warnings::default());
+        let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
         let result = call.answer(verb, form, include, &mut faults);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         Ok(call.warnings.on(answer))
-    })
+    };
+    if verb == Verb::Get { context.api.reads(answer) } else { context.api.writes(answer) }
+}
+
+/// # Errors
+/// 415 for a type of patches that the kind does not take.
+fn check_patch_type(kind: &Kind, media_type: &str) -> Result<(), Status> {
+    let is_known = match PatchFormat::of(media_type) {
+        Some(PatchFormat::Strategic) => !kind.custom,
+        Some(PatchFormat::Json | PatchFormat::Merge) => true,
+        None => media_type == PatchFormat::APPLY,
+    };
+    if is_known { Ok(()) } else { Err(unsupported_patch(kind)) }
+}
+
+fn unsupported_patch(kind: &Kind) -> Status {
+    let strategic = (!kind.custom).then_some(PatchFormat::STRATEGIC);
+    let accepted =
+        [PatchFormat::JSON, PatchFormat::MERGE].into_iter().chain(strategic).chain([PatchFormat::APPLY]);
+    Status::unsupported_media_type(&accepted.collect::<Vec<_>>().join(", "))
 }
 
 fn object_answer(
@@ -258,8 +298,9 @@ impl<'a> Call<'a> {
         match (&self.sub, self.target.name.as_deref()) {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
-                let object = self.object()?;
+                let mut object = self.object()?;
                 self.check_fields(&object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
@@ -322,8 +363,9 @@ impl<'a> Call<'a> {
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(object) => {
+            Change::Replace(mut object) => {
                 self.check_fields(&object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;
@@ -334,6 +376,11 @@ impl<'a> Call<'a> {
             }
         };
         written.map(Written::Object)
+    }
+
+    fn drop_duplicate_owners(&mut self, object: &mut Object) {
+        let dropped = api::drop_duplicate_owners(object);
+        self.warnings.extend(duplicate_owners(&dropped, ""));
     }
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
@@ -360,17 +407,7 @@ impl<'a> Call<'a> {
     }
 
     fn patch(&self, media_type: &str) -> Result<Patch, Status> {
-        let strategic = !self.resource.kind.custom;
-        let format =
-            PatchFormat::of(media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
-        let Some(format) = format else {
-            let mut accepted = vec![PatchFormat::JSON, PatchFormat::MERGE];
-            if strategic {
-                accepted.push(PatchFormat::STRATEGIC);
-            }
-            accepted.push(PatchFormat::APPLY);
-            return Err(Status::unsupported_media_type(&accepted.join(", ")));
-        };
+        let format = PatchFormat::of(media_type).ok_or_else(|| unsupported_patch(&self.resource.kind))?;
         Patch::decode(format, &self.body)
     }
 }
