@@ -37,12 +37,6 @@ impl Api {
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
         }
-        if !metadata::text(&object, "resourceVersion").is_empty()
-            && write.origin == Origin::Client
-            && !is_applied
-        {
-            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
-        }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
         self.prepare(resource, &mut object, write.origin);
@@ -80,6 +74,12 @@ impl Api {
         faults.extend(super::owner_references::finalizer_faults(&object));
         if write.origin == Origin::Client && !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
+        }
+        if !metadata::text(&object, "resourceVersion").is_empty()
+            && write.origin == Origin::Client
+            && write.entries != Entries::Given
+        {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         if kind.namespaced {
             self.check_namespace_takes(resource, namespace, &name)?;

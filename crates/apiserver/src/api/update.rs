@@ -11,7 +11,7 @@ use crate::storage::{Change, Outcome, Stored};
 
 use super::apply::{Applied, update_or_create};
 use super::rewrite::{Rewrite, Versioned};
-use super::{Api, DryRun, Object, Part, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 impl Api {
     /// Replaces an object, or the part that `write` selects. An object of some kinds is created if there is none.
@@ -31,6 +31,11 @@ impl Api {
         metadata::check_namespace(&mut object, resource, namespace)?;
         match metadata::text(&object, "name") {
             given if given == name => {}
+            "" if write.origin == Origin::Client => {
+                return Err(Status::bad_request(format!(
+                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                )));
+            }
             "" => {
                 metadata::of(&mut object).insert("name".into(), name.into());
             }

@@ -33,7 +33,7 @@ impl Call<'_> {
             orphan_dependents: self.query.optional_flag("orphanDependents"),
             ..DeleteOptions::default()
         };
-        let dry_run: Vec<&str> = given("dryRun").into_iter().collect();
+        let dry_run: Vec<&str> = self.query.all("dryRun").collect();
         options.validated(given("propagationPolicy"), &dry_run)
     }
 
@@ -90,7 +90,7 @@ impl Call<'_> {
         out.extend_from_slice(b",\"apiVersion\":");
         write_json(&mut out, &kind.api_version());
         out.extend_from_slice(b",\"metadata\":");
-        write_json(&mut out, &page.metadata());
+        write_json(&mut out, &page.metadata_of(self.resource));
         out.extend_from_slice(b",\"items\":[");
         for (position, stored) in page.items.iter().enumerate() {
             if position > 0 {

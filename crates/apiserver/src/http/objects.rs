@@ -26,6 +26,7 @@ use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
+use super::params::version;
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
 use super::warnings::{Warnings, duplicate_owners};
 
@@ -90,8 +91,18 @@ pub(super) async fn answer(
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
     // These are errors before the body is read.
-    if !Sub::of(&resource.kind, target.subresource.as_deref())?.allows(&resource.kind, verb, target) {
+    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+    if resource.kind.namespaced
+        && target.namespace.is_none()
+        && (target.name.is_some() || resource.kind.custom)
+    {
+        return Err(Status::no_such_path());
+    }
+    if !sub.allows(&resource.kind, verb, target) {
         return Err(Status::method_not_allowed());
+    }
+    if let Some(why) = target.name.as_deref().and_then(segment_fault) {
+        return Err(Status::bad_request(format!("Name parameter invalid: {why}")));
     }
     if verb == Verb::Patch {
         check_patch_type(&resource.kind, &media_type(&parts.headers))?;
@@ -112,6 +123,15 @@ pub(super) async fn answer(
         Ok(call.warnings.on(answer))
     };
     if verb == Verb::Get { context.api.reads(answer) } else { context.api.writes(answer) }
+}
+
+/// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
+fn segment_fault(name: &str) -> Option<String> {
+    let why = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ => format!("may not contain '{}'", name.chars().find(|c| matches!(c, '/' | '%'))?),
+    };
+    Some(format!("{name:?}: {why}"))
 }
 
 /// # Errors
@@ -263,12 +283,14 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }
+        if self.query.flag("export") {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
         let current = self.resource.store.version();
         let requested = match self.query.text("resourceVersion") {
             "" => 0,
-            text => text.parse().map_err(|_| {
-                Status::bad_request(format!("invalid resource version: {text:?} is not a number"))
-            })?,
+            text => version(text)?,
         };
         if requested > current {
             return Err(Status::too_large_version(requested, current));

@@ -73,6 +73,7 @@ struct Answer {
     warnings: Vec<String>,
     /// Text, if it is not JSON; an array, if it is several values.
     body: Value,
+    text: String,
 }
 
 /// One of the servers.
@@ -130,12 +131,13 @@ impl Server {
         let bytes = answer.into_body().collect_bytes().await.unwrap();
         let values: Result<Vec<Value>, _> =
             serde_json::Deserializer::from_slice(&bytes).into_iter().collect();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let body = match values {
             Ok(values) if values.len() == 1 => values.into_iter().next().unwrap(),
             Ok(values) => Value::Array(values),
-            Err(_) => Value::String(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(_) => Value::String(text.clone()),
         };
-        Answer { code, media_type, warnings, body }
+        Answer { code, media_type, warnings, body, text }
     }
 
     /// Replaces what differs in every run.
