@@ -12,7 +12,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Entries, Object, Origin, Part, Write, metadata};
+use super::{Api, DryRun, Entries, NamespaceLifecycle, Object, Origin, Part, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -36,6 +36,9 @@ impl Api {
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
+        }
+        if kind.namespaced && self.settings.lifecycle == NamespaceLifecycle::Enforce {
+            self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();

@@ -3,7 +3,7 @@
 use ::http::StatusCode;
 use serde_json::Value;
 
-use crate::api::{DeleteOptions, Deleted, ListItem, converted, write_object};
+use crate::api::{DeleteOptions, Deleted, ListItem, Preconditions, converted, write_object};
 use crate::status::{Status, deleted};
 use crate::storage::write_json;
 
@@ -28,7 +28,12 @@ impl Call<'_> {
             return DeleteOptions::parse(&Value::Object(self.object()?));
         }
         let given = |name: &str| self.query.get(name).filter(|value| !value.is_empty());
+        let precondition = |name: &str| given(name).map(str::to_owned);
         let options = DeleteOptions {
+            preconditions: Preconditions {
+                uid: precondition("uid"),
+                version: precondition("resourceVersion"),
+            },
             grace: self.query.number("gracePeriodSeconds")?,
             orphan_dependents: self.query.optional_flag("orphanDependents"),
             ..DeleteOptions::default()

@@ -129,7 +129,7 @@ pub(super) async fn answer(
 fn segment_fault(name: &str) -> Option<String> {
     let why = match name {
         "." | ".." => format!("may not be '{name}'"),
-        _ => format!("may not contain '{}'", name.chars().find(|c| matches!(c, '/' | '%'))?),
+        _ => format!("may not contain '{}'", name.chars().find(|c| *c == '%')?),
     };
     Some(format!("{name:?}: {why}"))
 }

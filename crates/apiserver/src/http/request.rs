@@ -192,6 +192,7 @@ pub(super) fn decode_object(media_type: &str, body: &[u8]) -> Result<Map<String,
     };
     match value {
         Value::Object(map) => Ok(map),
+        Value::Null => Ok(Map::new()),
         _ => Err(Status::bad_request("the object provided is unrecognized: it is not a JSON object")),
     }
 }

@@ -192,7 +192,11 @@ impl Server {
 
     fn without_uids(&self, text: &str) -> String {
         let uids = self.numbers[0].iter();
-        uids.fold(text.to_owned(), |text, (uid, number)| text.replace(uid, &format!("uid {number}")))
+        let text =
+            uids.fold(text.to_owned(), |text, (uid, number)| text.replace(uid, &format!("uid {number}")));
+        let is_uid = |word: &&str| word.len() == 36 && word.bytes().filter(|byte| *byte == b'-').count() == 4;
+        let words = text.split(|c: char| c != '-' && !c.is_ascii_hexdigit()).filter(is_uid);
+        words.fold(text.clone(), |text, uid| text.replace(uid, "(uid)"))
     }
 
     /// Begins to number UIDs and versions again, so that a difference does not affect the objects after it.
@@ -209,7 +213,8 @@ fn number(numbers: &mut HashMap<String, usize>, value: &str) -> usize {
 
 /// Replaces the current version in a message.
 fn without_version(message: &str) -> String {
-    let before = [" in record (", ", current: ", "too old resource version: 1 ("];
+    let before =
+        [" in record (", "ResourceVersion in object meta: ", ", current: ", "too old resource version: 1 ("];
     let found = before.iter().find_map(|before| message.split_once(before).map(|parts| (before, parts)));
     let Some((before, (start, end))) = found else { return message.to_owned() };
     format!("{start}{before}{}", end.trim_start_matches(|c: char| c.is_ascii_digit()))
