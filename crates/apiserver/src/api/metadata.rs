@@ -221,6 +221,22 @@ pub(super) fn check_namespace(
     Ok(())
 }
 
+/// Follows Kubernetes 1.37 (`checkName`).
+///
+/// # Errors
+/// 400 if the object of an update has no name, or another than the request.
+pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        given if given == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
     characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
     used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

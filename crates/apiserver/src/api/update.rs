@@ -29,21 +29,10 @@ impl Api {
         metadata::check_type(&mut object, &resource.kind)?;
         apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
-        match metadata::text(&object, "name") {
-            given if given == name => {}
-            "" if write.origin == Origin::Client => {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-                )));
-            }
-            "" => {
-                metadata::of(&mut object).insert("name".into(), name.into());
-            }
-            given => {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
+        if write.origin == Origin::Client || !metadata::text(&object, "name").is_empty() {
+            metadata::check_name(&object, name)?;
+        } else {
+            metadata::of(&mut object).insert("name".into(), name.into());
         }
         let update =
             || self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)));

@@ -164,6 +164,8 @@ const DIFFERENCES: &[Difference] = &[
         "custom objects without apiVersion and kind get those of the path; of another kind, they get 400"),
     otherwise(&[],
         "a watch from a version of the future with `sendInitialEvents` gets 504 at once, not an event after three seconds"),
+    otherwise(&[],
+        "a write of a status changes no annotations, owners and finalizers, which it does for some kinds"),
     otherwise(&["limitranges"],
         "a limit range without a name is refused"),
     otherwise(&[],

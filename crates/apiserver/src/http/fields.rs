@@ -55,12 +55,17 @@ impl Call<'_> {
 
     /// # Errors
     /// 400 for an object with fields that its type does not have, in a strict write.
-    pub(super) fn check_fields(&mut self, object: &Object, validation: Validation) -> Result<(), Status> {
+    pub(super) fn check_fields(
+        &mut self,
+        of: &Kind,
+        object: &Object,
+        validation: Validation,
+    ) -> Result<(), Status> {
         if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
             return Ok(());
         }
-        let Kind { kind, version, .. } = &self.resource.kind;
-        let found = unknown_of(&self.resource.kind, object);
+        let Kind { kind, version, .. } = of;
+        let found = unknown_of(of, object);
         if validation == Validation::Strict && !found.is_empty() {
             let why = strict_error(&found);
             return Err(Status::bad_request(format!(

@@ -8,7 +8,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{
-    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, converted, scale_of,
+    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
+    scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
@@ -23,7 +24,7 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
-use super::field_manager::{OptionsOf, WriteOptions, conflicts};
+use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::version;
@@ -321,7 +322,7 @@ impl<'a> Call<'a> {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
                 let mut object = self.object()?;
-                self.check_fields(&object, options.validation)?;
+                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
@@ -365,7 +366,9 @@ impl<'a> Call<'a> {
             OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
         };
         if let Sub::Scale(paths) = &self.sub {
-            return self.write_scale(name, namespace, paths, change, write);
+            let paths = paths.clone();
+            let change = self.checked_scale(change, options.validation)?;
+            return self.write_scale(name, namespace, &paths, change, write);
         }
         let is_object = matches!(self.sub, Sub::None);
         if is_object && let Some(object) = change.fields() {
@@ -386,7 +389,7 @@ impl<'a> Call<'a> {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(mut object) => {
-                self.check_fields(&object, options.validation)?;
+                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
@@ -408,6 +411,16 @@ impl<'a> Call<'a> {
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
         let kind = &self.resource.kind;
         self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
+    }
+
+    /// # Errors
+    /// 400 for an update that is not a Scale of the object.
+    fn checked_scale(&mut self, change: Change, validation: Validation) -> Result<Change, Status> {
+        let Change::Replace(mut scale) = change else { return Ok(change) };
+        self.check_fields(&scale_kind(), &scale, validation)?;
+        self.drop_duplicate_owners(&mut scale);
+        check_scale(&mut scale, self.resource, self.namespace()?, self.name()?)?;
+        Ok(Change::Replace(scale))
     }
 
     fn write_scale(
