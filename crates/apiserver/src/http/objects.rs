@@ -360,11 +360,7 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction) {
             return Err(Status::method_not_allowed());
         }
-        let change = match of {
-            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
-            OptionsOf::Patch => Change::Patch(self.patch(&media_type)?),
-            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
-        };
+        let change = self.change(of, &media_type)?;
         if let Sub::Scale(paths) = &self.sub {
             let paths = paths.clone();
             let change = self.checked_scale(change, options.validation)?;
@@ -401,6 +397,14 @@ impl<'a> Call<'a> {
             }
         };
         written.map(Written::Object)
+    }
+
+    fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {
+        Ok(match of {
+            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
+            OptionsOf::Patch => Change::Patch(self.patch(media_type)?),
+            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
+        })
     }
 
     fn drop_duplicate_owners(&mut self, object: &mut Object) {

@@ -181,6 +181,7 @@ async fn parameters() {
         ("watch=1&resourceVersion=abc", 500, ""),
         ("limit=many", 400, "BadRequest"),
         ("timeoutSeconds=soon&watch=1", 400, "BadRequest"),
+        ("timeoutSeconds=", 400, "BadRequest"),
         ("continue=%00", 400, "BadRequest"),
         ("continue=bm9uc2Vuc2U", 400, "BadRequest"),
         ("labelSelector=a%20b", 400, "BadRequest"),
@@ -202,15 +203,7 @@ async fn parameters() {
             answer.body
         );
     }
-    for harmless in [
-        "unknown=1",
-        "pretty=true&&=&a=b=c",
-        "limit=0",
-        "limit=-5",
-        "watch=false",
-        "%ff=%ff",
-        "timeoutSeconds=",
-    ] {
+    for harmless in ["unknown=1", "pretty=true&&=&a=b=c", "limit=0", "limit=-5", "watch=false", "%ff=%ff"] {
         client.get(&format!("{PODS}?{harmless}")).await.ok();
     }
     let mut named =
