@@ -298,8 +298,11 @@ impl Status {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": metadata,
-            "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
+            "status": "Failure", "message": self.message, "code": self.code,
         });
+        if let (false, Some(map)) = (self.reason.is_empty(), status.as_object_mut()) {
+            map.insert("reason".into(), self.reason.into());
+        }
         if let (Some(details), Some(map)) = (&self.details, status.as_object_mut()) {
             map.insert("details".into(), details.to_json());
         }

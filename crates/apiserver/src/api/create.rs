@@ -12,7 +12,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Entries, Object, Origin, Part, Write, metadata};
+use super::{Api, DryRun, Entries, NamespaceLifecycle, Object, Origin, Part, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -37,11 +37,8 @@ impl Api {
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
         }
-        if !metadata::text(&object, "resourceVersion").is_empty()
-            && write.origin == Origin::Client
-            && !is_applied
-        {
-            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        if kind.namespaced && self.settings.lifecycle == NamespaceLifecycle::Enforce {
+            self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
@@ -80,6 +77,12 @@ impl Api {
         faults.extend(super::owner_references::finalizer_faults(&object));
         if write.origin == Origin::Client && !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
+        }
+        if !metadata::text(&object, "resourceVersion").is_empty()
+            && write.origin == Origin::Client
+            && write.entries != Entries::Given
+        {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         if kind.namespaced {
             self.check_namespace_takes(resource, namespace, &name)?;

@@ -202,6 +202,11 @@ pub(super) fn check_namespace(
 ) -> Result<(), Status> {
     let namespace = if resource.kind.namespaced { namespace } else { "" };
     let metadata = of(object);
+    if namespace.is_empty() {
+        // Follows Kubernetes 1.37: the namespace of an object without one is dropped.
+        metadata.remove("namespace");
+        return Ok(());
+    }
     match metadata.get("namespace").and_then(Value::as_str).unwrap_or("") {
         given if given == namespace => {}
         "" => {
@@ -213,10 +218,23 @@ pub(super) fn check_namespace(
             ));
         }
     }
-    if namespace.is_empty() {
-        metadata.remove("namespace");
-    }
     Ok(())
+}
+
+/// Follows Kubernetes 1.37 (`checkName`).
+///
+/// # Errors
+/// 400 if the object of an update has no name, or another than the request.
+pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        given if given == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
 }
 
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \

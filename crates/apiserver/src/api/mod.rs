@@ -37,8 +37,9 @@ pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
 pub(crate) use namespace_rules::spec_finalizers;
+pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
-pub(crate) use scale::{ScaleWrite, scale_of};
+pub(crate) use scale::{ScaleWrite, check_scale, scale_kind, scale_of};
 pub(crate) use state::State;
 pub(crate) use view::{ListItem, converted, write_object};
 
@@ -247,6 +248,12 @@ impl Api {
         let result = write();
         self.finish_deletions();
         result
+    }
+
+    /// Runs a read. Until then, the whole state is not replaced.
+    pub(crate) fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
+        let _reading = self.writing.read();
+        read()
     }
 
     /// Drops the history of every resource.

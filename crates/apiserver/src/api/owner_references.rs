@@ -1,5 +1,7 @@
 //! Validation of owner references and finalizers.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::selectors::key_fault;
@@ -35,6 +37,21 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
         }
     }
     faults
+}
+
+/// Removes owners that an object has twice, and returns their UIDs. Follows Kubernetes 1.37 (`dedupOwnerReferences`).
+pub(crate) fn drop_duplicates(object: &mut Object) -> Vec<String> {
+    let owners = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
+    let Some(owners) = owners.and_then(Value::as_array_mut) else { return Vec::new() };
+    let (mut seen, mut dropped) = (HashSet::new(), Vec::new());
+    owners.retain(|owner| {
+        let is_new = !owner.is_object() || seen.insert(serialized(owner).to_string());
+        if !is_new {
+            dropped.push(text(owner, "uid").to_owned());
+        }
+        is_new
+    });
+    dropped
 }
 
 /// Returns the problems with the finalizers of a new object. Follows Kubernetes 1.37 (`ValidateFinalizers`).

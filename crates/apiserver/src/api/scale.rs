@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer};
 use crate::patch::Patch;
-use crate::registry::{Resource, ScalePaths, assign, lookup};
+use crate::registry::{Kind, Resource, ScalePaths, assign, lookup};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
@@ -73,6 +73,24 @@ impl Api {
             Ok(object)
         })
     }
+}
+
+/// Returns the kind of scales.
+pub(crate) fn scale_kind() -> Kind {
+    Kind { group: "autoscaling".into(), version: "v1".into(), kind: KIND.into(), ..Kind::default() }
+}
+
+/// # Errors
+/// 400 for an update that is not a scale, or that names another object.
+pub(crate) fn check_scale(
+    scale: &mut Object,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    metadata::check_type(scale, &scale_kind())?;
+    metadata::check_namespace(scale, resource, namespace)?;
+    metadata::check_name(scale, name)
 }
 
 /// Returns a scale after a write, with its managers.

@@ -11,7 +11,7 @@ use crate::storage::{Change, Outcome, Stored};
 
 use super::apply::{Applied, update_or_create};
 use super::rewrite::{Rewrite, Versioned};
-use super::{Api, DryRun, Object, Part, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 impl Api {
     /// Replaces an object, or the part that `write` selects. An object of some kinds is created if there is none.
@@ -29,16 +29,10 @@ impl Api {
         metadata::check_type(&mut object, &resource.kind)?;
         apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
-        match metadata::text(&object, "name") {
-            given if given == name => {}
-            "" => {
-                metadata::of(&mut object).insert("name".into(), name.into());
-            }
-            given => {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
+        if write.origin == Origin::Client || !metadata::text(&object, "name").is_empty() {
+            metadata::check_name(&object, name)?;
+        } else {
+            metadata::of(&mut object).insert("name".into(), name.into());
         }
         let update =
             || self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)));

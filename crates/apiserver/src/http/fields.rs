@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::{Object, Write};
+use crate::api::{self, Object, Write};
 use crate::apply::{Schema, go_text, unknown_fields};
 use crate::patch::Patch;
 use crate::protobuf::MEDIA_TYPE;
@@ -15,6 +15,7 @@ use crate::storage::Stored;
 use super::field_manager::Validation;
 use super::objects::Call;
 use super::request::media_type;
+use super::warnings::duplicate_owners;
 
 impl Call<'_> {
     /// Applies a patch, whose result is checked.
@@ -30,14 +31,16 @@ impl Call<'_> {
         write: Write<'_>,
         validation: Validation,
     ) -> Result<Arc<Stored>, Status> {
-        let (kind, mut found) = (&self.resource.kind, Vec::new());
+        let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            if validation == Validation::Ignored {
-                return patch.apply(present, kind.kind_subject(), name);
-            }
             // this server has stored the unknown fields of earlier writes
-            let known = unknown_of(kind, &present);
-            let patched = patch.apply(present, kind.kind_subject(), name)?;
+            let known =
+                if validation == Validation::Ignored { Vec::new() } else { unknown_of(kind, &present) };
+            let mut patched = patch.apply(present, kind.kind_subject(), name)?;
+            dropped = api::drop_duplicate_owners(&mut patched);
+            if validation == Validation::Ignored {
+                return Ok(patched);
+            }
             found = unknown_of(kind, &patched);
             found.retain(|field| !known.contains(field));
             if validation == Validation::Strict && !found.is_empty() {
@@ -46,17 +49,23 @@ impl Call<'_> {
             Ok(patched)
         });
         self.warnings.extend(found.iter().map(|field| unknown_field(field)));
+        self.warnings.extend(duplicate_owners(&dropped, " after mutating admission happens"));
         stored
     }
 
     /// # Errors
     /// 400 for an object with fields that its type does not have, in a strict write.
-    pub(super) fn check_fields(&mut self, object: &Object, validation: Validation) -> Result<(), Status> {
+    pub(super) fn check_fields(
+        &mut self,
+        of: &Kind,
+        object: &Object,
+        validation: Validation,
+    ) -> Result<(), Status> {
         if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
             return Ok(());
         }
-        let Kind { kind, version, .. } = &self.resource.kind;
-        let found = unknown_of(&self.resource.kind, object);
+        let Kind { kind, version, .. } = of;
+        let found = unknown_of(of, object);
         if validation == Validation::Strict && !found.is_empty() {
             let why = strict_error(&found);
             return Err(Status::bad_request(format!(

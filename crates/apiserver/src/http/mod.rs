@@ -41,6 +41,7 @@ pub use negotiate::ProtobufAnswers;
 use access::LocalEnd;
 use context::FAULT_HEADER;
 use request::{Query, Target};
+use warnings::Warnings;
 
 /// The request gets no response, and its connection is closed.
 #[derive(Debug, thiserror::Error)]
@@ -223,9 +224,11 @@ async fn route(
     if target.namespace.is_some() && !resource.kind.namespaced {
         return Err(Status::no_such_path());
     }
-    match verb {
+    let warnings = Warnings::about(&resource.kind);
+    let answer = match verb {
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
         Verb::List => list::answer(context, &request, query, &target, &resource, faults),
-        _ => objects::answer(context, request, query, &target, resource, verb, faults).await,
-    }
+        _ => return objects::answer(context, request, query, &target, resource, verb, faults).await,
+    };
+    Ok(warnings.on(answer.unwrap_or_else(|status| answer::failure(&status))))
 }

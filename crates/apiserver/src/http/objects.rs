@@ -8,7 +8,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{
-    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, converted, scale_of,
+    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
+    scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
@@ -23,11 +24,12 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
-use super::field_manager::{OptionsOf, WriteOptions, conflicts};
+use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
+use super::params::version;
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
-use super::warnings::Warnings;
+use super::warnings::{Warnings, duplicate_owners};
 
 /// The subresource in a path.
 pub(super) enum Sub {
@@ -54,6 +56,22 @@ impl Sub {
         })
     }
 
+    /// Whether a verb is served, with the name in the path.
+    fn allows(&self, kind: &Kind, verb: Verb, target: &Target) -> bool {
+        if kind.namespaced && target.namespace.is_none() {
+            return false;
+        }
+        match (self, verb) {
+            (Self::None, Verb::Get | Verb::Update | Verb::Patch | Verb::Delete) => target.name.is_some(),
+            (Self::None, Verb::Create) => target.name.is_none(),
+            (Self::None, Verb::DeleteCollection) => !kind.is("", "namespaces"),
+            (Self::Status | Self::Scale(_), Verb::Get | Verb::Update | Verb::Patch)
+            | (Self::Finalize, Verb::Update)
+            | (Self::Binding | Self::Eviction, Verb::Create) => true,
+            _ => false,
+        }
+    }
+
     fn part(&self) -> Part {
         match self {
             Self::Status => Part::Status,
@@ -73,23 +91,66 @@ pub(super) async fn answer(
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
+    // These are errors before the body is read.
+    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+    if resource.kind.namespaced
+        && target.namespace.is_none()
+        && (target.name.is_some() || resource.kind.custom)
+    {
+        return Err(Status::no_such_path());
+    }
+    if !sub.allows(&resource.kind, verb, target) {
+        return Err(Status::method_not_allowed());
+    }
+    if let Some(why) = target.name.as_deref().and_then(segment_fault) {
+        return Err(Status::bad_request(format!("Name parameter invalid: {why}")));
+    }
+    if verb == Verb::Patch {
+        check_patch_type(&resource.kind, &media_type(&parts.headers))?;
+    }
     let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    // An unknown subresource is an error before the body is read.
-    drop(Sub::of(&resource.kind, target.subresource.as_deref())?);
     let body = read_body(body).await?;
-    context.api.writes(|| {
+    let answer = || {
         if resource.store.is_closed() {
             // The state was replaced while the body was read.
             resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
-        let (headers, warnings) = (&parts.headers, Warnings::default());
+        let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
         let result = call.answer(verb, form, include, &mut faults);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         Ok(call.warnings.on(answer))
-    })
+    };
+    if verb == Verb::Get { context.api.reads(answer) } else { context.api.writes(answer) }
+}
+
+/// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
+fn segment_fault(name: &str) -> Option<String> {
+    let why = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ => format!("may not contain '{}'", name.chars().find(|c| *c == '%')?),
+    };
+    Some(format!("{name:?}: {why}"))
+}
+
+/// # Errors
+/// 415 for a type of patches that the kind does not take.
+fn check_patch_type(kind: &Kind, media_type: &str) -> Result<(), Status> {
+    let is_known = match PatchFormat::of(media_type) {
+        Some(PatchFormat::Strategic) => !kind.custom,
+        Some(PatchFormat::Json | PatchFormat::Merge) => true,
+        None => media_type == PatchFormat::APPLY,
+    };
+    if is_known { Ok(()) } else { Err(unsupported_patch(kind)) }
+}
+
+fn unsupported_patch(kind: &Kind) -> Status {
+    let strategic = (!kind.custom).then_some(PatchFormat::STRATEGIC);
+    let accepted =
+        [PatchFormat::JSON, PatchFormat::MERGE].into_iter().chain(strategic).chain([PatchFormat::APPLY]);
+    Status::unsupported_media_type(&accepted.collect::<Vec<_>>().join(", "))
 }
 
 fn object_answer(
@@ -223,12 +284,14 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }
+        if self.query.flag("export") {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
         let current = self.resource.store.version();
         let requested = match self.query.text("resourceVersion") {
             "" => 0,
-            text => text.parse().map_err(|_| {
-                Status::bad_request(format!("invalid resource version: {text:?} is not a number"))
-            })?,
+            text => version(text)?,
         };
         if requested > current {
             return Err(Status::too_large_version(requested, current));
@@ -258,8 +321,9 @@ impl<'a> Call<'a> {
         match (&self.sub, self.target.name.as_deref()) {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
-                let object = self.object()?;
-                self.check_fields(&object, options.validation)?;
+                let mut object = self.object()?;
+                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
@@ -296,13 +360,11 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction) {
             return Err(Status::method_not_allowed());
         }
-        let change = match of {
-            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
-            OptionsOf::Patch => Change::Patch(self.patch(&media_type)?),
-            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
-        };
+        let change = self.change(of, &media_type)?;
         if let Sub::Scale(paths) = &self.sub {
-            return self.write_scale(name, namespace, paths, change, write);
+            let paths = paths.clone();
+            let change = self.checked_scale(change, options.validation)?;
+            return self.write_scale(name, namespace, &paths, change, write);
         }
         let is_object = matches!(self.sub, Sub::None);
         if is_object && let Some(object) = change.fields() {
@@ -322,8 +384,9 @@ impl<'a> Call<'a> {
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(object) => {
-                self.check_fields(&object, options.validation)?;
+            Change::Replace(mut object) => {
+                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;
@@ -336,9 +399,32 @@ impl<'a> Call<'a> {
         written.map(Written::Object)
     }
 
+    fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {
+        Ok(match of {
+            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
+            OptionsOf::Patch => Change::Patch(self.patch(media_type)?),
+            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
+        })
+    }
+
+    fn drop_duplicate_owners(&mut self, object: &mut Object) {
+        let dropped = api::drop_duplicate_owners(object);
+        self.warnings.extend(duplicate_owners(&dropped, ""));
+    }
+
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
         let kind = &self.resource.kind;
         self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
+    }
+
+    /// # Errors
+    /// 400 for an update that is not a Scale of the object.
+    fn checked_scale(&mut self, change: Change, validation: Validation) -> Result<Change, Status> {
+        let Change::Replace(mut scale) = change else { return Ok(change) };
+        self.check_fields(&scale_kind(), &scale, validation)?;
+        self.drop_duplicate_owners(&mut scale);
+        check_scale(&mut scale, self.resource, self.namespace()?, self.name()?)?;
+        Ok(Change::Replace(scale))
     }
 
     fn write_scale(
@@ -360,17 +446,7 @@ impl<'a> Call<'a> {
     }
 
     fn patch(&self, media_type: &str) -> Result<Patch, Status> {
-        let strategic = !self.resource.kind.custom;
-        let format =
-            PatchFormat::of(media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
-        let Some(format) = format else {
-            let mut accepted = vec![PatchFormat::JSON, PatchFormat::MERGE];
-            if strategic {
-                accepted.push(PatchFormat::STRATEGIC);
-            }
-            accepted.push(PatchFormat::APPLY);
-            return Err(Status::unsupported_media_type(&accepted.join(", ")));
-        };
+        let format = PatchFormat::of(media_type).ok_or_else(|| unsupported_patch(&self.resource.kind))?;
         Patch::decode(format, &self.body)
     }
 }

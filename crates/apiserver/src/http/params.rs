@@ -4,7 +4,7 @@ use crate::registry::Resource;
 use crate::selectors::{FieldSelector, LabelSelector, Selection};
 use crate::status::{Cause, Status, Subject};
 
-use super::request::{Query, Target};
+use super::request::{Query, Target, why_no_number};
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,10 @@ impl ListParams {
         }
         let version = match version_text {
             "" => None,
-            text => Some(version(text)?),
+            text if watch => Some(version(text)?),
+            text => Some(version(text).map_err(|status| {
+                Status::bad_request(format!("invalid resource version: {}", status.message()))
+            })?),
         };
         let fields = fields(query, target, resource)?;
         Ok(Self {
@@ -84,12 +87,14 @@ impl ListParams {
     }
 }
 
-fn version(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
-             parsing {text:?}: invalid syntax"
-        ))
+/// # Errors
+/// 500 for a text that is not a number, as kube-apiserver answers reads of an object, and watches.
+pub(super) fn version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|error| {
+        let why = why_no_number(&error);
+        let message =
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+        Status::new(500, "", message)
     })
 }
 

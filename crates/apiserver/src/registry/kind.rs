@@ -30,6 +30,8 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     /// The types of a definition, for all its versions; `None` for built-in kinds.
     pub(crate) schema: Option<Arc<Schema>>,
+    /// The warning of every answer about a deprecated kind.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// The field paths of the scale subresource.
@@ -135,6 +137,10 @@ impl From<&Row> for Kind {
             columns: None,
             custom: false,
             schema: None,
+            // Follows Kubernetes 1.37 (`APILifecycleDeprecated`).
+            deprecation: (row.plural == "endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()
+            }),
         }
     }
 }
