@@ -31,7 +31,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
-        metadata::check_type(&mut object, kind)?;
+        metadata::check_type(&mut object, kind, write.origin)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {

@@ -4,26 +4,38 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Kind, Resource};
 use crate::selectors::{key_fault, value_fault};
-use crate::status::{Cause, Status};
+use crate::status::{Cause, Status, Subject};
 
-use super::Object;
+use super::{Object, Origin};
 
-/// Checks the type of an object against the resource of the request, and fills in missing fields.
+/// Checks the type of an object against the resource of the request, and fills in missing fields, except in custom objects
+/// of clients, as Kubernetes.
 ///
 /// # Errors
-/// 400, with the wording of Kubernetes.
-pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status> {
+/// 400, with the wording of Kubernetes; 422 for a custom object of another kind.
+pub(super) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Result<(), Status> {
     let expected = kind.api_version();
+    if kind.custom
+        && origin == Origin::Client
+        && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty()
+    {
+        let why = "Object 'Kind' is missing in 'unstructured object has no kind'";
+        return Err(Status::bad_request(why));
+    }
     for (member, expected) in [("apiVersion", expected.as_str()), ("kind", kind.kind.as_str())] {
         match object.get(member) {
-            None | Some(Value::Null) => {
+            None | Some(Value::Null) if !kind.custom || origin != Origin::Client => {
                 object.insert(member.into(), expected.into());
             }
             Some(Value::String(given)) if given == expected => {}
+            None | Some(Value::Null) => return Err(other_version("", expected)),
             Some(Value::String(given)) if member == "apiVersion" => {
-                return Err(Status::bad_request(format!(
-                    "the API version in the data ({given}) does not match the expected API version ({expected})"
-                )));
+                return Err(other_version(given, expected));
+            }
+            Some(Value::String(given)) if kind.custom => {
+                let cause = Cause::invalid("kind", format!("Invalid value: {given:?}: must be {expected}"));
+                let subject = Subject { group: &kind.group, resource: given };
+                return Err(Status::invalid(subject, text(object, "name"), vec![cause]));
             }
             Some(given) => {
                 let given = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
@@ -35,6 +47,12 @@ pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status>
         }
     }
     check_shape(object, kind)
+}
+
+fn other_version(given: &str, expected: &str) -> Status {
+    Status::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
 }
 
 fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {

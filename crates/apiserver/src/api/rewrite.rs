@@ -71,10 +71,15 @@ impl Rewrite<'_> {
     }
 
     fn check_version(&self, object: &Object) -> Result<(), Status> {
-        let must_be_given =
-            self.kind.custom && self.versioned == Versioned::Update && self.write.origin == Origin::Client;
+        let must_be_given = self.kind.needs_version()
+            && self.versioned == Versioned::Update
+            && self.write.origin == Origin::Client;
         let why = match metadata::text(object, "resourceVersion") {
-            "" | "0" if must_be_given => "Invalid value: 0x0: must be specified for an update".to_owned(),
+            "" | "0" if must_be_given => {
+                let why = "Invalid value: 0: must be specified for an update";
+                let cause = Cause::invalid("metadata.resourceVersion", why);
+                return Err(Status::invalid(self.kind.resource_subject(), self.name, vec![cause]));
+            }
             "" | "0" => return Ok(()),
             given if given == metadata::text(self.before, "resourceVersion") => return Ok(()),
             given if given.parse::<u64>().is_err() => format!("Invalid value: {given:?}: must be a number"),

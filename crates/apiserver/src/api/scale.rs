@@ -88,7 +88,7 @@ pub(crate) fn check_scale(
     namespace: &str,
     name: &str,
 ) -> Result<(), Status> {
-    metadata::check_type(scale, &scale_kind())?;
+    metadata::check_type(scale, &scale_kind(), super::Origin::Client)?;
     metadata::check_namespace(scale, resource, namespace)?;
     metadata::check_name(scale, name)
 }

@@ -26,7 +26,7 @@ impl Api {
         mut object: Object,
         write: Write<'_>,
     ) -> Result<Applied, Status> {
-        metadata::check_type(&mut object, &resource.kind)?;
+        metadata::check_type(&mut object, &resource.kind, write.origin)?;
         apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
         if write.origin == Origin::Client || !metadata::text(&object, "name").is_empty() {
@@ -79,7 +79,7 @@ impl Api {
     ) -> Result<Arc<Stored>, Status> {
         self.rewrite(resource, namespace, name, write, |present| {
             let mut object = change(present.clone())?;
-            metadata::check_type(&mut object, &resource.kind)?;
+            metadata::check_type(&mut object, &resource.kind, write.origin)?;
             metadata::check_namespace(&mut object, resource, namespace)?;
             if metadata::text(&object, "name") != name {
                 let given = metadata::text(&object, "name");
@@ -119,8 +119,9 @@ impl Api {
             let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
-            // An empty list of managers has a meaning.
+            // An empty list of managers has a meaning, but is dropped from custom objects, as by Kubernetes.
             let given = metadata::managed_fields(&object).cloned();
+            let given = given.filter(|given| !resource.kind.custom || given != &serde_json::json!([]));
             Self::drop_unset(resource, &mut object, write);
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;

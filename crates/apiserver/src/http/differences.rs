@@ -161,8 +161,6 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&[],
         "a path of no group, and a method that no path has, get a `Status` with 404 or 405"),
     otherwise(&[],
-        "custom objects without apiVersion and kind get those of the path; of another kind, they get 400"),
-    otherwise(&[],
         "a watch from a version of the future with `sendInitialEvents` gets 504 at once, not an event after three seconds"),
     otherwise(&[],
         "a write of a status changes no annotations, owners and finalizers, which it does for some kinds"),

@@ -104,6 +104,23 @@ impl Kind {
         }
     }
 
+    /// Whether an update must have the version that it replaces. Follows Kubernetes 1.37 (`AllowUnconditionalUpdate`).
+    pub(crate) fn needs_version(&self) -> bool {
+        const STORAGE: [&str; 4] = ["csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"];
+        match self.group.as_str() {
+            "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io" => true,
+            "storage.k8s.io" => STORAGE.contains(&self.plural.as_str()),
+            _ => {
+                self.custom
+                    || self.is("policy", "poddisruptionbudgets")
+                    || self.is("node.k8s.io", "runtimeclasses")
+            }
+        }
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }

@@ -94,14 +94,6 @@ pub(super) const ROWS: &[Row] = &[
         },
     },
     Row {
-        why: "custom objects without apiVersion and kind",
-        is: |call, real, ours| {
-            let is_other = call.path.contains("/widgets") && (real.code, ours.code) == (422, 400);
-            message(real).contains("Object 'Kind' is missing")
-                || (is_other && message(real).contains("kind: Invalid"))
-        },
-    },
-    Row {
         why: "a path of no group, and a method that no path has",
         is: |call, real, ours| {
             let is_error = |code| matches!(code, 400 | 404 | 405 | 501);
@@ -164,11 +156,7 @@ fn message(answer: &Answer) -> &str {
     answer.body["message"].as_str().unwrap_or_default()
 }
 
-fn text_of(call: &Call) -> &str {
-    if let Content::Text(text) = &call.body { text } else { "" }
-}
-
-/// Whether all differences, of which there are some, are of one sort.
+/// Whether there are differences, and all of them are of one sort.
 fn only(real: &Answer, ours: &Answer, is_of_sort: impl Fn(&str) -> bool) -> bool {
     let mut found = Vec::new();
     compare::json(&mut found, "", &real.body, &ours.body, &NONE);
