@@ -170,6 +170,13 @@ pub(super) fn managed_fields(object: &Object) -> Option<&Value> {
     object.get("metadata").and_then(|metadata| metadata.get("managedFields"))
 }
 
+/// Returns the managers that a client gives with an object. An empty list has a meaning, but is dropped from custom objects,
+/// as by Kubernetes.
+pub(super) fn given_managers(object: &Object, kind: &Kind) -> Option<Value> {
+    let given = managed_fields(object)?;
+    (!kind.custom || given != &json!([])).then(|| given.clone())
+}
+
 /// Returns the metadata of an object that [`check_type`] has accepted.
 pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
     member(object, "metadata")

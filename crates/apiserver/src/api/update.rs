@@ -119,9 +119,7 @@ impl Api {
             let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
-            // An empty list of managers has a meaning, but is dropped from custom objects, as by Kubernetes.
-            let given = metadata::managed_fields(&object).cloned();
-            let given = given.filter(|given| !resource.kind.custom || given != &serde_json::json!([]));
+            let given = metadata::given_managers(&object, &resource.kind);
             Self::drop_unset(resource, &mut object, write);
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;
