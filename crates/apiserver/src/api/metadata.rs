@@ -15,16 +15,14 @@ use super::{Object, Origin};
 /// 400, with the wording of Kubernetes; 422 for a custom object of another kind.
 pub(super) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Result<(), Status> {
     let expected = kind.api_version();
-    if kind.custom
-        && origin == Origin::Client
-        && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty()
-    {
+    let must_be_given = kind.custom && origin == Origin::Client;
+    if must_be_given && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
         let why = "Object 'Kind' is missing in 'unstructured object has no kind'";
         return Err(Status::bad_request(why));
     }
     for (member, expected) in [("apiVersion", expected.as_str()), ("kind", kind.kind.as_str())] {
         match object.get(member) {
-            None | Some(Value::Null) if !kind.custom || origin != Origin::Client => {
+            None | Some(Value::Null) if !must_be_given => {
                 object.insert(member.into(), expected.into());
             }
             Some(Value::String(given)) if given == expected => {}

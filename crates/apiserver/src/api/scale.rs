@@ -10,7 +10,7 @@ use crate::registry::{Kind, Resource, ScalePaths, assign, lookup};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
-use super::{Api, Entries, Object, Write, metadata};
+use super::{Api, Entries, Object, Origin, Write, metadata};
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
@@ -88,7 +88,7 @@ pub(crate) fn check_scale(
     namespace: &str,
     name: &str,
 ) -> Result<(), Status> {
-    metadata::check_type(scale, &scale_kind(), super::Origin::Client)?;
+    metadata::check_type(scale, &scale_kind(), Origin::Client)?;
     metadata::check_namespace(scale, resource, namespace)?;
     metadata::check_name(scale, name)
 }

@@ -132,10 +132,12 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
 }
 
 fn verbs(api: &Api, resource: &Resource) -> &'static [&'static str] {
-    match () {
-        () if api.is_definition_terminating(resource) => TERMINATING_VERBS,
-        () if resource.kind.is("", "namespaces") => NAMESPACE_VERBS,
-        () => ALL_VERBS,
+    if api.is_definition_terminating(resource) {
+        TERMINATING_VERBS
+    } else if resource.kind.is("", "namespaces") {
+        NAMESPACE_VERBS
+    } else {
+        ALL_VERBS
     }
 }
 

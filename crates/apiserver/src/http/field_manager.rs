@@ -3,7 +3,7 @@
 use ::http::{HeaderMap, header};
 
 use crate::api::DryRun;
-use crate::apply::Conflicts;
+use crate::apply::{Conflicts, is_printable, quoted};
 use crate::status::{Cause, Status, Subject};
 
 use super::request::Query;
@@ -95,7 +95,7 @@ fn manager_faults(query: &Query, given: &str, options: OptionsOf) -> Vec<Cause> 
     let invalid = given.char_indices().filter(|(_, c)| !is_printable(*c));
     causes.extend(invalid.map(|(position, c)| {
         let why = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
-        Cause::invalid("fieldManager", format!("Invalid value: {}: {why}", go_text_in_quotes(given)))
+        Cause::invalid("fieldManager", format!("Invalid value: {}: {why}", quoted(given)))
     }));
     causes
 }
@@ -113,30 +113,6 @@ fn program(headers: &HeaderMap) -> String {
         }
     }
     name
-}
-
-/// Formats a text as Go does with `%q`.
-fn go_text_in_quotes(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match (c, u32::from(c)) {
-            ('"' | '\\', _) => out.extend(['\\', c]),
-            ('\n', _) => out += "\\n",
-            ('\r', _) => out += "\\r",
-            ('\t', _) => out += "\\t",
-            (_, code) if is_printable(c) || code > 0xffff => out.push(c),
-            (_, code @ ..0x80) => out += &format!("\\x{code:02x}"),
-            (_, code) => out += &format!("\\u{code:04x}"),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// As `unicode.IsPrint` of Go, except for characters that are not assigned.
-fn is_printable(c: char) -> bool {
-    let is_format = matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !c.is_control() && !is_format && (c == ' ' || !c.is_whitespace())
 }
 
 /// Whether an apply takes the fields of other managers.

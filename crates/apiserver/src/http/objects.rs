@@ -322,7 +322,8 @@ impl<'a> Call<'a> {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
                 let mut object = self.object()?;
-                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
+                let resource = self.resource;
+                self.check_fields(&resource.kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
@@ -385,7 +386,8 @@ impl<'a> Call<'a> {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(mut object) => {
-                self.check_fields(&self.resource.clone().kind, &object, options.validation)?;
+                let resource = self.resource;
+                self.check_fields(&resource.kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());

@@ -15,6 +15,7 @@ use super::super::kubectl::compare;
 use super::objects::widgets;
 use super::{Answer, Call, Content, Found, Row, Server, Servers, report};
 use crate::planes;
+use crate::recorder::eventually;
 
 const NAMESPACE: &str = "matrix";
 const JSON: &str = "application/json";
@@ -125,21 +126,17 @@ async fn matrix_of_resources_verbs_and_parameters() {
 
 /// Creates the objects that the requests name.
 async fn begin(clients: &Clients) {
-    let mut servers = clients.servers();
+    let servers = clients.servers();
     let widgets = [("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(), widgets())];
     for (path, object) in widgets.into_iter().chain(cases::objects(NAMESPACE)) {
-        for server in [&mut servers.real, &mut servers.ours] {
-            let created = async {
-                loop {
-                    match server.raw(&Method::POST, &path, JSON, &object).await {
-                        (201 | 409, _) => break,
-                        // Definitions are served after a while.
-                        (404, _) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
-                        (code, body) => panic!("{path}: {code} {body}"),
-                    }
-                }
-            };
-            tokio::time::timeout(std::time::Duration::from_secs(60), created).await.expect("created in time");
+        for server in [&servers.real, &servers.ours] {
+            eventually(&path, async || match server.raw(&Method::POST, &path, JSON, &object).await {
+                (201 | 409, _) => Ok(()),
+                // Definitions are served after a while.
+                (404, body) => Err(body.to_string()),
+                (code, body) => panic!("{path}: {code} {body}"),
+            })
+            .await;
         }
     }
 }
