@@ -22,6 +22,7 @@ mod gc;
 mod kube_runtime;
 mod lists;
 mod objects;
+mod patches;
 mod protobuf;
 mod server;
 mod watches;
