@@ -11,6 +11,7 @@ mod managers;
 mod metadata;
 mod namespace_rules;
 mod namespaces;
+mod object_rules;
 mod owner_references;
 mod pod_rules;
 mod pods;

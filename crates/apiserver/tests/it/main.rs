@@ -25,4 +25,5 @@ mod objects;
 mod patches;
 mod protobuf;
 mod server;
+mod validation;
 mod watches;
