@@ -41,7 +41,7 @@ pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{ScaleWrite, check_scale, read_scale, scale_kind, scale_of};
-pub(crate) use state::State;
+pub(crate) use state::{Clients, State};
 pub(crate) use view::{ListItem, converted, write_object};
 
 /// How objects in a missing namespace are handled.
