@@ -95,10 +95,7 @@ impl Rewrite<'_> {
             return Ok(());
         }
         Err(match self.versioned {
-            Versioned::Patch => {
-                let why = format!("Invalid value: {given:?}: field is immutable");
-                self.invalid_twice(Cause::invalid("metadata.uid", why))
-            }
+            Versioned::Patch => self.immutable("metadata.uid", &format!("{given:?}")),
             Versioned::Update => {
                 let why =
                     format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
@@ -117,10 +114,8 @@ impl Rewrite<'_> {
             object.get("metadata").and_then(|metadata| metadata.get(field)).cloned()
         };
         let given = |field: &str| of(object, field).filter(|value| !value.is_null());
-        let immutable = |field: &str, value: &Value| {
-            let why = format!("Invalid value: {value}: field is immutable");
-            self.invalid_twice(Cause::invalid(&format!("metadata.{field}"), why))
-        };
+        let immutable =
+            |field: &str, value: &Value| self.immutable(&format!("metadata.{field}"), &value.to_string());
         match (given("deletionTimestamp"), given("deletionGracePeriodSeconds")) {
             (Some(time), _) if !metadata::is_terminating(self.before) => {
                 Err(immutable("deletionTimestamp", &time))
@@ -196,9 +191,11 @@ impl Rewrite<'_> {
         Err(Status::invalid(self.kind.kind_subject(), self.name, faults))
     }
 
-    /// kube-apiserver validates some metadata for all kinds and for each kind.
-    fn invalid_twice(&self, cause: Cause) -> Status {
-        Status::invalid(self.kind.kind_subject(), self.name, vec![cause.clone(), cause])
+    /// 422; twice the cause for custom objects, whose metadata kube-apiserver validates twice.
+    fn immutable(&self, field: &str, value: &str) -> Status {
+        let cause = Cause::invalid(field, format!("Invalid value: {value}: field is immutable"));
+        let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
+        Status::invalid(self.kind.kind_subject(), self.name, causes)
     }
 
     fn invalid(&self, cause: Cause) -> Status {
