@@ -99,9 +99,11 @@ pub(super) fn patched(
     let known = unknown_of(kind, &present);
     if let Patch::Json(operations) = patch {
         operations.check_types()?;
-        found.extend_from_slice(operations.unknown_fields());
     }
     let object = patched_object(kind, patch, patch.apply(present)?)?;
+    if let Patch::Json(operations) = patch {
+        found.extend_from_slice(operations.unknown_fields());
+    }
     let unknown = unknown_of(kind, &object);
     found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
     if validation == Validation::Strict && !found.is_empty() {

