@@ -203,6 +203,14 @@ impl Status {
         status
     }
 
+    /// 422 without causes.
+    pub(crate) fn rejected_request() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut status = Self::new(422, "Invalid", message);
+        status.details = Some(Box::default());
+        status
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let mut status = Self::new(
             405,

@@ -73,8 +73,7 @@ impl Api {
         if let Some(cause) = metadata::name_fault(kind, &name) {
             return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
         }
-        let mut faults = metadata::faults(&object);
-        faults.extend(super::owner_references::finalizer_faults(&object));
+        let faults = super::object_rules::faults(kind, &object);
         if write.origin == Origin::Client && !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
@@ -179,9 +178,10 @@ impl Api {
         if !keep(metadata.get("creationTimestamp")) {
             metadata.insert("creationTimestamp".into(), now.into());
         }
-        metadata.remove("generation");
         if kind.has_generation {
             metadata.insert("generation".into(), 1.into());
+        } else if metadata.get("generation").is_some_and(|generation| generation == 0) {
+            metadata.remove("generation");
         }
         defaults(kind, object);
     }

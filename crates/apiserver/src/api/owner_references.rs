@@ -54,7 +54,7 @@ pub(crate) fn drop_duplicates(object: &mut Object) -> Vec<String> {
     dropped
 }
 
-/// Returns the problems with the finalizers of a new object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
+/// Returns the problems with the finalizers of an object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
 pub(super) fn finalizer_faults(object: &Object) -> Vec<Cause> {
     let finalizers = of(object, "finalizers");
     let names = finalizers.iter().filter_map(Value::as_str);

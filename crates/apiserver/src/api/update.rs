@@ -81,12 +81,7 @@ impl Api {
             let mut object = change(present.clone())?;
             metadata::check_type(&mut object, &resource.kind, write.origin)?;
             metadata::check_namespace(&mut object, resource, namespace)?;
-            if metadata::text(&object, "name") != name {
-                let given = metadata::text(&object, "name");
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
+            metadata::check_name(&object, name)?;
             Ok((object, Versioned::Patch))
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::LoggedRequests;
+use crate::{Fault, LoggedRequests};
 
 use super::test_cluster::TestCluster;
 
@@ -127,8 +127,21 @@ impl Wait<'_> {
             waited,
             checks,
             explanations: explanations.iter().map(ToString::to_string).collect(),
+            unfired: self.unfired(),
             requests: self.cluster.server.requests().last(SHOWN),
         }))
+    }
+
+    /// The faults that have not fired, with those whose resource is not served.
+    fn unfired(&self) -> Vec<String> {
+        let server = &self.cluster.server;
+        let text = |fault: &Fault| match fault.plural() {
+            Some(plural) if !plural.is_empty() && !server.serves(plural) => {
+                format!("{fault}; it cannot fire: no kind with the plural {plural:?} is served")
+            }
+            _ => fault.to_string(),
+        };
+        server.faults().unfired().iter().map(text).collect()
     }
 }
 
@@ -207,7 +220,8 @@ impl<'c> Progress<'c> {
     }
 }
 
-/// A state was not reached in time. Its text has the last error of the check, the explanations, and the last requests.
+/// A state was not reached in time. Its text has the last error of the check, the explanations, the faults
+/// that have not fired, and the last requests.
 pub struct NotReached(Box<Failure>);
 
 struct Failure {
@@ -215,6 +229,7 @@ struct Failure {
     waited: Duration,
     checks: u32,
     explanations: Vec<String>,
+    unfired: Vec<String>,
     requests: LoggedRequests,
 }
 
@@ -237,10 +252,14 @@ impl NotReached {
 
 impl fmt::Display for NotReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { reason, waited, checks, explanations, requests } = &*self.0;
+        let Failure { reason, waited, checks, explanations, unfired, requests } = &*self.0;
         write!(f, "not reached in {:.3}s, after {checks} checks: {reason}", waited.as_secs_f64())?;
         for explanation in explanations.iter().filter(|text| !text.is_empty()) {
             write!(f, "\n{explanation}")?;
+        }
+        if !unfired.is_empty() {
+            f.write_str("\nfaults that have not fired:")?;
+            unfired.iter().try_for_each(|fault| write!(f, "\n  {fault}"))?;
         }
         if requests.is_empty() {
             return f.write_str("\nno requests are logged");

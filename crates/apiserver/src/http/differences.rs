@@ -155,7 +155,7 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&[],
         "the message of an error has other words, if it is about a request that cannot be parsed, or a name that is not a path segment"),
     otherwise(&[],
-        "a patch of the wrong form or kind, or that is `null`, gets 400 or 422; a patch of a scale is checked for its replicas only"),
+        "a patch of the wrong form or kind may get another of the codes 400, 409, 422 and 500"),
     otherwise(&[],
         "tables have other columns or descriptions of their columns, if their kind has few"),
     otherwise(&[],

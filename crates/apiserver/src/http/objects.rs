@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::{
     self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
-    scale_kind, scale_of,
+    read_scale, scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
@@ -25,6 +25,7 @@ use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
+use super::fields::patched;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::version;
@@ -202,8 +203,10 @@ impl Change {
     /// The fields that the write names; `None` for a JSON patch.
     fn fields(&self) -> Option<&Object> {
         match self {
-            Self::Replace(fields) | Self::Patch(Patch::Strategic(fields)) => Some(fields),
-            Self::Apply(fields, _) | Self::Patch(Patch::Merge(fields)) => fields.as_object(),
+            Self::Replace(fields) | Self::Patch(Patch::Strategic(fields) | Patch::Merge(fields)) => {
+                Some(fields)
+            }
+            Self::Apply(fields, _) => fields.as_object(),
             Self::Patch(Patch::Json(_)) => None,
         }
     }
@@ -298,7 +301,7 @@ impl<'a> Call<'a> {
         }
         let stored = self.api().get(self.resource, self.target.namespace(), self.name()?)?;
         if let Sub::Scale(paths) = &self.sub {
-            let scale = scale_of(&Api::served(self.resource, &stored), paths);
+            let scale = read_scale(&self.resource.kind, &Api::served(self.resource, &stored), paths)?;
             return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
         }
         if faults.corrupts_object(0) {
@@ -365,7 +368,7 @@ impl<'a> Call<'a> {
         if let Sub::Scale(paths) = &self.sub {
             let paths = paths.clone();
             let change = self.checked_scale(change, options.validation)?;
-            return self.write_scale(name, namespace, &paths, change, write);
+            return self.write_scale(name, namespace, &paths, change, (write, options.validation));
         }
         let is_object = matches!(self.sub, Sub::None);
         if is_object && let Some(object) = change.fields() {
@@ -430,19 +433,25 @@ impl<'a> Call<'a> {
     }
 
     fn write_scale(
-        &self,
+        &mut self,
         name: &str,
         namespace: &str,
         paths: &ScalePaths,
         change: Change,
-        write: Write<'_>,
+        (write, validation): (Write<'_>, Validation),
     ) -> Result<Written, Status> {
-        let change = match change {
-            Change::Replace(scale) => ScaleWrite::Replace(scale),
-            Change::Patch(patch) => ScaleWrite::Patch(patch),
-            Change::Apply(applied, conflicts) => ScaleWrite::Apply(applied, conflicts),
+        let mut found = Vec::new();
+        let write_scale =
+            |change| self.api().write_scale(self.resource, namespace, name, paths, change, write);
+        let stored = match change {
+            Change::Replace(scale) => write_scale(ScaleWrite::Replace(scale)),
+            Change::Patch(patch) => write_scale(ScaleWrite::Patch(&mut |scale| {
+                patched(&scale_kind(), &patch, scale, validation, &mut found)
+            })),
+            Change::Apply(applied, conflicts) => write_scale(ScaleWrite::Apply(applied, conflicts)),
         };
-        let stored = self.api().write_scale(self.resource, namespace, name, paths, &change, write)?;
+        self.warnings.extend(found);
+        let stored = stored?;
         let scale = scale_of(&Api::served(self.resource, &stored), paths);
         Ok(Written::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
     }

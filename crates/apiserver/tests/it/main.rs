@@ -22,6 +22,8 @@ mod gc;
 mod kube_runtime;
 mod lists;
 mod objects;
+mod patches;
 mod protobuf;
 mod server;
+mod validation;
 mod watches;

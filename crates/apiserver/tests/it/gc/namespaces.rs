@@ -80,8 +80,8 @@ async fn held_content_holds_the_namespace() {
         condition(&namespace, "NamespaceFinalizersRemaining"),
         expected(
             "True",
-            "SomeFinalizerRemain",
-            "Some finalizers are remaining: example.com/f in 2 resource instances"
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: example.com/f in 2 resource instances"
         )
     );
     let again = world.client.delete(&format!("{NAMESPACES}/x")).await.ok();

@@ -5,6 +5,7 @@
 
 mod applies;
 mod deletions;
+mod json_patches;
 mod matrix;
 mod objects;
 
