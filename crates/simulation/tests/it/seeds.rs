@@ -64,6 +64,12 @@ fn update_from_before_a_restore_is_no_violation() {
     checked(920_092_167);
 }
 
+/// Two informers of a path ask for the newest version: the delay that one was asked for does not concern the other.
+#[test]
+fn question_of_another_informer_is_no_violation() {
+    checked(920_130_002);
+}
+
 /// Different seeds are different worlds.
 #[test]
 fn seeds_differ() {
