@@ -123,6 +123,12 @@ impl<'a, 'c> Waker<'a, 'c> {
         Self { cancelled, alarm, burst: 0, probe: None }
     }
 
+    /// Returns the answer to the probe, if it has arrived. The watch is over, and the probe with it.
+    pub(crate) fn answer(&mut self) -> Option<ProbeEvent> {
+        let event = self.probe.take()?.now_or_never();
+        event.filter(|event| matches!(event, ProbeEvent::Answered { .. }))
+    }
+
     pub(crate) fn set_alarm(&mut self, time: Instant) {
         self.alarm.as_mut().reset(time);
     }

@@ -83,8 +83,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         self.probing.received(open.last_received);
                     }
                     match item {
-                        None => return Ok(WatchEnd::Closed),
-                        Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
+                        None => return Ok(self.ended(WatchEnd::Closed, waker.answer())),
+                        Some(Err(error)) => return Ok(self.ended(WatchEnd::Failed(error), waker.answer())),
                         Some(Ok(event)) => match self.apply(event, progress).await? {
                             SinkOutcome::Applied | SinkOutcome::LeftOut => {}
                             SinkOutcome::NoRoom(full) => return Ok(WatchEnd::NoRoom(full)),
@@ -110,6 +110,15 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
             }
         }
+    }
+
+    /// Handles the answer to a probe that has arrived by the end of a watch.
+    fn ended(&mut self, end: WatchEnd, answer: Option<ProbeEvent>) -> WatchEnd {
+        let Some(error) = answer.and_then(|answer| self.probe_event(answer, &mut None)) else { return end };
+        if let WatchEnd::Failed(less) = end {
+            self.report_skipped(less);
+        }
+        WatchEnd::Failed(error)
     }
 
     /// Excludes a time in which the sink had no room.
