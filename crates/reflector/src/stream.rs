@@ -123,12 +123,6 @@ impl<'a, 'c> Waker<'a, 'c> {
         Self { cancelled, alarm, burst: 0, probe: None }
     }
 
-    /// Returns the answer to the probe, if it has arrived. The watch is over, and the probe with it.
-    pub(crate) fn answer(&mut self) -> Option<ProbeEvent> {
-        let event = self.probe.take()?.now_or_never();
-        event.filter(|event| matches!(event, ProbeEvent::Answered { .. }))
-    }
-
     pub(crate) fn set_alarm(&mut self, time: Instant) {
         self.alarm.as_mut().reset(time);
     }
@@ -159,7 +153,7 @@ impl<'a, 'c> Waker<'a, 'c> {
 }
 
 /// Waits for the probe, if there is one, and removes it.
-async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
+pub(crate) async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
     let event = match probe {
         Some(probe) => probe.await,
         None => std::future::pending().await,

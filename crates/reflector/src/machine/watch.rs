@@ -71,8 +71,12 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         loop {
             if !self.has_room() {
                 let before = Instant::now();
-                self.wait_for_room().await?;
+                let event = self.wait_for_room_or(&mut waker.probe).await?;
                 self.not_read_for(before.elapsed(), &mut open);
+                if let Some(error) = event.and_then(|event| self.probe_event(event, &mut waker.probe)) {
+                    return Ok(WatchEnd::Failed(error));
+                }
+                continue;
             }
             match waker.next(&mut open.stream).await? {
                 Next::Item { item, waited } => {
@@ -83,8 +87,8 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                         self.probing.received(open.last_received);
                     }
                     match item {
-                        None => return Ok(self.ended(WatchEnd::Closed, waker.answer())),
-                        Some(Err(error)) => return Ok(self.ended(WatchEnd::Failed(error), waker.answer())),
+                        None => return Ok(WatchEnd::Closed),
+                        Some(Err(error)) => return Ok(WatchEnd::Failed(error)),
                         Some(Ok(event)) => match self.apply(event, progress).await? {
                             SinkOutcome::Applied | SinkOutcome::LeftOut => {}
                             SinkOutcome::NoRoom(full) => return Ok(WatchEnd::NoRoom(full)),
@@ -110,15 +114,6 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
             }
         }
-    }
-
-    /// Handles the answer to a probe that has arrived by the end of a watch.
-    fn ended(&mut self, end: WatchEnd, answer: Option<ProbeEvent>) -> WatchEnd {
-        let Some(error) = answer.and_then(|answer| self.probe_event(answer, &mut None)) else { return end };
-        if let WatchEnd::Failed(less) = end {
-            self.report_skipped(less);
-        }
-        WatchEnd::Failed(error)
     }
 
     /// Excludes a time in which the sink had no room.

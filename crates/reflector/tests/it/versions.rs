@@ -562,10 +562,10 @@ impl ListerWatcher<Item> for SlowAnswers {
     }
 }
 
-/// An answer that arrives while the sink is full counts, although the watch has ended before the sink has room.
+/// An answer that arrives while the sink is full counts, although the watch has ended before the sink has room again.
 // contract: R-18j, R-20f
 #[tokio::test(start_paused = true)]
-async fn answer_that_has_arrived_at_the_end_of_a_watch_counts() {
+async fn answer_while_the_sink_is_full_counts() {
     let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
     for (answer, then) in [(Err(too_many), "watch 9"), (newest(5), "list - limit 500")] {
         let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).error(broken());
