@@ -247,6 +247,28 @@ impl Writes {
         self.count(&resources);
     }
 
+    /// Forgets earlier writes of the keys of these writes, up to number `last_id` and at later versions. The request of each
+    /// began after that number was recorded, so the server was restored from a backup in between.
+    pub(crate) fn forget_before_restore<'a>(
+        &self,
+        resource: &str,
+        writes: impl IntoIterator<Item = (&'a ObjectKey, &'a Write)>,
+        last_id: u64,
+    ) {
+        let mut resources = self.resources.lock();
+        let Some(of_resource) = resources.get_mut(resource) else { return };
+        for (key, write) in writes {
+            let Some(version) = write.version() else { continue };
+            let is_later = |at: ResourceVersion| version.compare(&at).is_some_and(|order| order.is_lt());
+            let earlier = of_resource.keys.get(key).into_iter().flatten().filter(|known| known.id <= last_id);
+            let lost = earlier.filter(|known| known.write.version_or_unconfirmed().is_some_and(is_later));
+            for id in lost.map(|known| known.id).collect::<Vec<_>>() {
+                of_resource.take(key, id);
+            }
+        }
+        self.count(&resources);
+    }
+
     /// Notes the current state of a resource's informers; `state` is as for [`Self::record`].
     pub(crate) fn note_state(&self, resource: &str, state: impl ReadState) {
         let mut resources = self.resources.lock();
@@ -612,6 +634,26 @@ mod tests {
             assert_eq!(pending(&writes, "x", 1), *expected);
             assert!(pending(&writes, "y", 1).is_empty());
         }
+    }
+
+    /// The informer that has found that the versions went back may have been removed since.
+    // contract: C-08h
+    #[test]
+    fn later_write_with_an_earlier_version_replaces_those_before_a_restore() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        let record = |write: Write, last_id| {
+            let of = key("x");
+            writes.forget_before_restore(&resource, [(&of, &write)], last_id);
+            writes.record(&resource, [(Some(of), write)], &[], |_| None);
+        };
+        record(state("1", 10_007), 0);
+        let last_id = writes.last_id(&resource);
+        record(Write::Version(version(10_009)), last_id);
+        assert_eq!(pending(&writes, "x", 1), ["version 10009"]);
+        record(state("2", 22), last_id);
+        assert_eq!(pending(&writes, "x", 1), ["version 10009"], "they ran at one time");
+        record(state("2", 22), writes.last_id(&resource));
+        assert_eq!(pending(&writes, "x", 1), ["state 2 22"]);
     }
 
     // contract: C-08s, C-08o

@@ -66,6 +66,7 @@ async fn write(
     }
     let resource = storage_name(&target.group, &target.plural);
     let before = target.key().and_then(|key| cached(&shared.informers(&resource), &key));
+    let last_id = shared.writes.last_id(&resource);
     let response = client.send(Request::from_parts(head, Body::from(body))).await?;
     if !is_recorded || !response.status().is_success() {
         return Ok(response);
@@ -95,6 +96,8 @@ async fn write(
         }
         written.push((key, write));
     }
+    let keyed = written.iter().filter_map(|(key, write)| Some((key.as_ref()?, write)));
+    shared.writes.forget_before_restore(&resource, keyed, last_id);
     shared.writes.record(&resource, written, &passed, shared.state_of(&resource, &mut informers));
     Ok(Response::from_parts(head, Body::from(body?)))
 }
