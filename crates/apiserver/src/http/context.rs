@@ -6,14 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::AccessControl;
 use crate::api::Api;
 use crate::faults::Faults;
 use crate::metrics::Counters;
 use crate::registry::Resource;
 use crate::requests::RequestLog;
 
-use super::access::Access;
 use super::negotiate::ProtobufAnswers;
+use super::web_pages::Hosts;
 
 /// The name of the header that injects faults.
 pub(super) const FAULT_HEADER: &str = "x-kinformer-fault";
@@ -38,7 +39,8 @@ pub(crate) struct Context {
     pub(crate) api: Api,
     pub(crate) faults: Faults,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) access: Access,
+    pub(crate) access: AccessControl,
+    pub(super) hosts: Hosts,
     pub(crate) log: RequestLog,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
@@ -56,7 +58,8 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         api: Api,
-        access: Access,
+        access: AccessControl,
+        hosts: Hosts,
         log: RequestLog,
         fault_header: FaultHeader,
         bookmark_interval: Duration,
@@ -69,6 +72,7 @@ impl Context {
             faults: Faults::new(),
             counters: Arc::default(),
             access,
+            hosts,
             log,
             fault_header,
             bookmark_interval,

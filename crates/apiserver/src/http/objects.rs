@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use crate::access::User;
 use crate::api::{
     self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
     read_scale, scale_kind, scale_of,
@@ -40,6 +41,7 @@ pub(super) enum Sub {
     Scale(ScalePaths),
     Binding,
     Eviction,
+    Token,
 }
 
 impl Sub {
@@ -52,6 +54,7 @@ impl Sub {
             Some("finalize") if kind.is("", "namespaces") => Self::Finalize,
             Some("binding") if kind.is("", "pods") => Self::Binding,
             Some("eviction") if kind.is("", "pods") => Self::Eviction,
+            Some("token") if kind.is("", "serviceaccounts") => Self::Token,
             Some("scale") => Self::Scale(kind.scale.clone().ok_or_else(Status::no_such_path)?),
             Some(name) => return Err(differences::refusal(&kind.group, &kind.plural, Some(name))),
         })
@@ -68,7 +71,7 @@ impl Sub {
             (Self::None, Verb::DeleteCollection) => !kind.is("", "namespaces"),
             (Self::Status | Self::Scale(_), Verb::Get | Verb::Update | Verb::Patch)
             | (Self::Finalize, Verb::Update)
-            | (Self::Binding | Self::Eviction, Verb::Create) => true,
+            | (Self::Binding | Self::Eviction | Self::Token, Verb::Create) => true,
             _ => false,
         }
     }
@@ -82,13 +85,19 @@ impl Sub {
     }
 }
 
+/// How an object is requested, and by whom.
+pub(super) struct By {
+    pub(super) verb: Verb,
+    pub(super) user: User,
+}
+
 pub(super) async fn answer(
     context: &Arc<Context>,
     request: Request<Incoming>,
     query: &Query,
     target: &Target,
     mut resource: Arc<Resource>,
-    verb: Verb,
+    By { verb, user }: By,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
@@ -119,7 +128,9 @@ pub(super) async fn answer(
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
-        let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
+        let user = &user;
+        let mut call =
+            Call { context, query, target, resource: &resource, headers, body, sub, warnings, user };
         let result = call.answer(verb, form, include, &mut faults);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         Ok(call.warnings.on(answer))
@@ -221,6 +232,7 @@ pub(super) struct Call<'a> {
     pub(super) body: Bytes,
     pub(super) sub: Sub,
     pub(super) warnings: Warnings,
+    pub(super) user: &'a User,
 }
 
 impl<'a> Call<'a> {
@@ -284,7 +296,7 @@ impl<'a> Call<'a> {
         include: IncludeObject,
         faults: &mut RequestFaults,
     ) -> Result<Answer, Status> {
-        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
+        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
         if self.query.flag("export") {
@@ -328,6 +340,7 @@ impl<'a> Call<'a> {
                 let resource = self.resource;
                 self.check_fields(&resource.kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
+                self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
@@ -338,6 +351,7 @@ impl<'a> Call<'a> {
                 let bound = api::bind(self.api(), self.resource, namespace, name, &binding, dry_run)?;
                 created(&bound, dry_run)
             }
+            (Sub::Token, Some(name)) => self.token(name, &options).map(Made::Answer),
             (Sub::Eviction, Some(name)) => {
                 let eviction = self.object()?;
                 let options = match eviction.get("deleteOptions") {
@@ -361,7 +375,7 @@ impl<'a> Call<'a> {
         };
         let options = WriteOptions::parse(self.query, self.headers, of)?;
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
-        if matches!(self.sub, Sub::Binding | Sub::Eviction) {
+        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
         let change = self.change(of, &media_type)?;
@@ -376,6 +390,8 @@ impl<'a> Call<'a> {
         }
         let written = match change {
             Change::Apply(applied, conflicts) => {
+                self.check_creation()?;
+                self.check_applied(&applied, conflicts, write)?;
                 let written = self.api().apply(self.resource, namespace, name, &applied, conflicts, write)?;
                 if is_object
                     && let Value::Object(applied) = &applied
@@ -392,7 +408,11 @@ impl<'a> Call<'a> {
                 let resource = self.resource;
                 self.check_fields(&resource.kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
+                self.check_replaced(&object)?;
                 let may_create = is_object && self.resource.kind.creates_on_update();
+                if may_create {
+                    self.check_creation()?;
+                }
                 let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;
                 if let (Some(fields), Applied::Created(_)) = (fields, &written) {
@@ -419,6 +439,9 @@ impl<'a> Call<'a> {
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
         let kind = &self.resource.kind;
+        if self.context.access.has_roles() && kind.group == "rbac.authorization.k8s.io" {
+            return;
+        }
         self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
     }
 
