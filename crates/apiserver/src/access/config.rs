@@ -55,8 +55,8 @@ impl Access {
         self
     }
 
-    /// Adds the users of a token file of kube-apiserver: a line for each, `token,user,uid,"group1,group2"`, of which the
-    /// groups are optional.
+    /// Adds the users of a token file of kube-apiserver: a line for each, `token,user,uid,"group1,group2"`. The groups are
+    /// optional.
     ///
     /// # Errors
     /// [`Error::TokenFile`] for a line with fewer than three values, or with a quote that does not end. It names no token.
@@ -124,7 +124,7 @@ impl AccessUser {
     }
 }
 
-/// Splits a line of comma-separated values, of which some are quoted; `None` for a quote that does not end.
+/// Splits a line of comma-separated values, with or without quotes; `None` for a quote that does not end.
 fn values(line: &str) -> Option<Vec<String>> {
     let mut values = Vec::new();
     let mut rest = line;
@@ -165,7 +165,7 @@ fn values(line: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    // contract: E-25b
+    // contract: E-25m
     #[test]
     fn token_files_are_those_of_kube_apiserver() {
         let file = "t1,alice,1,\"dev,ops\"\n\nt2,\"b \"\"q\"\"\",2\nt3,carol,3,dev\n";

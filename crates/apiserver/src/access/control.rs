@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::attributes::Attributes;
 use super::config::{Access, StaticUser};
 use super::covers::quoted_list;
+use super::decision::Decision;
 use super::identity::User;
 use super::impersonation::{self, Modes};
 use super::issued::{AUDIENCE, Issued};
@@ -17,19 +18,6 @@ use super::token::{Token, bearer};
 use crate::clock::Clock;
 use crate::registry::Registry;
 use crate::status::Status;
-
-/// What an authorizer says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(super) allowed: bool,
-    pub(super) reason: String,
-}
-
-impl Decision {
-    pub(super) fn allowed() -> Self {
-        Self { allowed: true, reason: String::new() }
-    }
-}
 
 /// The access rules of a server.
 pub(crate) struct AccessControl {

@@ -1,4 +1,4 @@
-//! Writes of roles and bindings: nobody grants rights that they do not have, unless they may escalate or bind.
+//! Writes of roles and bindings: users grant only rights that they have, unless they may escalate or bind.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

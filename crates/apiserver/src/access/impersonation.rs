@@ -8,7 +8,7 @@ use ::http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
 use super::attributes::Attributes;
-use super::control::Decision;
+use super::decision::Decision;
 use super::identity::{
     ANONYMOUS, AUTHENTICATED, MASTERS, NODE_NAME, NODES, UNAUTHENTICATED, User, as_node, as_service_account,
     service_account_groups,

@@ -11,6 +11,7 @@ mod config;
 mod control;
 mod controllers;
 mod covers;
+mod decision;
 mod escalation;
 mod identity;
 mod impersonation;

@@ -38,6 +38,7 @@ pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
+pub(crate) use metadata::check_type;
 pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
@@ -123,14 +124,6 @@ impl Write<'_> {
 }
 
 pub(crate) type Object = Map<String, Value>;
-
-/// Checks the type of an object of a client, and fills in missing fields.
-///
-/// # Errors
-/// 400 for an object of another type.
-pub(crate) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status> {
-    metadata::check_type(object, kind, Origin::Client)
-}
 
 /// How the API behaves.
 #[derive(Clone, Copy, Debug)]

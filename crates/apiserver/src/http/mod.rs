@@ -26,7 +26,7 @@ use std::sync::Arc;
 use ::http::{Method, Request, header};
 use hyper::body::Incoming;
 
-use crate::access::{ADMINISTRATOR, Attributes, User, bearer};
+use crate::access::{Attributes, User, bearer};
 use crate::faults::{Fault, Kind as FaultKind, RequestFaults, Requested, Verb};
 use crate::registry::Resource;
 use crate::requests::LoggedRequest;
@@ -190,8 +190,9 @@ async fn respond(
             parts.filter_map(Fault::from_header).collect()
         }
     };
+    let forbidden = || attributes(&request).forbidden(&user.name, "");
     let mut faults = RequestFaults::new(context.faults.clone(), requested, asked.requested(&request));
-    if let Some(status) = before_response(context, &mut faults, &asked, &request).await? {
+    if let Some(status) = before_response(context, &mut faults, &asked, forbidden).await? {
         return Ok(answer::failure(&status));
     }
     let truncated = verb != Verb::Watch && faults.truncates();
@@ -210,7 +211,7 @@ async fn before_response(
     context: &Context,
     faults: &mut RequestFaults,
     asked: &Asked,
-    request: &Request<Incoming>,
+    forbidden: impl Fn() -> Status,
 ) -> Result<Option<Status>, Refused> {
     while let Some(fault) = faults.before_response() {
         let status = match fault {
@@ -222,7 +223,7 @@ async fn before_response(
                 }
             }
             FaultKind::Expired => Status::expired("The resourceVersion for the provided list is too old."),
-            FaultKind::Forbidden => attributes(request).forbidden(ADMINISTRATOR, ""),
+            FaultKind::Forbidden => forbidden(),
             FaultKind::TooManyRequests(seconds) => Status::too_many_requests(seconds),
             FaultKind::Conflict => Status::modified(asked.subject(), asked.name()),
             FaultKind::InternalError => Status::internal("injected fault"),

@@ -389,39 +389,57 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let written = match change {
-            Change::Apply(applied, conflicts) => {
-                self.check_creation()?;
-                self.check_applied(&applied, conflicts, write)?;
-                let written = self.api().apply(self.resource, namespace, name, &applied, conflicts, write)?;
-                if is_object
-                    && let Value::Object(applied) = &applied
-                    && matches!(written, Applied::Created(_))
-                {
-                    self.warn_of_differences(Creation::Yes, applied);
-                }
-                Ok(written)
-            }
+            Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(mut object) => {
-                let resource = self.resource;
-                self.check_fields(&resource.kind, &object, options.validation)?;
-                self.drop_duplicate_owners(&mut object);
-                self.check_replaced(&object)?;
-                let may_create = is_object && self.resource.kind.creates_on_update();
-                if may_create {
-                    self.check_creation()?;
-                }
-                let fields = may_create.then(|| object.clone());
-                let written = self.api().update(self.resource, namespace, name, object, write)?;
-                if let (Some(fields), Applied::Created(_)) = (fields, &written) {
-                    self.warn_of_differences(Creation::Yes, &fields);
-                }
-                Ok(written)
-            }
+            Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
         };
         written.map(Written::Object)
+    }
+
+    fn apply(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        applied: &Value,
+        conflicts: Conflicts,
+        write: Write<'_>,
+    ) -> Result<Applied, Status> {
+        self.check_creation()?;
+        self.check_applied(applied, conflicts, write)?;
+        let written = self.api().apply(self.resource, namespace, name, applied, conflicts, write)?;
+        if matches!(self.sub, Sub::None)
+            && let Value::Object(applied) = applied
+            && matches!(written, Applied::Created(_))
+        {
+            self.warn_of_differences(Creation::Yes, applied);
+        }
+        Ok(written)
+    }
+
+    fn replace(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        mut object: Object,
+        write: Write<'_>,
+        validation: Validation,
+    ) -> Result<Applied, Status> {
+        let resource = self.resource;
+        self.check_fields(&resource.kind, &object, validation)?;
+        self.drop_duplicate_owners(&mut object);
+        self.check_replaced(&object)?;
+        let may_create = matches!(self.sub, Sub::None) && self.resource.kind.creates_on_update();
+        if may_create {
+            self.check_creation()?;
+        }
+        let fields = may_create.then(|| object.clone());
+        let written = self.api().update(self.resource, namespace, name, object, write)?;
+        if let (Some(fields), Applied::Created(_)) = (fields, &written) {
+            self.warn_of_differences(Creation::Yes, &fields);
+        }
+        Ok(written)
     }
 
     fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::access::{self, ReviewOf, User};
-use crate::api::{Object, check_type};
+use crate::api::{Object, Origin, check_type};
 use crate::apply::{FieldManager, Filter, Schema, Versions, Writer};
 use crate::protobuf;
 use crate::registry::Kind;
@@ -193,12 +193,11 @@ fn decode(
 ) -> Result<Object, Status> {
     let mut object = decode_object(&media_type(headers), body)?;
     warnings.extend(fields_warnings(of, headers, &object, options.validation)?);
-    check_type(&mut object, of)?;
+    check_type(&mut object, of, Origin::Client)?;
     let (api_version, kind) = (of.api_version(), &of.kind);
     let message = protobuf::message(&api_version, kind, &object).unwrap_or_default();
     let decoded = protobuf::decode(&protobuf::envelope(&api_version, kind, &message));
     let mut object = decoded.map_err(|error| Status::internal(error.to_string()))?;
-    object.remove("status");
     object.entry("metadata").or_insert_with(|| json!({}));
     Ok(object)
 }

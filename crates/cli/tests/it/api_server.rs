@@ -29,6 +29,7 @@ async fn serves_other_processes_until_a_signal() {
 }
 
 /// Roles decide about requests, and the kubeconfig is that of an administrator.
+// contract: T-04e
 #[tokio::test]
 async fn rbac_allows_what_roles_allow() {
     let directory = Directory::new("rbac");

@@ -43,7 +43,7 @@ async fn missing_roles_are_named() {
 }
 
 /// An update or an apply that creates its object needs the right to create.
-// contract: E-25a
+// contract: E-25l
 #[tokio::test]
 async fn creating_by_a_write_needs_the_right_to_create() {
     let server = server().await;
@@ -69,7 +69,7 @@ async fn creating_by_a_write_needs_the_right_to_create() {
 
 // contract: E-25f
 #[tokio::test]
-async fn nobody_grants_rights_that_they_do_not_have() {
+async fn rights_are_granted_only_by_users_who_have_them() {
     let server = server().await;
     let client = Client::new(&server);
     let rules = json!([

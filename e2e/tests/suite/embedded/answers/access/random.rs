@@ -36,7 +36,8 @@ fn some<T: Clone>(random: &mut Rng, all: &[T], most: usize) -> Vec<T> {
 
 /// A rule for resources.
 pub(super) fn rule(random: &mut Rng) -> Value {
-    let mut resources: Vec<&str> = some(random, &RESOURCES, 3).into_iter().map(|(_, plural)| plural).collect();
+    let mut resources: Vec<&str> =
+        some(random, &RESOURCES, 3).into_iter().map(|(_, plural)| plural).collect();
     resources.extend(match random.u8(..8) {
         0 => Some("*"),
         1 => Some("*/status"),
@@ -144,7 +145,9 @@ fn place(random: &mut Rng) -> (String, bool) {
 /// A random request, which changes nothing.
 pub(super) fn request(random: &mut Rng) -> Call {
     if random.u8(..8) == 0 {
-        let path = *random.choose(&["/healthz", "/version", "/api", "/apis/apps", "/access/x", "/", "/openapi/v2"]).unwrap();
+        let path = *random
+            .choose(&["/healthz", "/version", "/api", "/apis/apps", "/access/x", "/", "/openapi/v2"])
+            .unwrap();
         let method = if random.u8(..4) == 0 { Method::POST } else { Method::GET };
         return Call::new(method, path, Value::Null);
     }
@@ -215,7 +218,8 @@ pub(super) fn grant(random: &mut Rng) -> Call {
         "ClusterRoleBinding" => format!("{root}/clusterrolebindings"),
         _ => format!("{root}/namespaces/{namespace}/rolebindings"),
     };
-    let mut object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": "granted"}});
+    let mut object =
+        json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "metadata": {"name": "granted"}});
     if is_binding {
         let role = match random.u8(..4) {
             0 => "missing".to_owned(),
@@ -243,9 +247,11 @@ pub(super) fn grant(random: &mut Rng) -> Call {
             body: Content::Text(object.to_string()),
             ..Call::patch(one("granted"), "application/apply-patch+yaml", Value::Null)
         },
-        3 if !is_binding => {
-            Call::patch(one("access-0"), "application/merge-patch+json", json!({"metadata": {"finalizers": ["a.b/c"]}}))
-        }
+        3 if !is_binding => Call::patch(
+            one("access-0"),
+            "application/merge-patch+json",
+            json!({"metadata": {"finalizers": ["a.b/c"]}}),
+        ),
         _ => Call::new(Method::POST, format!("{all}?dryRun=All&fieldManager=m"), object),
     }
 }
@@ -254,8 +260,14 @@ pub(super) fn grant(random: &mut Rng) -> Call {
 pub(super) fn impersonation(random: &mut Rng) -> Vec<(&'static str, String)> {
     let mut headers = Vec::new();
     if random.u8(..10) > 0 {
-        let users =
-            ["alice", "bob", "system:serviceaccount:access-a:op", "system:node:n1", "system:anonymous", "nobody"];
+        let users = [
+            "alice",
+            "bob",
+            "system:serviceaccount:access-a:op",
+            "system:node:n1",
+            "system:anonymous",
+            "frank",
+        ];
         headers.push(("Impersonate-User", (*random.choose(&users).unwrap()).to_owned()));
     }
     if random.u8(..3) == 0 {
