@@ -104,12 +104,12 @@ impl AccessControl {
         audiences: &[String],
     ) -> Result<(User, Vec<String>), String> {
         const INVALID: &str = "invalid bearer token";
-        let administrator = self.administrator.as_ref().filter(|token| token.is(given));
-        let administrator = administrator.map(|_| User::administrator());
         // All tokens are compared, so that the time does not depend on them.
-        let known = self.users.iter().fold(administrator, |found, known| {
+        let known = self.users.iter().fold(None, |found, known| {
             if known.token.is(given) { found.or(Some(known.user.clone())) } else { found }
         });
+        let administrator = self.administrator.as_ref().filter(|token| token.is(given));
+        let known = known.or_else(|| administrator.map(|_| User::administrator()));
         if let Some(user) = known {
             let is_meant = audiences.iter().any(|audience| audience == AUDIENCE);
             return if is_meant { Ok((user, vec![AUDIENCE.into()])) } else { Err(INVALID.into()) };

@@ -71,8 +71,8 @@ pub(crate) fn check_granted(
             Ok(())
         }
         _ => {
-            let RoleRef { kind, name } = &written.role_ref;
-            let resource = match kind.as_str() {
+            let RoleRef { kind: of, name } = &written.role_ref;
+            let resource = match of.as_str() {
                 "ClusterRole" => "clusterroles",
                 "Role" => "roles",
                 _ => "",
@@ -81,7 +81,12 @@ pub(crate) fn check_granted(
                 return Ok(());
             }
             let policy = control.policy(registry);
-            check.owns(policy.rules_of(&written.role_ref, namespace)?)
+            // Follows Kubernetes 1.37, where the error names the resource of the request.
+            let rules = policy.rules_of(&written.role_ref, namespace).map_err(|status| match status.code() {
+                404 => Status::not_found(kind.resource_subject(), name),
+                _ => status,
+            });
+            check.owns(rules?)
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::access::{self, ReviewOf, User};
 use crate::api::{Object, Origin, check_type};
-use crate::apply::{FieldManager, Filter, Schema, Versions, Writer};
+use crate::apply::{FieldManager, Filter, Schema, Versions, Writer, unpack};
 use crate::protobuf;
 use crate::registry::Kind;
 use crate::status::Status;
@@ -102,12 +102,14 @@ impl Review {
         let body = read_body(body).await?;
         let of = self.kind();
         let mut warnings = Warnings::default();
-        let mut object = decode(&of, &parts.headers, &body, &options, &mut warnings)?;
         let namespace = target.namespace();
-        set_namespace(&mut object, namespace)?;
-        record(&of, "", &mut object, &options.manager, &context.api.clock.rfc3339());
-        let answer = self.answered(context, user, namespace, object)?;
-        Ok(warnings.on(answer_in(form, answer)))
+        let answer = decode(&of, &parts.headers, &body, &options, &mut warnings).and_then(|mut object| {
+            set_namespace(&mut object, namespace)?;
+            record(&of, "", &mut object, &options.manager, &context.api.clock.rfc3339());
+            self.answered(context, user, namespace, object)
+        });
+        let answer = answer.map(|answer| answer_in(form, answer));
+        Ok(warnings.on(answer.unwrap_or_else(|status| answer::failure(&status))))
     }
 
     fn answered(
@@ -151,6 +153,7 @@ impl Call<'_> {
                 *seconds = 3600.into();
             }
         }
+        set_namespace(&mut object, namespace)?;
         record(&TOKEN_REQUEST, "token", &mut object, &options.manager, &clock.rfc3339());
         if let Some(namespaces) = registry.get("", "v1", "namespaces") {
             self.api().get(namespaces, "", namespace)?;
@@ -228,7 +231,8 @@ fn record(of: &Kind, subresource: &'static str, object: &mut Object, manager: &s
     };
     let mut new = Value::Object(std::mem::take(object));
     managers.record(&Value::Object(Object::new()), &mut new, Writer { manager, now });
-    if let Value::Object(new) = new {
+    if let Value::Object(mut new) = new {
+        unpack(&mut new);
         *object = new;
     }
 }

@@ -29,6 +29,10 @@ const VERBS: [&str; 9] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
 const URLS: [&str; 7] = ["/healthz", "/version", "/api", "/apis/*", "/openapi/v2", "/logs*", "/access/x"];
 
+pub(super) fn pick<T: Copy>(random: &mut Rng, all: &[T]) -> T {
+    all[random.usize(..all.len())]
+}
+
 fn some<T: Clone>(random: &mut Rng, all: &[T], most: usize) -> Vec<T> {
     let count = random.usize(1..=most.min(all.len()));
     random.choose_multiple(all.iter(), count).into_iter().cloned().collect()
@@ -61,8 +65,8 @@ fn rules(random: &mut Rng) -> Vec<Value> {
 fn subjects(random: &mut Rng) -> Vec<Value> {
     (0..random.usize(1..3))
         .map(|_| match random.u8(..5) {
-            0 => json!({"kind": "Group", "apiGroup": GROUP, "name": (*random.choose(&["dev", "ops", "system:serviceaccounts:access-a"][..]).unwrap())}),
-            1 => json!({"kind": "ServiceAccount", "namespace": random.choose(NAMESPACES).unwrap(), "name": "op"}),
+            0 => json!({"kind": "Group", "apiGroup": GROUP, "name": pick(random, &["dev", "ops", "system:serviceaccounts:access-a"])}),
+            1 => json!({"kind": "ServiceAccount", "namespace": pick(random, &NAMESPACES), "name": "op"}),
             _ => json!({"kind": "User", "apiGroup": GROUP, "name": USERS[random.usize(..5)].0}),
         })
         .collect()
@@ -100,7 +104,7 @@ pub(super) fn policy(random: &mut Rng) -> Vec<(String, Value)> {
     }
     for namespace in NAMESPACES {
         for number in 0..4 {
-            let (kind, most) = *random.choose(&[("ClusterRole", 9), ("Role", 4)]).unwrap();
+            let (kind, most) = pick(random, &[("ClusterRole", 9), ("Role", 4)]);
             let role = format!("access-{}", random.usize(..most));
             objects.push((
                 format!("{root}/namespaces/{namespace}/rolebindings"),
@@ -115,21 +119,18 @@ pub(super) fn policy(random: &mut Rng) -> Vec<(String, Value)> {
 /// The path of a resource in a random place, with its group and whether it has a name.
 fn place(random: &mut Rng) -> (String, bool) {
     let is_namespaced = random.u8(..5) > 0;
-    let (group, plural) = if is_namespaced {
-        *random.choose(&RESOURCES).unwrap()
-    } else {
-        *random.choose(&CLUSTER_RESOURCES).unwrap()
-    };
+    let (group, plural) =
+        if is_namespaced { pick(random, &RESOURCES) } else { pick(random, &CLUSTER_RESOURCES) };
     let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
     let namespace = match random.u8(..6) {
         _ if !is_namespaced => String::new(),
         0 => String::new(),
-        _ => format!("/namespaces/{}", random.choose(NAMESPACES).unwrap()),
+        _ => format!("/namespaces/{}", pick(random, &NAMESPACES)),
     };
     let is_named = random.bool() && (!namespace.is_empty() || !is_namespaced);
     let mut path = format!("{root}{namespace}/{plural}");
     if is_named {
-        path = format!("{path}/{}", random.choose(NAMES).unwrap());
+        path = format!("{path}/{}", pick(random, &NAMES));
         let sub = match plural {
             _ if random.u8(..3) > 0 => "",
             "deployments" | "statefulsets" => "/scale",
@@ -145,24 +146,26 @@ fn place(random: &mut Rng) -> (String, bool) {
 /// A random request, which changes nothing.
 pub(super) fn request(random: &mut Rng) -> Call {
     if random.u8(..8) == 0 {
-        let path = *random
-            .choose(&["/healthz", "/version", "/api", "/apis/apps", "/access/x", "/", "/openapi/v2"])
-            .unwrap();
+        let path =
+            pick(random, &["/healthz", "/version", "/api", "/apis/apps", "/access/x", "/", "/openapi/v2"]);
         let method = if random.u8(..4) == 0 { Method::POST } else { Method::GET };
         return Call::new(method, path, Value::Null);
     }
     let (path, is_named) = place(random);
     let dry = format!("{path}?dryRun=All&fieldManager=m");
     match (random.u8(..8), is_named) {
-        (0, false) => Call::new(Method::POST, dry, json!({"metadata": {"name": "missing"}})),
+        // Valid objects are no matter of access.
+        (0, false) => {
+            Call::new(Method::POST, dry, json!({"metadata": {"name": "x", "namespace": "elsewhere"}}))
+        }
         (1, false) => Call::new(Method::DELETE, format!("{dry}&labelSelector=access=none"), Value::Null),
         (2, false) => Call::new(Method::GET, format!("{path}?watch=true&resourceVersion=x"), Value::Null),
         (3, false) => {
-            let name = random.choose(NAMES).unwrap();
+            let name = pick(random, &NAMES);
             Call::new(Method::GET, format!("{path}?fieldSelector=metadata.name%3D{name}"), Value::Null)
         }
         (4, false) => Call::new(Method::from_bytes(b"OPTIONS").unwrap(), path, Value::Null),
-        (_, false) => Call::new(Method::GET, path, Value::Null),
+        (_, false) => Call::new(Method::GET, format!("{path}?labelSelector=access%3Dnone"), Value::Null),
         (0, true) => Call::new(Method::PUT, dry, json!({})),
         (1, true) => Call::patch(dry, "application/merge-patch+json", json!({})),
         (2, true) => Call::new(Method::DELETE, dry, Value::Null),
@@ -173,12 +176,12 @@ pub(super) fn request(random: &mut Rng) -> Call {
 
 /// A random review of access by the user who sends it, or by another one.
 pub(super) fn review(random: &mut Rng) -> Call {
-    let (group, plural) = *random.choose(&RESOURCES).unwrap();
-    let mut attributes = json!({"verb": random.choose(VERBS).unwrap(), "group": group, "resource": plural});
+    let (group, plural) = pick(random, &RESOURCES);
+    let mut attributes = json!({"verb": pick(random, &VERBS), "group": group, "resource": plural});
     for (field, value) in [
-        ("namespace", *random.choose(NAMESPACES).unwrap()),
-        ("name", *random.choose(NAMES).unwrap()),
-        ("subresource", *random.choose(&["status", "scale"]).unwrap()),
+        ("namespace", pick(random, &NAMESPACES)),
+        ("name", pick(random, &NAMES)),
+        ("subresource", pick(random, &["status", "scale"])),
         ("version", "v1"),
     ] {
         if random.u8(..3) > 0 || field == "namespace" && random.bool() {
@@ -186,14 +189,14 @@ pub(super) fn review(random: &mut Rng) -> Call {
         }
     }
     let mut spec = match random.u8(..6) {
-        0 => json!({"nonResourceAttributes": {"verb": "get", "path": *random.choose(&URLS).unwrap()}}),
+        0 => json!({"nonResourceAttributes": {"verb": "get", "path": pick(random, &URLS)}}),
         _ => json!({"resourceAttributes": attributes}),
     };
     let root = "/apis/authorization.k8s.io/v1";
     if random.bool() {
         return Call::new(Method::POST, format!("{root}/selfsubjectaccessreviews"), json!({"spec": spec}));
     }
-    let (name, groups) = *random.choose(&USERS[..5]).unwrap();
+    let (name, groups) = pick(random, &USERS[..5]);
     spec["user"] = json!(name);
     let groups: Vec<&str> = groups.split(',').filter(|group| !group.is_empty()).collect();
     if !groups.is_empty() {
@@ -202,15 +205,15 @@ pub(super) fn review(random: &mut Rng) -> Call {
     if random.bool() {
         return Call::new(Method::POST, format!("{root}/subjectaccessreviews"), json!({"spec": spec}));
     }
-    let path = format!("{root}/namespaces/{}/localsubjectaccessreviews", random.choose(NAMESPACES).unwrap());
+    let path = format!("{root}/namespaces/{}/localsubjectaccessreviews", pick(random, &NAMESPACES));
     Call::new(Method::POST, path, json!({"spec": spec}))
 }
 
 /// A write of a role or a binding, which changes nothing.
 pub(super) fn grant(random: &mut Rng) -> Call {
     let root = format!("/apis/{GROUP}/v1");
-    let namespace = *random.choose(NAMESPACES).unwrap();
-    let kind = *random.choose(&["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]).unwrap();
+    let namespace = pick(random, &NAMESPACES);
+    let kind = pick(random, &["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]);
     let is_binding = kind.ends_with("Binding");
     let all = match kind {
         "ClusterRole" => format!("{root}/clusterroles"),
@@ -268,7 +271,7 @@ pub(super) fn impersonation(random: &mut Rng) -> Vec<(&'static str, String)> {
             "system:anonymous",
             "frank",
         ];
-        headers.push(("Impersonate-User", (*random.choose(&users).unwrap()).to_owned()));
+        headers.push(("Impersonate-User", pick(random, &users).to_owned()));
     }
     if random.u8(..3) == 0 {
         let groups = ["dev", "ops", "system:masters", "system:unauthenticated", "a", "b"];
@@ -279,7 +282,7 @@ pub(super) fn impersonation(random: &mut Rng) -> Vec<(&'static str, String)> {
         headers.push(("Impersonate-Uid", "u1".to_owned()));
     }
     if random.u8(..6) == 0 {
-        let key = *random.choose(&["Impersonate-Extra-Scope", "Impersonate-Extra-Acme.io%2fscope"]).unwrap();
+        let key = pick(random, &["Impersonate-Extra-Scope", "Impersonate-Extra-Acme.io%2fscope"]);
         headers.push((key, "v".to_owned()));
     }
     headers
