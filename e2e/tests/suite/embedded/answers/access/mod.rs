@@ -61,6 +61,8 @@ impl Both {
 
     /// Sends a request to both, and compares the answers.
     async fn compare(&mut self, token: &str, headers: &[(&str, String)], call: &Call) -> (u16, Vec<String>) {
+        self.real.forget_numbers();
+        self.ours.forget_numbers();
         let (real, ours) = tokio::join!(
             send(&mut self.real, token, headers, call),
             send(&mut self.ours, token, headers, call)
