@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Access, AccessControl, Token};
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
-use crate::http::{Context, FaultHeader, Hosts, Listening, ProtobufAnswers, serve};
+use crate::http::{Context, FaultHeader, Hosts, Listening, Options, ProtobufAnswers, serve};
 use crate::requests::RequestLog;
 use crate::server::{ApiServer, Tls};
 use crate::snapshot::Snapshot;
@@ -244,6 +244,24 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
+        let context = Arc::new(self.context()?);
+        for fault in self.faults {
+            context.faults.inject(fault);
+        }
+        let tasks = TaskTracker::new();
+        let acceptor = tls.as_ref().map(Tls::acceptor);
+        tasks.spawn(serve(Listening {
+            context: context.clone(),
+            listener,
+            address,
+            tls: acceptor,
+            tasks: tasks.clone(),
+        }));
+        Ok(ApiServer::new(context, address, tls, tasks))
+    }
+
+    /// Returns the state of a server without connections.
+    fn context(&self) -> Result<Context, Error> {
         let settings = Settings {
             lifecycle: self.lifecycle,
             window: self.window,
@@ -259,30 +277,14 @@ impl Builder {
         if self.access.is_some() {
             api.writes(|| api.create_bootstrap_roles());
         }
-        let access = AccessControl::new(self.access.as_ref(), self.token);
-        let hosts = Hosts { accepted: self.accept_hosts };
-        let context = Arc::new(Context::new(
-            api,
-            access,
-            hosts,
-            RequestLog::new(self.request_log),
-            self.fault_header,
-            self.bookmark_interval,
-            self.protobuf,
-            self.kubernetes,
-        ));
-        for fault in self.faults {
-            context.faults.inject(fault);
-        }
-        let tasks = TaskTracker::new();
-        let acceptor = tls.as_ref().map(Tls::acceptor);
-        tasks.spawn(serve(Listening {
-            context: context.clone(),
-            listener,
-            address,
-            tls: acceptor,
-            tasks: tasks.clone(),
-        }));
-        Ok(ApiServer::new(context, address, tls, tasks))
+        let access = AccessControl::new(self.access.as_ref(), self.token.clone());
+        let hosts = Hosts { accepted: self.accept_hosts.clone() };
+        let options = Options {
+            fault_header: self.fault_header,
+            bookmark_interval: self.bookmark_interval,
+            protobuf: self.protobuf,
+            kubernetes: self.kubernetes,
+        };
+        Ok(Context::new(api, access, hosts, RequestLog::new(self.request_log), options))
     }
 }

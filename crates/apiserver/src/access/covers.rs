@@ -74,17 +74,17 @@ fn covers(owner: &Rule, part: &Rule) -> bool {
 
 /// Merges the verbs of rules that differ in nothing else.
 fn compacted(rules: Vec<Rule>) -> Vec<Rule> {
-    let mut simple: BTreeMap<(Vec<String>, Vec<String>, Vec<String>), Vec<String>> = BTreeMap::new();
+    let mut simple: BTreeMap<[Vec<String>; 3], Vec<String>> = BTreeMap::new();
     let mut compacted = Vec::new();
     for rule in rules {
         if rule.non_resource_urls.is_empty() {
-            let key = (rule.api_groups, rule.resources, rule.resource_names);
+            let key = [rule.api_groups, rule.resources, rule.resource_names];
             simple.entry(key).or_default().extend(rule.verbs);
         } else {
             compacted.push(rule);
         }
     }
-    compacted.extend(simple.into_iter().map(|((api_groups, resources, resource_names), verbs)| Rule {
+    compacted.extend(simple.into_iter().map(|([api_groups, resources, resource_names], verbs)| Rule {
         verbs,
         api_groups,
         resources,

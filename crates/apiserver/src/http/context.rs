@@ -34,6 +34,15 @@ pub enum FaultHeader {
     Honoured,
 }
 
+/// How requests are answered.
+pub(crate) struct Options {
+    pub(crate) fault_header: FaultHeader,
+    pub(crate) bookmark_interval: Duration,
+    pub(crate) protobuf: ProtobufAnswers,
+    /// The minor version of Kubernetes.
+    pub(crate) kubernetes: u32,
+}
+
 /// The context of every request.
 pub(crate) struct Context {
     pub(crate) api: Api,
@@ -61,11 +70,9 @@ impl Context {
         access: AccessControl,
         hosts: Hosts,
         log: RequestLog,
-        fault_header: FaultHeader,
-        bookmark_interval: Duration,
-        protobuf: ProtobufAnswers,
-        kubernetes: u32,
+        options: Options,
     ) -> Self {
+        let Options { fault_header, bookmark_interval, protobuf, kubernetes } = options;
         let shutdown = CancellationToken::new();
         Self {
             api,

@@ -141,6 +141,8 @@ const DIFFERENCES: &[Difference] = &[
         "a token has the claims of Kubernetes, but only this server can verify its signature; it cannot be bound to a webhook configuration"),
     otherwise(&["serviceaccounts", "clusterroles"],
         "no service account `default` is created in a namespace, and no cluster roles are aggregated, as without kube-controller-manager; `Builder::access` does both"),
+    otherwise(&["selfsubjectreviews"],
+        "without `Builder::access`, the user is `kinformer`, in the group `system:masters`"),
     otherwise(&["clusterroles", "clusterrolebindings", "roles", "rolebindings"],
         "those that kube-apiserver creates when it starts exist with `Builder::access` only"),
     otherwise(&["clusterroles", "clusterrolebindings", "roles", "rolebindings"],

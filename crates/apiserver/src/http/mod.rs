@@ -36,8 +36,8 @@ pub(crate) use answer::Answer;
 #[cfg(feature = "test-cluster")]
 pub(crate) use connection::connect;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
-pub(crate) use context::Context;
 pub use context::FaultHeader;
+pub(crate) use context::{Context, Options};
 pub use negotiate::ProtobufAnswers;
 pub(crate) use web_pages::Hosts;
 

@@ -209,14 +209,17 @@ fn decode(
 /// 400 for another namespace than that of the request.
 fn set_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return Ok(()) };
+    if namespace.is_empty() {
+        // Follows Kubernetes 1.37: the namespace of an object without one is dropped.
+        metadata.remove("namespace");
+        return Ok(());
+    }
     let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or("");
     if !given.is_empty() && given != namespace {
         let why = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(Status::bad_request(why));
     }
-    if !namespace.is_empty() {
-        metadata.insert("namespace".into(), namespace.into());
-    }
+    metadata.insert("namespace".into(), namespace.into());
     Ok(())
 }
 
