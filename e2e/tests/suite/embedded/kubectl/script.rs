@@ -439,6 +439,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     (r#"patch deploy web -n shop --type=json -p '{"op":"remove"}'"#, OTHER_WORDS),
     ("patch deploy web -n shop -p '{bad'", OTHER_WORDS),
     ("get widgets -n shop", "an unknown path is answered with a Status, not with plain text"),
+    ("auth can-i --list", "without access control, a rule for everything is the only one"),
     ("auth whoami", "without access control, the user has another name"),
     ("get --raw /api", "the embedded server reports no address of its own"),
     ("get --raw /apis", NOT_ALL_KINDS),
