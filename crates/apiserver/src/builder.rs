@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{Access, AccessControl, Token};
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
-use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
+use crate::http::{Context, FaultHeader, Hosts, Listening, Options, ProtobufAnswers, serve};
 use crate::requests::RequestLog;
 use crate::server::{ApiServer, Tls};
 use crate::snapshot::Snapshot;
@@ -23,6 +24,7 @@ pub struct Builder {
     address: SocketAddr,
     beyond_loopback: bool,
     token: Option<Token>,
+    access: Option<Access>,
     accept_hosts: Vec<String>,
     #[cfg(feature = "tls")]
     tls: bool,
@@ -46,6 +48,7 @@ impl Default for Builder {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             beyond_loopback: false,
             token: None,
+            access: None,
             accept_hosts: Vec::new(),
             #[cfg(feature = "tls")]
             tls: false,
@@ -93,6 +96,15 @@ impl Builder {
     /// pages](Self::accept_host) cannot.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(Token::new(token.into()));
+        self
+    }
+
+    /// Allows requests by roles and bindings. Default: every request may do everything.
+    ///
+    /// The user of [`Self::token`], or of a token that is made up, may do everything; the kubeconfig of the server has it.
+    /// With plain HTTP, `kubectl` does not send the token of a kubeconfig.
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = Some(access);
         self
     }
 
@@ -221,7 +233,8 @@ impl Builder {
         if !self.beyond_loopback && !address.ip().is_loopback() {
             return Err(Error::NotLoopback { address });
         }
-        if self.token.as_ref().is_some_and(|token| !token.is_usable()) {
+        let is_usable = self.token.as_ref().is_none_or(Token::is_usable);
+        if !is_usable || self.access.as_ref().is_some_and(|access| !access.is_usable()) {
             return Err(Error::Token);
         }
         let listener =
@@ -231,27 +244,7 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let settings = Settings {
-            lifecycle: self.lifecycle,
-            window: self.window,
-            first_version: self.first_version,
-            garbage_collection: self.garbage_collection,
-            kubelets: self.kubelets,
-        };
-        let api = Api::new(settings)?;
-        if let Some(snapshot) = &self.snapshot {
-            api.load(snapshot.state(), Clients::None);
-        }
-        let access = Access { token: self.token, hosts: self.accept_hosts };
-        let context = Arc::new(Context::new(
-            api,
-            access,
-            RequestLog::new(self.request_log),
-            self.fault_header,
-            self.bookmark_interval,
-            self.protobuf,
-            self.kubernetes,
-        ));
+        let context = Arc::new(self.context()?);
         for fault in self.faults {
             context.faults.inject(fault);
         }
@@ -265,5 +258,33 @@ impl Builder {
             tasks: tasks.clone(),
         }));
         Ok(ApiServer::new(context, address, tls, tasks))
+    }
+
+    /// Returns the state of a server without connections.
+    fn context(&self) -> Result<Context, Error> {
+        let settings = Settings {
+            lifecycle: self.lifecycle,
+            window: self.window,
+            first_version: self.first_version,
+            garbage_collection: self.garbage_collection,
+            kubelets: self.kubelets,
+            access_controllers: self.access.as_ref().is_some_and(Access::has_controllers),
+        };
+        let api = Api::new(settings)?;
+        if let Some(snapshot) = &self.snapshot {
+            api.load(snapshot.state(), Clients::None);
+        }
+        if self.access.is_some() {
+            api.writes(|| api.create_bootstrap_roles());
+        }
+        let access = AccessControl::new(self.access.as_ref(), self.token.clone());
+        let hosts = Hosts { accepted: self.accept_hosts.clone() };
+        let options = Options {
+            fault_header: self.fault_header,
+            bookmark_interval: self.bookmark_interval,
+            protobuf: self.protobuf,
+            kubernetes: self.kubernetes,
+        };
+        Ok(Context::new(api, access, hosts, RequestLog::new(self.request_log), options))
     }
 }

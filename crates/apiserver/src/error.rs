@@ -29,6 +29,14 @@ pub enum Error {
     /// The bearer token is not valid in an HTTP header.
     #[error("the token is empty or has characters that are not allowed in an HTTP header")]
     Token,
+    /// A line of a token file is malformed.
+    #[error("line {line} of the token file: {reason}")]
+    TokenFile {
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong. It does not contain the token.
+        reason: &'static str,
+    },
     /// The certificate could not be generated.
     #[error("cannot set up TLS: {reason}")]
     Tls {

@@ -13,7 +13,7 @@
 //!
 //! # Trade-offs
 //!
-//! Nothing is persisted, authorized or validated against schemas. No controller creates objects: a Deployment has no
+//! Nothing is persisted or validated against schemas, and every request is allowed unless [`Access`] is set. No controller creates objects: a Deployment has no
 //! pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
 //! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
 //! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
@@ -65,6 +65,7 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
 mod api;
 mod apply;
 mod builder;
@@ -87,6 +88,7 @@ mod status;
 mod storage;
 mod table;
 
+pub use access::{Access, AccessUser};
 pub use api::NamespaceLifecycle;
 pub use builder::Builder;
 #[cfg(feature = "test-cluster")]

@@ -97,7 +97,7 @@ impl ApiServer {
             let data = base64::engine::general_purpose::STANDARD.encode(pem);
             format!("    certificate-authority-data: {data}\n")
         });
-        let user = self.context.access.token.as_ref().map_or_else(
+        let user = self.context.access.administrator().map_or_else(
             || "{}".to_owned(),
             // A JSON string is a YAML string.
             |token| format!("{{token: {}}}", Value::from(token.secret())),
@@ -135,7 +135,7 @@ impl ApiServer {
         let failed = |reason: String| Error::Client { url: self.url(), reason };
         let url = self.url().parse().map_err(|error: ::http::uri::InvalidUri| failed(error.to_string()))?;
         let mut config = kube_client::Config::new(url);
-        if let Some(token) = &self.context.access.token {
+        if let Some(token) = self.context.access.administrator() {
             config.auth_info.token = Some(token.secret().to_owned().into());
         }
         if let Some(tls) = &self.tls {
@@ -219,6 +219,9 @@ impl ApiServer {
     /// from the snapshot's version.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.api().load(snapshot.state(), Clients::Any);
+        if self.context.access.has_roles() {
+            self.api().writes(|| self.api().create_bootstrap_roles());
+        }
     }
 
     /// Drops the history: lists and watches from older versions fail with 410 `Expired`. Open watches that are up to

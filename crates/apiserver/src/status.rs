@@ -171,13 +171,14 @@ impl Status {
         Self::new(403, "Forbidden", format!("{subject} {name:?} is forbidden: {why}")).about(subject, name)
     }
 
-    /// 403 for a user without the required role.
-    pub(crate) fn no_rights(subject: Subject<'_>, verb: &str) -> Self {
-        let Subject { group, resource } = subject;
-        let message = format!(
-            "{subject} is forbidden: User \"kinformer\" cannot {verb} resource {resource:?} in API group {group:?}"
-        );
-        Self::new(403, "Forbidden", message).about(subject, "")
+    /// 403 for a user without the required role; without a resource for a path.
+    pub(crate) fn not_authorized(subject: Subject<'_>, name: &str, why: &str) -> Self {
+        let message = match (subject.resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{subject} is forbidden: {why}"),
+            _ => return Self::forbidden(subject, name, why),
+        };
+        Self::new(403, "Forbidden", message).about(subject, name)
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {

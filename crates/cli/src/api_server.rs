@@ -1,9 +1,9 @@
 //! `kinformer api-server`: the in-memory API server for other clients.
 
 use anstyle::{AnsiColor, Style};
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{Access, ApiServer};
 
-use crate::args::ApiServerArgs;
+use crate::args::{ApiServerArgs, AuthorizationMode};
 use crate::demo::cluster;
 use crate::exit::Error;
 use crate::output::Output;
@@ -22,10 +22,14 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     let mut builder = ApiServer::builder().listen(args.listen);
     if let Some(given) = &given {
         builder = builder.token(given.token().secret());
-        // Clients send kubeconfig credentials only over TLS.
-        if args.kubeconfig_out.is_some() {
-            builder = builder.tls();
-        }
+    }
+    let access = access(&args)?;
+    // Clients send kubeconfig credentials only over TLS.
+    if access.is_some() || given.is_some() && args.kubeconfig_out.is_some() {
+        builder = builder.tls();
+    }
+    if let Some(access) = access {
+        builder = builder.access(access);
     }
     builder = args.accept_hosts.iter().fold(builder, |builder, name| builder.accept_host(name));
     let server = builder.start().await.map_err(|error| match error {
@@ -50,6 +54,28 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     stop.requested().await;
     server.shutdown().await;
     Ok(())
+}
+
+/// Returns the access control that the flags ask for.
+///
+/// # Errors
+/// [`Error::Config`]: the file with the users cannot be read, or is malformed. [`Error::Usage`]: a file without RBAC.
+fn access(args: &ApiServerArgs) -> Result<Option<Access>, Error> {
+    match (args.authorization_mode, &args.token_auth_file) {
+        (AuthorizationMode::AlwaysAllow, None) => Ok(None),
+        (AuthorizationMode::AlwaysAllow, Some(_)) => {
+            Err(Error::Usage("--token-auth-file needs --authorization-mode RBAC".into()))
+        }
+        (AuthorizationMode::Rbac, None) => Ok(Some(Access::rbac())),
+        (AuthorizationMode::Rbac, Some(path)) => {
+            let problem = |reason: String| Error::Config {
+                what: format!("--token-auth-file {}", path.display()),
+                reason,
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| problem(error.to_string()))?;
+            Access::rbac().token_file(&text).map(Some).map_err(|error| problem(error.to_string()))
+        }
+    }
 }
 
 /// Example commands, without the token, and a warning if no token is required.
@@ -80,7 +106,14 @@ fn hints(args: &ApiServerArgs, given: Option<&TokenSource>, url: &str) -> Vec<Li
         Line::default().styled(dim, format_args!("kubectl {kubectl} get pods -A")),
         Line::default().styled(dim, format_args!("kinformer watch pods -A {kinformer}")),
     ];
-    if given.is_none() {
+    let is_open = args.authorization_mode == AuthorizationMode::AlwaysAllow;
+    if !is_open && args.kubeconfig_out.is_none() {
+        lines.push(Line::new(format_args!(
+            "requests without a token are those of system:anonymous; --kubeconfig-out writes the kubeconfig of an \
+             administrator"
+        )));
+    }
+    if is_open && given.is_none() {
         lines.push(Line::new(format_args!(
             "no credentials are required: every program on this machine can read and write all objects; \
              --token-file requires a token"

@@ -295,6 +295,13 @@ pub(crate) struct ApiServerArgs {
     /// Write a kubeconfig for this server to this file; the server then speaks HTTPS if it has a token
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig_out: Option<PathBuf>,
+    /// How requests are allowed. With RBAC, roles and bindings decide, the server speaks HTTPS, and the kubeconfig is that of
+    /// an administrator
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    pub(crate) authorization_mode: AuthorizationMode,
+    /// A file with users for RBAC, a line for each, as of kube-apiserver: token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_auth_file: Option<PathBuf>,
     /// Also accept requests for this host name; may be repeated. By default, only localhost and addresses of this
     /// machine are accepted, so that a web page cannot reach the server through a name of its own
     #[arg(long = "accept-host", value_name = "NAME")]
@@ -307,6 +314,18 @@ pub(crate) struct ApiServerArgs {
         next_help_heading = "Token that requests must carry; without one, no credentials are required"
     )]
     pub(crate) token: TokenArgs,
+}
+
+/// How requests to the in-memory API server are allowed, named as in kube-apiserver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AuthorizationMode {
+    /// Every request may do everything
+    #[default]
+    #[value(name = "AlwaysAllow")]
+    AlwaysAllow,
+    /// Roles and bindings decide
+    #[value(name = "RBAC")]
+    Rbac,
 }
 
 /// Output format of objects and events.

@@ -10,9 +10,16 @@ use super::registry;
 pub(super) const FILE: &str = "crates/apiserver/src/generated/schema.txt";
 
 /// The kinds of requests and subresources, which are not in the registry.
-const REQUESTS: [(&str, &str, &str); 4] = [
+const REQUESTS: [(&str, &str, &str); 11] = [
     ("", "v1", "Binding"),
     ("", "v1", "Status"),
+    ("authentication.k8s.io", "v1", "SelfSubjectReview"),
+    ("authentication.k8s.io", "v1", "TokenRequest"),
+    ("authentication.k8s.io", "v1", "TokenReview"),
+    ("authorization.k8s.io", "v1", "LocalSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "v1", "SubjectAccessReview"),
     ("autoscaling", "v1", "Scale"),
     ("policy", "v1", "Eviction"),
 ];

@@ -13,7 +13,7 @@ use super::{Object, Origin};
 ///
 /// # Errors
 /// 400, with the wording of Kubernetes; 422 for a custom object of another kind.
-pub(super) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Result<(), Status> {
+pub(crate) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Result<(), Status> {
     let expected = kind.api_version();
     let must_be_given = kind.custom && origin == Origin::Client;
     if must_be_given && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {

@@ -27,6 +27,7 @@ use std::sync::atomic::AtomicU32;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
+use crate::access::Seen;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
@@ -37,6 +38,7 @@ pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
+pub(crate) use metadata::check_type;
 pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
@@ -131,6 +133,8 @@ pub(crate) struct Settings {
     pub(crate) first_version: Option<u64>,
     pub(crate) garbage_collection: GarbageCollection,
     pub(crate) kubelets: Kubelets,
+    /// Whether service accounts are created, and cluster roles aggregated.
+    pub(crate) access_controllers: bool,
 }
 
 /// The complete state of the API.
@@ -144,6 +148,8 @@ pub(crate) struct Api {
     pub(crate) graph: Arc<Graph>,
     /// Held by the thread that does this work. Never held while another lock is acquired by a caller of the API.
     pub(crate) finishing: Mutex<()>,
+    /// What the controllers of access have done.
+    pub(crate) access: Seen,
     next_store: AtomicU32,
     /// Held for reading by each write until what follows from it is done, and for writing while the whole state is read or
     /// replaced. The first lock that is acquired.
@@ -170,6 +176,7 @@ impl Api {
             settings,
             graph,
             finishing: Mutex::new(()),
+            access: Seen::new(settings.access_controllers),
             next_store: AtomicU32::new(u32::try_from(next_store).unwrap_or(u32::MAX)),
             writing: RwLock::new(()),
             activity,
@@ -248,6 +255,7 @@ impl Api {
         let _writing = self.writing.read();
         let result = write();
         self.finish_deletions();
+        self.finish_access();
         result
     }
 

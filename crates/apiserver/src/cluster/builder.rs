@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{ApiServer, Builder, Error, Snapshot};
+use crate::{Access, ApiServer, Builder, Error, Snapshot};
 
 use super::manifests::{self, Manifest};
 use super::test_cluster::TestCluster;
@@ -73,6 +73,12 @@ impl TestClusterBuilder {
         self
     }
 
+    /// Allows requests by roles and bindings. The client of the cluster may do everything, and [`TestCluster::client_as`] is
+    /// that of another user. See [`Builder::access`].
+    pub fn access(self, access: Access) -> Self {
+        self.server(|server| server.access(access))
+    }
+
     /// Starts with the state of a snapshot, to which the objects of this builder are added. See [`Builder::snapshot`].
     pub fn snapshot(self, snapshot: &Snapshot) -> Self {
         self.server(|server| server.snapshot(snapshot))
@@ -111,7 +117,7 @@ impl TestClusterBuilder {
         for manifest in manifests {
             server.create(manifest.object.clone()).map_err(|error| manifest.error(&error))?;
         }
-        let client = transport::client(&server, "")?;
+        let client = transport::client(&server, "", None)?;
         let explanations = Arc::new(Mutex::new(Vec::new()));
         Ok(TestCluster { server, client, limit: self.limit, explanations })
     }

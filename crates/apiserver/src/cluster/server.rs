@@ -6,9 +6,10 @@ use serde_json::Value;
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
+use crate::access::Token;
 use crate::api::{Api, Applied, DryRun, Part, Write};
 use crate::apply::Conflicts;
-use crate::http::{Token, connect};
+use crate::http::connect;
 use crate::server::name_of;
 use crate::{ApiServer, Error};
 
@@ -24,9 +25,19 @@ impl ApiServer {
         self.api().activity.subscribe()
     }
 
-    /// Returns the secret that requests must carry.
+    /// Returns the token of the administrator.
     pub(super) fn token(&self) -> Option<&str> {
-        self.context.access.token.as_ref().map(Token::secret)
+        self.context.access.administrator().map(Token::secret)
+    }
+
+    /// Returns the token of a user, if it has one.
+    pub(super) fn token_of(&self, user: &str) -> Option<&str> {
+        self.context.access.token_of(user).map(Token::secret)
+    }
+
+    /// Whether roles decide about requests.
+    pub(super) fn has_roles(&self) -> bool {
+        self.context.access.has_roles()
     }
 
     /// Whether the objects of a kind are in namespaces.

@@ -87,7 +87,35 @@ impl TestCluster {
     /// # Errors
     /// [`Error::Client`] if the text is not valid in a header.
     pub fn client_of(&self, user_agent: &str) -> Result<Client, Error> {
-        transport::client(&self.server, user_agent)
+        transport::client(&self.server, user_agent, None)
+    }
+
+    /// As [`Self::client`], of another user: of a user of [`Access`](crate::Access) by its token, of any other one by
+    /// impersonation. The user of a service account is `system:serviceaccount:NAMESPACE:NAME`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # use kinformer_apiserver::{Access, TestCluster};
+    /// # use kube_client::Api;
+    /// let cluster = TestCluster::builder().access(Access::rbac()).start().await?;
+    /// let operator = cluster.client_as("system:serviceaccount:default:operator")?;
+    /// let denied = Api::<ConfigMap>::default_namespaced(operator).list(&Default::default()).await.unwrap_err();
+    /// assert!(denied.to_string().contains("cannot list resource \"configmaps\""), "{denied}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Client`] without access control, since every user may do everything then.
+    pub fn client_as(&self, user: &str) -> Result<Client, Error> {
+        if !self.server.has_roles() {
+            let reason =
+                "every user may do everything; start the cluster with `access(Access::rbac())`".into();
+            return Err(Error::Client { url: self.server.url(), reason });
+        }
+        transport::client(&self.server, "", Some(user))
     }
 
     /// Returns the server, for everything else: kubeconfigs, metrics, JSON objects, dropped watches.

@@ -1,6 +1,6 @@
 //! A client whose requests stay in memory.
 
-use ::http::{HeaderValue, Request, Response, header};
+use ::http::{HeaderName, HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -9,13 +9,16 @@ use kube_client::client::Body;
 
 use crate::{ApiServer, Error};
 
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Returns a client of the server. Each request has a connection of its own, within the process.
+/// Returns a client of the server: of the administrator, unless a user is named. Each request has a connection of its own,
+/// within the process.
 ///
 /// # Errors
-/// [`Error::Client`] if the user agent or the token is not valid in a header.
-pub(super) fn client(server: &ApiServer, user_agent: &str) -> Result<Client, Error> {
+/// [`Error::Client`] if the user agent, the user or a token is not valid in a header.
+pub(super) fn client(server: &ApiServer, user_agent: &str, user: Option<&str>) -> Result<Client, Error> {
     let value = |text: String| {
         let invalid = |error: ::http::header::InvalidHeaderValue| Error::Client {
             url: server.url(),
@@ -27,7 +30,11 @@ pub(super) fn client(server: &ApiServer, user_agent: &str) -> Result<Client, Err
     if !user_agent.is_empty() {
         headers.push((header::USER_AGENT, value(user_agent.to_owned())?));
     }
-    if let Some(token) = server.token() {
+    let own = user.and_then(|user| server.token_of(user));
+    if let (Some(user), None) = (user, own) {
+        headers.push((IMPERSONATE_USER, value(user.to_owned())?));
+    }
+    if let Some(token) = own.or_else(|| server.token()) {
         headers.push((header::AUTHORIZATION, value(format!("Bearer {token}"))?));
     }
     let connect = server.connector();

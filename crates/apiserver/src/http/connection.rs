@@ -15,9 +15,9 @@ use tokio_util::task::TaskTracker;
 use crate::faults::ListenerState;
 use crate::metrics::Open;
 
-use super::access::LocalEnd;
 use super::context::Context;
 use super::handle;
+use super::web_pages::LocalEnd;
 
 /// How long a connection may take to finish its response during shutdown.
 const GRACE: Duration = Duration::from_millis(500);

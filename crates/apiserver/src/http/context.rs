@@ -6,14 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::AccessControl;
 use crate::api::Api;
 use crate::faults::Faults;
 use crate::metrics::Counters;
 use crate::registry::Resource;
 use crate::requests::RequestLog;
 
-use super::access::Access;
 use super::negotiate::ProtobufAnswers;
+use super::web_pages::Hosts;
 
 /// The name of the header that injects faults.
 pub(super) const FAULT_HEADER: &str = "x-kinformer-fault";
@@ -33,12 +34,22 @@ pub enum FaultHeader {
     Honoured,
 }
 
+/// How requests are answered.
+pub(crate) struct Options {
+    pub(crate) fault_header: FaultHeader,
+    pub(crate) bookmark_interval: Duration,
+    pub(crate) protobuf: ProtobufAnswers,
+    /// The minor version of Kubernetes.
+    pub(crate) kubernetes: u32,
+}
+
 /// The context of every request.
 pub(crate) struct Context {
     pub(crate) api: Api,
     pub(crate) faults: Faults,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) access: Access,
+    pub(crate) access: AccessControl,
+    pub(super) hosts: Hosts,
     pub(crate) log: RequestLog,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
@@ -56,19 +67,19 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         api: Api,
-        access: Access,
+        access: AccessControl,
+        hosts: Hosts,
         log: RequestLog,
-        fault_header: FaultHeader,
-        bookmark_interval: Duration,
-        protobuf: ProtobufAnswers,
-        kubernetes: u32,
+        options: Options,
     ) -> Self {
+        let Options { fault_header, bookmark_interval, protobuf, kubernetes } = options;
         let shutdown = CancellationToken::new();
         Self {
             api,
             faults: Faults::new(),
             counters: Arc::default(),
             access,
+            hosts,
             log,
             fault_header,
             bookmark_interval,

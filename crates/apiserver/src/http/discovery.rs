@@ -1,5 +1,7 @@
 //! Discovery: groups, resources, version, health.
 
+use std::collections::BTreeMap;
+
 use ::http::{HeaderMap, Method, Request, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
@@ -10,6 +12,7 @@ use crate::status::Status;
 
 use super::answer::{self, Answer};
 use super::context::Context;
+use super::reviews::{REVIEWS, Review};
 use super::{negotiate, openapi};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -38,13 +41,13 @@ pub(super) fn answer(context: &Context, request: &Request<Incoming>) -> Result<A
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}]})),
         ["apis"] => {
             let groups: Vec<Value> =
-                registry.groups().iter().map(|(name, versions)| group(name, versions)).collect();
+                groups(&registry).iter().map(|(name, versions)| group(name, versions)).collect();
             ok(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
         }
         ["api", version] => {
             resources(api, &registry, "", version).map(|list| answer::json(StatusCode::OK, &list))
         }
-        ["apis", name] => match registry.groups().get(name) {
+        ["apis", name] => match groups(&registry).get(name) {
             Some(versions) => {
                 let mut group = group(name, versions);
                 if let Some(map) = group.as_object_mut() {
@@ -72,7 +75,7 @@ fn version(minor: u32) -> Value {
 
 fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> = ["/api", "/api/v1", "/apis"].map(str::to_owned).to_vec();
-    for (group, versions) in registry.groups() {
+    for (group, versions) in groups(registry) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
@@ -80,6 +83,20 @@ fn paths(registry: &Registry) -> Value {
         ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
     );
     json!({"paths": paths})
+}
+
+/// The groups with their versions, also those that have nothing but reviews.
+fn groups(registry: &Registry) -> BTreeMap<&str, Vec<&str>> {
+    let mut groups = registry.groups();
+    for review in &REVIEWS {
+        groups.entry(review.group).or_insert_with(|| vec!["v1"]);
+    }
+    groups
+}
+
+fn reviews_of<'a>(group: &'a str, version: &str) -> impl Iterator<Item = &'static Review> + use<'a> {
+    let is_served = version == "v1";
+    REVIEWS.iter().filter(move |review| is_served && review.group == group)
 }
 
 fn group(name: &str, versions: &[&str]) -> Value {
@@ -117,6 +134,9 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
         all.push(other("binding", "", "Binding", &["create"]));
         all.push(other("eviction", "policy", "Eviction", &["create"]));
     }
+    if kind.is("", "serviceaccounts") {
+        all.push(other("token", "authentication.k8s.io", "TokenRequest", &["create"]));
+    }
     if kind.is("", "namespaces") {
         all.push(own("finalize", &["update"]));
     }
@@ -143,8 +163,11 @@ fn verbs(api: &Api, resource: &Resource) -> &'static [&'static str] {
 
 fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Result<Value, Status> {
     let found = registry.of_version(group, version);
-    let Some(first) = found.first() else { return Err(Status::no_such_path()) };
-    let mut resources = Vec::new();
+    let mut resources: Vec<Value> = reviews_of(group, version).map(review_entry).collect();
+    if found.is_empty() && resources.is_empty() {
+        return Err(Status::no_such_path());
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     for resource in &found {
         let kind = &resource.kind;
         let mut entry = Map::new();
@@ -171,8 +194,13 @@ fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Resu
             resources.push(entry);
         }
     }
-    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": first.kind.api_version(),
+    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
         "resources": resources}))
+}
+
+fn review_entry(review: &Review) -> Value {
+    json!({"name": review.plural, "singularName": review.kind.to_lowercase(), "namespaced": review.namespaced,
+        "kind": review.kind, "verbs": ["create"]})
 }
 
 fn takes_aggregated(headers: &HeaderMap) -> bool {
@@ -201,8 +229,9 @@ fn aggregated(api: &Api, registry: &Registry, part: Part) -> Answer {
     let versions = |group: &str, versions: &[&str]| -> Vec<Value> {
         let version = |version: &&str| {
             let found = registry.of_version(group, version);
+            let resources = found.iter().map(|resource| aggregated_resource(api, resource));
             let resources: Vec<Value> =
-                found.iter().map(|resource| aggregated_resource(api, resource)).collect();
+                resources.chain(reviews_of(group, version).map(aggregated_review)).collect();
             json!({"version": version, "freshness": "Current", "resources": resources})
         };
         versions.iter().map(version).collect()
@@ -211,13 +240,19 @@ fn aggregated(api: &Api, registry: &Registry, part: Part) -> Answer {
         // The core group has no name.
         vec![json!({"metadata": {"name": "", "creationTimestamp": null}, "versions": versions("", &["v1"])})]
     } else {
-        let groups = registry.groups();
+        let groups = groups(registry);
         let group = |(name, of): (&&str, &Vec<&str>)| json!({"metadata": {"name": name, "creationTimestamp": null}, "versions": versions(name, of)});
         groups.iter().map(group).collect()
     };
     let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
         "items": items});
     answer::bytes_as(AGGREGATED, list.to_string())
+}
+
+fn aggregated_review(review: &Review) -> Value {
+    json!({"resource": review.plural, "singularResource": review.kind.to_lowercase(), "verbs": ["create"],
+        "scope": if review.namespaced { "Namespaced" } else { "Cluster" },
+        "responseKind": {"group": review.group, "version": "v1", "kind": review.kind}})
 }
 
 fn aggregated_resource(api: &Api, resource: &Resource) -> Value {

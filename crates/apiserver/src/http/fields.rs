@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ::http::HeaderMap;
 use serde_json::Value;
 
 use crate::api::{self, Object, Write};
@@ -32,9 +33,12 @@ impl Call<'_> {
         validation: Validation,
     ) -> Result<Arc<Stored>, Status> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
+        let rights = self.rights();
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
+            let before = rights.concern_grants().then(|| present.clone());
             let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
             dropped = api::drop_duplicate_owners(&mut object);
+            rights.check_granted(before.as_ref(), &object)?;
             Ok(object)
         });
         self.warnings.extend(found);
@@ -50,32 +54,7 @@ impl Call<'_> {
         object: &Object,
         validation: Validation,
     ) -> Result<(), Status> {
-        if media_type(self.headers) == MEDIA_TYPE {
-            return Ok(());
-        }
-        let Kind { kind, version, .. } = of;
-        let is_other =
-            |field: &str, own: &str| object.get(field).is_some_and(|given| !given.is_null() && given != own);
-        let api_version = of.api_version();
-        if !is_other("kind", kind)
-            && !is_other("apiVersion", &api_version)
-            && let Some(why) = type_fault(&api_version, kind, object, Decoder::Json)
-        {
-            return Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            )));
-        }
-        if validation == Validation::Ignored {
-            return Ok(());
-        }
-        let found = unknown_of(of, object);
-        if validation == Validation::Strict && !found.is_empty() {
-            let why = strict_error(&found);
-            return Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-            )));
-        }
-        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
+        self.warnings.extend(fields_warnings(of, self.headers, object, validation)?);
         Ok(())
     }
 
@@ -111,6 +90,44 @@ impl Call<'_> {
         }
         Ok(object)
     }
+}
+
+/// Returns the warnings about unknown fields.
+///
+/// # Errors
+/// 400 for an object with a field of another type, and, in a strict write, with fields that its type does not have.
+pub(super) fn fields_warnings(
+    of: &Kind,
+    headers: &HeaderMap,
+    object: &Object,
+    validation: Validation,
+) -> Result<Vec<String>, Status> {
+    if media_type(headers) == MEDIA_TYPE {
+        return Ok(Vec::new());
+    }
+    let Kind { kind, version, .. } = of;
+    let is_other =
+        |field: &str, own: &str| object.get(field).is_some_and(|given| !given.is_null() && given != own);
+    let api_version = of.api_version();
+    if !is_other("kind", kind)
+        && !is_other("apiVersion", &api_version)
+        && let Some(why) = type_fault(&api_version, kind, object, Decoder::Json)
+    {
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        )));
+    }
+    if validation == Validation::Ignored {
+        return Ok(Vec::new());
+    }
+    let found = unknown_of(of, object);
+    if validation == Validation::Strict && !found.is_empty() {
+        let why = strict_error(&found);
+        return Err(Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        )));
+    }
+    Ok(found.iter().map(|field| unknown_field(field)).collect())
 }
 
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {

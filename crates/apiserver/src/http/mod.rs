@@ -1,6 +1,5 @@
 //! The API over HTTP: from request to response.
 
-mod access;
 mod answer;
 mod binary;
 mod connection;
@@ -16,33 +15,38 @@ mod objects;
 mod openapi;
 mod params;
 mod request;
+mod reviews;
+mod rights;
 mod warnings;
 mod watch;
+mod web_pages;
 
 use std::sync::Arc;
 
 use ::http::{Method, Request, header};
 use hyper::body::Incoming;
 
+use crate::access::{Attributes, User, bearer};
 use crate::faults::{Fault, Kind as FaultKind, RequestFaults, Requested, Verb};
 use crate::registry::Resource;
 use crate::requests::LoggedRequest;
 use crate::status::{Status, Subject};
 
-pub(crate) use access::{Access, Token};
 pub(crate) use answer::Answer;
 #[cfg(feature = "test-cluster")]
 pub(crate) use connection::connect;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
-pub(crate) use context::Context;
 pub use context::FaultHeader;
+pub(crate) use context::{Context, Options};
 pub use negotiate::ProtobufAnswers;
+pub(crate) use web_pages::Hosts;
 
-use access::LocalEnd;
 use answer::Refusal;
 use context::FAULT_HEADER;
 use request::{Query, Target};
+use reviews::Review;
 use warnings::Warnings;
+use web_pages::{Credentials, LocalEnd};
 
 /// The request gets no response, and its connection is closed.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +58,7 @@ struct Asked {
     query: Query,
     target: Option<Target>,
     resource: Option<Arc<Resource>>,
+    review: Option<&'static Review>,
     verb: Verb,
 }
 
@@ -62,13 +67,15 @@ impl Asked {
         let query = Query::parse(request.uri().query().unwrap_or(""));
         let target = Target::parse(request.uri().path());
         let resource = target.as_ref().and_then(|target| target.resource(&context.api.registry()));
+        let review = target.as_ref().and_then(Review::of);
         let verb = verb_of(request.method(), target.as_ref(), &query);
-        Self { query, target, resource, verb }
+        Self { query, target, resource, review, verb }
     }
 
     /// Returns the plural; empty for a request without a resource that is served.
     fn plural(&self) -> &str {
-        self.resource.as_ref().map_or("", |resource| resource.kind.plural.as_str())
+        let of_review = self.review.map_or("", |review| review.plural);
+        self.resource.as_ref().map_or(of_review, |resource| resource.kind.plural.as_str())
     }
 
     fn subject(&self) -> Subject<'_> {
@@ -94,7 +101,7 @@ impl Asked {
         }
     }
 
-    fn logged(&self, request: &Request<Incoming>) -> LoggedRequest {
+    fn logged(&self, request: &Request<Incoming>, user: &str) -> LoggedRequest {
         let Requested { verb, resource, subresource, namespace, name, field_manager, user_agent } =
             self.requested(request);
         let path = request.uri().path_and_query().map_or("", |path| path.as_str());
@@ -106,6 +113,7 @@ impl Asked {
             name,
             field_manager,
             user_agent,
+            user: user.to_owned(),
             ..LoggedRequest::of(request.method().as_str(), path)
         }
     }
@@ -121,8 +129,9 @@ pub(crate) async fn handle(
     local_end: LocalEnd,
 ) -> Result<Answer, Refused> {
     let asked = Asked::of(&context, &request);
-    let logged = context.log.begin(|| asked.logged(&request));
-    let answer = respond(&context, request, local_end, asked).await;
+    let user = user_of(&context, &request, local_end);
+    let logged = context.log.begin(|| asked.logged(&request, user.as_ref().map_or("", |user| &user.name)));
+    let answer = respond(&context, request, asked, user).await;
     if let Some(logged) = logged {
         let answered = answer.as_ref().ok();
         let refusal = answered.and_then(|answer| answer.extensions().get::<Refusal>());
@@ -132,17 +141,46 @@ pub(crate) async fn handle(
     answer
 }
 
+/// Returns the user of a request.
+///
+/// # Errors
+/// 400 for a malformed host or malformed impersonation, 401 for an unknown token, 403 for web pages, and for impersonation
+/// without the right to it.
+fn user_of(context: &Context, request: &Request<Incoming>, local_end: LocalEnd) -> Result<User, Status> {
+    let host = web_pages::host(request)?;
+    let (access, headers, uri) = (&context.access, request.headers(), request.uri());
+    let registry = context.api.registry();
+    let user = access.authenticate(&registry, &context.api.clock, headers, uri.path())?;
+    let is_checked = !access.is_open() && (!access.has_roles() || bearer(headers).is_some());
+    let credentials = if is_checked { Credentials::Checked } else { Credentials::None };
+    context.hosts.check(host.as_ref(), local_end, credentials)?;
+    web_pages::check_page(request, host.as_ref(), local_end)?;
+    access.impersonate(&registry, user, headers, || attributes(request))
+}
+
+fn attributes(request: &Request<Incoming>) -> Attributes {
+    let uri = request.uri();
+    Attributes::of_request(request.method(), uri.path(), uri.query().unwrap_or(""))
+}
+
 async fn respond(
     context: &Arc<Context>,
     request: Request<Incoming>,
-    local_end: LocalEnd,
     asked: Asked,
+    user: Result<User, Status>,
 ) -> Result<Answer, Refused> {
     let verb = asked.verb;
     context.counters.request(verb, asked.plural());
-    if let Err(status) = context.access.check(&request, local_end) {
-        return Ok(answer::failure(&status));
-    }
+    let allowed = user.and_then(|user| {
+        if context.access.has_roles() {
+            context.access.check(&context.api.registry(), &user, &attributes(&request))?;
+        }
+        Ok(user)
+    });
+    let user = match allowed {
+        Ok(user) => user,
+        Err(status) => return Ok(answer::failure(&status)),
+    };
 
     let requested = match context.fault_header {
         FaultHeader::Ignored => Vec::new(),
@@ -152,12 +190,13 @@ async fn respond(
             parts.filter_map(Fault::from_header).collect()
         }
     };
+    let forbidden = || attributes(&request).forbidden(&user.name, "");
     let mut faults = RequestFaults::new(context.faults.clone(), requested, asked.requested(&request));
-    if let Some(status) = before_response(context, &mut faults, &asked).await? {
+    if let Some(status) = before_response(context, &mut faults, &asked, forbidden).await? {
         return Ok(answer::failure(&status));
     }
     let truncated = verb != Verb::Watch && faults.truncates();
-    let answer = match route(context, request, asked, faults).await {
+    let answer = match route(context, request, asked, faults, user).await {
         Ok(answer) => answer,
         Err(status) => answer::failure(&status),
     };
@@ -172,6 +211,7 @@ async fn before_response(
     context: &Context,
     faults: &mut RequestFaults,
     asked: &Asked,
+    forbidden: impl Fn() -> Status,
 ) -> Result<Option<Status>, Refused> {
     while let Some(fault) = faults.before_response() {
         let status = match fault {
@@ -183,7 +223,7 @@ async fn before_response(
                 }
             }
             FaultKind::Expired => Status::expired("The resourceVersion for the provided list is too old."),
-            FaultKind::Forbidden => Status::no_rights(asked.subject(), asked.verb.as_str()),
+            FaultKind::Forbidden => forbidden(),
             FaultKind::TooManyRequests(seconds) => Status::too_many_requests(seconds),
             FaultKind::Conflict => Status::modified(asked.subject(), asked.name()),
             FaultKind::InternalError => Status::internal("injected fault"),
@@ -222,12 +262,16 @@ async fn route(
     request: Request<Incoming>,
     asked: Asked,
     faults: RequestFaults,
+    user: User,
 ) -> Result<Answer, Status> {
-    let Asked { query, target, resource, verb } = asked;
+    let Asked { query, target, resource, review, verb } = asked;
     let query = &query;
     let Some(target) = target else {
         return discovery::answer(context, &request);
     };
+    if let Some(review) = review {
+        return review.answer(context, request, query, &target, &user).await;
+    }
     let resource = resource
         .ok_or_else(|| differences::refusal(&target.group, &target.plural, target.subresource.as_deref()))?;
     if target.namespace.is_some() && !resource.kind.namespaced {
@@ -237,7 +281,10 @@ async fn route(
     let answer = match verb {
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
         Verb::List => list::answer(context, &request, query, &target, &resource, faults),
-        _ => return objects::answer(context, request, query, &target, resource, verb, faults).await,
+        _ => {
+            let by = objects::By { verb, user };
+            return objects::answer(context, request, query, &target, resource, by, faults).await;
+        }
     };
     Ok(warnings.on(answer.unwrap_or_else(|status| answer::failure(&status))))
 }

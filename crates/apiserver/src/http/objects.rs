@@ -7,6 +7,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
+use crate::access::User;
 use crate::api::{
     self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
     read_scale, scale_kind, scale_of,
@@ -39,6 +40,7 @@ pub(super) enum Sub {
     Scale(ScalePaths),
     Binding,
     Eviction,
+    Token,
 }
 
 impl Sub {
@@ -51,6 +53,7 @@ impl Sub {
             Some("finalize") if kind.is("", "namespaces") => Self::Finalize,
             Some("binding") if kind.is("", "pods") => Self::Binding,
             Some("eviction") if kind.is("", "pods") => Self::Eviction,
+            Some("token") if kind.is("", "serviceaccounts") => Self::Token,
             Some("scale") => Self::Scale(kind.scale.clone().ok_or_else(Status::no_such_path)?),
             Some(name) => return Err(differences::refusal(&kind.group, &kind.plural, Some(name))),
         })
@@ -67,7 +70,7 @@ impl Sub {
             (Self::None, Verb::DeleteCollection) => !kind.is("", "namespaces"),
             (Self::Status | Self::Scale(_), Verb::Get | Verb::Update | Verb::Patch)
             | (Self::Finalize, Verb::Update)
-            | (Self::Binding | Self::Eviction, Verb::Create) => true,
+            | (Self::Binding | Self::Eviction | Self::Token, Verb::Create) => true,
             _ => false,
         }
     }
@@ -81,13 +84,19 @@ impl Sub {
     }
 }
 
+/// How an object is requested, and by whom.
+pub(super) struct By {
+    pub(super) verb: Verb,
+    pub(super) user: User,
+}
+
 pub(super) async fn answer(
     context: &Arc<Context>,
     request: Request<Incoming>,
     query: &Query,
     target: &Target,
     mut resource: Arc<Resource>,
-    verb: Verb,
+    By { verb, user }: By,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
@@ -118,7 +127,9 @@ pub(super) async fn answer(
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
-        let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
+        let user = &user;
+        let mut call =
+            Call { context, query, target, resource: &resource, headers, body, sub, warnings, user };
         let result = call.answer(verb, form, include, &mut faults);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         Ok(call.warnings.on(answer))
@@ -220,6 +231,7 @@ pub(super) struct Call<'a> {
     pub(super) body: Bytes,
     pub(super) sub: Sub,
     pub(super) warnings: Warnings,
+    pub(super) user: &'a User,
 }
 
 impl<'a> Call<'a> {
@@ -283,7 +295,7 @@ impl<'a> Call<'a> {
         include: IncludeObject,
         faults: &mut RequestFaults,
     ) -> Result<Answer, Status> {
-        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
+        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
         if self.query.flag("export") {
@@ -327,6 +339,7 @@ impl<'a> Call<'a> {
                 let resource = self.resource;
                 self.check_fields(&resource.kind, &object, options.validation)?;
                 self.drop_duplicate_owners(&mut object);
+                self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
@@ -337,6 +350,7 @@ impl<'a> Call<'a> {
                 let bound = api::bind(self.api(), self.resource, namespace, name, &binding, dry_run)?;
                 created(&bound, dry_run)
             }
+            (Sub::Token, Some(name)) => self.token(name, &options).map(Made::Answer),
             (Sub::Eviction, Some(name)) => {
                 let eviction = self.object()?;
                 let options = match eviction.get("deleteOptions") {
@@ -360,7 +374,7 @@ impl<'a> Call<'a> {
         };
         let options = WriteOptions::parse(self.query, self.headers, of)?;
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
-        if matches!(self.sub, Sub::Binding | Sub::Eviction) {
+        if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
         let change = self.change(of, &media_type)?;
@@ -374,33 +388,57 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let written = match change {
-            Change::Apply(applied, conflicts) => {
-                let written = self.api().apply(self.resource, namespace, name, &applied, conflicts, write)?;
-                if is_object
-                    && let Value::Object(applied) = &applied
-                    && matches!(written, Applied::Created(_))
-                {
-                    self.warn_of_differences(Creation::Yes, applied);
-                }
-                Ok(written)
-            }
+            Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(mut object) => {
-                let resource = self.resource;
-                self.check_fields(&resource.kind, &object, options.validation)?;
-                self.drop_duplicate_owners(&mut object);
-                let may_create = is_object && self.resource.kind.creates_on_update();
-                let fields = may_create.then(|| object.clone());
-                let written = self.api().update(self.resource, namespace, name, object, write)?;
-                if let (Some(fields), Applied::Created(_)) = (fields, &written) {
-                    self.warn_of_differences(Creation::Yes, &fields);
-                }
-                Ok(written)
-            }
+            Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
         };
         written.map(Written::Object)
+    }
+
+    fn apply(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        applied: &Value,
+        conflicts: Conflicts,
+        write: Write<'_>,
+    ) -> Result<Applied, Status> {
+        self.check_creation()?;
+        self.check_applied(applied, conflicts, write)?;
+        let written = self.api().apply(self.resource, namespace, name, applied, conflicts, write)?;
+        if matches!(self.sub, Sub::None)
+            && let Value::Object(applied) = applied
+            && matches!(written, Applied::Created(_))
+        {
+            self.warn_of_differences(Creation::Yes, applied);
+        }
+        Ok(written)
+    }
+
+    fn replace(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        mut object: Object,
+        write: Write<'_>,
+        validation: Validation,
+    ) -> Result<Applied, Status> {
+        let resource = self.resource;
+        self.check_fields(&resource.kind, &object, validation)?;
+        self.drop_duplicate_owners(&mut object);
+        self.check_replaced(&object)?;
+        let may_create = matches!(self.sub, Sub::None) && self.resource.kind.creates_on_update();
+        if may_create {
+            self.check_creation()?;
+        }
+        let fields = may_create.then(|| object.clone());
+        let written = self.api().update(self.resource, namespace, name, object, write)?;
+        if let (Some(fields), Applied::Created(_)) = (fields, &written) {
+            self.warn_of_differences(Creation::Yes, &fields);
+        }
+        Ok(written)
     }
 
     fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {
@@ -418,6 +456,9 @@ impl<'a> Call<'a> {
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
         let kind = &self.resource.kind;
+        if self.context.access.has_roles() && kind.group == "rbac.authorization.k8s.io" {
+            return;
+        }
         self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Schemas only say "an object"; nothing is validated against them.
 
+use std::borrow::Cow;
+
 use ::http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +12,7 @@ use crate::status::Status;
 
 use super::answer::{self, Answer};
 use super::negotiate;
+use super::reviews::{REVIEWS, Review};
 
 /// With a dot in place of the `@` of requests, which is not allowed in a media type. Follows kube-openapi
 /// (`handler`).
@@ -34,18 +37,24 @@ fn v2(registry: &Registry, headers: &HeaderMap) -> Answer {
         return answer::bytes_as(V2_PROTOBUF, document.as_slice());
     }
     let definitions: Map<String, Value> =
-        registry.iter().map(|resource| (definition_name(&resource.kind), schema(&resource.kind))).collect();
+        kinds(registry).map(|kind| (definition_name(&kind), schema(&kind))).collect();
     let document = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": {},
         "definitions": definitions});
     answer::json(StatusCode::OK, &document)
 }
 
+/// All kinds, also those of reviews.
+fn kinds(registry: &Registry) -> impl Iterator<Item = Cow<'_, Kind>> {
+    let stored = registry.iter().map(|resource| Cow::Borrowed(&resource.kind));
+    stored.chain(REVIEWS.iter().map(|review| Cow::Owned(review.kind())))
+}
+
 fn index(registry: &Registry) -> Value {
     let mut paths = Map::new();
-    for resource in registry.iter() {
-        let path = root(&resource.kind);
+    for kind in kinds(registry) {
+        let path = root(&kind);
         // The hash identifies the content: it changes with the kinds of the version.
-        let kinds = registry.of_version(&resource.kind.group, &resource.kind.version).len();
+        let kinds = registry.of_version(&kind.group, &kind.version).len();
         let url = format!("/openapi/v3/{path}?hash={kinds:X}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
@@ -60,10 +69,13 @@ fn root(kind: &Kind) -> String {
 
 fn v3(registry: &Registry, group: &str, version: &str) -> Result<Answer, Status> {
     let found = registry.of_version(group, version);
-    if found.is_empty() {
+    let reviews =
+        REVIEWS.iter().map(Review::kind).filter(|kind| kind.group == group && kind.version == version);
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    schemas.extend(reviews.map(|kind| (definition_name(&kind), schema(&kind))));
+    if found.is_empty() && schemas.is_empty() {
         return Err(Status::no_such_path());
     }
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
     for resource in found {
         let kind = &resource.kind;
         let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };

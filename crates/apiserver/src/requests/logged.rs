@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::ADMINISTRATOR;
 use crate::faults::Verb;
 
 /// The longest path, in bytes.
@@ -33,6 +34,8 @@ pub struct LoggedRequest {
     pub field_manager: String,
     /// The header `User-Agent`; empty if the request has none.
     pub user_agent: String,
+    /// The user; empty if the request was not authenticated. Without [`Access`](crate::Access) it is `kinformer`.
+    pub user: String,
     /// The status code of the response; `None` if there is none: not yet, or because the connection was closed.
     pub code: Option<u16>,
     /// The message of the `Status` with which the request was refused, cut after 1,024 bytes; empty if it was not.
@@ -56,6 +59,7 @@ impl LoggedRequest {
             name: String::new(),
             field_manager: String::new(),
             user_agent: String::new(),
+            user: String::new(),
             code: None,
             message: String::new(),
             since_start: Duration::ZERO,
@@ -90,6 +94,9 @@ impl fmt::Display for LoggedRequest {
         // The field manager is in the path.
         if !self.user_agent.is_empty() {
             write!(f, " by {}", self.user_agent)?;
+        }
+        if !self.user.is_empty() && self.user != ADMINISTRATOR {
+            write!(f, " as {}", self.user)?;
         }
         match (self.code, self.duration) {
             (Some(code), Some(duration)) => write!(f, ": {code} after {:.3}s", duration.as_secs_f64())?,
@@ -168,6 +175,11 @@ impl LoggedRequests {
     /// Selects the requests of a client, by its field manager or the program in its `User-Agent`, the text before `/`.
     pub fn by(self, client: &str) -> Self {
         self.filter(|request| is_client(client, &request.field_manager, &request.user_agent))
+    }
+
+    /// Selects the requests of a user: `system:serviceaccount:default:operator`.
+    pub fn user(self, name: &str) -> Self {
+        self.filter(|request| request.user == name)
     }
 
     /// Returns the number of requests.

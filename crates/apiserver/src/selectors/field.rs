@@ -59,6 +59,14 @@ impl FieldSelector {
     }
 }
 
+/// Whether a text has the syntax of field selectors, whatever its fields.
+pub(crate) fn is_field_selector(text: &str) -> bool {
+    let is_term = |part: &String| {
+        part.is_empty() || split_operator(part).is_some_and(|(_, value, _)| unescape(value).is_some())
+    };
+    split_unescaped(text).iter().all(is_term)
+}
+
 fn resolve(name: &str, resource: &Resource) -> Result<usize, Status> {
     let served = resource.kind.fields.iter().find(|field| field.name == name);
     let index = served.and_then(|served| resource.store.fields().iter().position(|f| f.same_place(served)));

@@ -3,7 +3,7 @@
 mod field;
 mod label;
 
-pub(crate) use field::FieldSelector;
+pub(crate) use field::{FieldSelector, is_field_selector};
 pub(crate) use label::{LabelSelector, key_fault, value_fault};
 
 use crate::storage::Stored;

@@ -284,6 +284,11 @@ impl ResourceStore {
         Arc::new(Stored::new(key.clone(), version, event_type, &object, &self.fields, Some(&self.texts)))
     }
 
+    /// Returns a version that changes with each write.
+    pub(crate) fn last_write(&self) -> u64 {
+        *self.written.borrow()
+    }
+
     /// Signals each write. The value may be out of date; read the log.
     pub(crate) fn written(&self) -> watch::Receiver<u64> {
         self.written.subscribe()

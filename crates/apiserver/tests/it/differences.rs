@@ -69,12 +69,12 @@ async fn parts_that_are_not_simulated_are_refused() {
     );
     refused("/api/v1/namespaces/default/services/a/proxy".to_owned()).await;
     refused("/api/v1/componentstatuses".to_owned()).await;
-    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-    let answer = client.post(reviews, &json!({"spec": {}})).await;
+    let migrations = "/apis/storagemigration.k8s.io/v1/storageversionmigrations";
+    let answer = client.post(migrations, &json!({"spec": {}})).await;
     assert_eq!(
         answer.status(501, "NotImplemented"),
-        "kinformer-apiserver does not simulate selfsubjectaccessreviews: every request is allowed; inject \
-         `Fault::forbidden()`, or use kube-apiserver"
+        "kinformer-apiserver does not simulate storageversionmigrations: objects are stored in one version; use \
+         kube-apiserver"
     );
     client.get(&format!("{PODS}/a/nothing")).await.status(404, "NotFound");
 }

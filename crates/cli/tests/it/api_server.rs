@@ -28,6 +28,35 @@ async fn serves_other_processes_until_a_signal() {
     }
 }
 
+/// Roles decide about requests, and the kubeconfig is that of an administrator.
+// contract: T-04e
+#[tokio::test]
+async fn rbac_allows_what_roles_allow() {
+    let directory = Directory::new("rbac");
+    let (config, tokens) = (directory.file("config"), directory.file("tokens"));
+    std::fs::write(&tokens, "t0ken,alice,1,dev\nr00t,root,2,system:masters\n").unwrap();
+    let flags = format!("--authorization-mode RBAC --token-auth-file {tokens} --kubeconfig-out {config}");
+    let mut server = Program::start(&format!("api-server --load pods=3 {flags}"));
+    let url = server.line().await;
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+    run(&format!("watch pods --until-synced --kubeconfig {config}")).await.code(0);
+    let insecure = format!("--server {url} --insecure-skip-tls-verify");
+    run(&format!("watch pods --until-synced {insecure} --token r00t")).await.code(0);
+    let denied = run(&format!("watch pods --until-synced {insecure} --token t0ken")).await;
+    denied.stderr_has("User \"alice\" cannot list resource \"pods\"");
+    run(&format!("watch pods --until-synced {insecure} --token other")).await.code(4);
+    server.signal(Signal::SIGTERM);
+    server.ended().await.code(0);
+
+    run(&format!("api-server --token-auth-file {tokens}"))
+        .await
+        .code(2)
+        .stderr_has("--authorization-mode RBAC");
+    std::fs::write(&tokens, "s3cret,alice\n").unwrap();
+    let malformed = run(&format!("api-server --authorization-mode RBAC --token-auth-file {tokens}")).await;
+    malformed.stderr_has("line 1").code(1);
+}
+
 #[tokio::test]
 async fn start_failures_are_reported() {
     run("api-server --listen 0.0.0.0:0").await.code(2).stderr_has("--listen 0.0.0.0:0");

@@ -3,6 +3,7 @@
 //! Values that differ in every run are replaced: UIDs and versions by numbers in the order of their appearance, times by a
 //! constant.
 
+mod access;
 mod applies;
 mod deletions;
 mod json_patches;

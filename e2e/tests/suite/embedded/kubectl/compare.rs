@@ -74,7 +74,7 @@ pub(in super::super) struct Ignored<'a> {
     pub(in super::super) defaults: &'a [&'a str],
 }
 
-pub(super) fn differences(real: &Seen, ours: &Seen) -> Vec<String> {
+pub(in super::super) fn differences(real: &Seen, ours: &Seen) -> Vec<String> {
     let mut found = Vec::new();
     if real.code != ours.code {
         found.push(format!("exit code {:?}, ours {:?}", real.code, ours.code));
