@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
+use crate::builtin::Validation;
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
@@ -33,6 +34,7 @@ pub struct Builder {
     lifecycle: NamespaceLifecycle,
     garbage_collection: GarbageCollection,
     kubelets: Kubelets,
+    validation: Validation,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
     protobuf: ProtobufAnswers,
@@ -56,6 +58,7 @@ impl Default for Builder {
             lifecycle: NamespaceLifecycle::default(),
             garbage_collection: GarbageCollection::default(),
             kubelets: Kubelets::default(),
+            validation: Validation::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
             protobuf: ProtobufAnswers::default(),
@@ -174,6 +177,14 @@ impl Builder {
         self
     }
 
+    /// Sets whether objects of built-in kinds get the defaults of Kubernetes and are validated. Default: they are.
+    ///
+    /// [`Validation::Off`] is for benchmarks and simulations, which write many small objects.
+    pub fn validation(mut self, validation: Validation) -> Self {
+        self.validation = validation;
+        self
+    }
+
     /// Sets the interval of bookmarks for watches that request them. Default: one minute, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         // A timer that is always due would starve the events.
@@ -237,6 +248,7 @@ impl Builder {
             first_version: self.first_version,
             garbage_collection: self.garbage_collection,
             kubelets: self.kubelets,
+            validation: self.validation,
         };
         let api = Api::new(settings)?;
         if let Some(snapshot) = &self.snapshot {

@@ -68,10 +68,12 @@
 mod api;
 mod apply;
 mod builder;
+mod builtin;
 mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
+mod fault;
 mod faults;
 mod gc;
 mod http;
@@ -89,6 +91,7 @@ mod table;
 
 pub use api::NamespaceLifecycle;
 pub use builder::Builder;
+pub use builtin::Validation;
 #[cfg(feature = "test-cluster")]
 pub use cluster::{NotReached, TestCluster, TestClusterBuilder, Wait};
 pub use error::Error;

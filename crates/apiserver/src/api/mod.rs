@@ -1,6 +1,7 @@
 //! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
 mod apply;
+mod builtin;
 mod create;
 mod definition_rules;
 mod definitions;
@@ -27,6 +28,7 @@ use std::sync::atomic::AtomicU32;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
+use crate::builtin::Validation;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
@@ -131,6 +133,7 @@ pub(crate) struct Settings {
     pub(crate) first_version: Option<u64>,
     pub(crate) garbage_collection: GarbageCollection,
     pub(crate) kubelets: Kubelets,
+    pub(crate) validation: Validation,
 }
 
 /// The complete state of the API.

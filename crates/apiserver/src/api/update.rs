@@ -116,7 +116,9 @@ impl Api {
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
             Self::drop_unset(resource, &mut object, write);
-            let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
+            self.complete_builtin(&resource.kind, &mut object);
+            let rewrite =
+                Rewrite { kind: &resource.kind, name, before: present, write, versioned, api: self };
             let mut after = rewrite.next_state(object)?;
             if is_definition {
                 defined = Some(crate::registry::definition(&mut after, &now)?);

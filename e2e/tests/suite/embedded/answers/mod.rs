@@ -4,6 +4,7 @@
 //! constant.
 
 mod applies;
+mod builtin;
 mod deletions;
 mod json_patches;
 mod matrix;
