@@ -16,7 +16,8 @@ fn cause(reason: &'static str, path: &str, message: String) -> Cause {
 
 /// `text` is the value as [`value_text`] formats it.
 pub(crate) fn invalid_text(path: &str, text: &str, detail: &str) -> Cause {
-    cause("FieldValueInvalid", path, format!("Invalid value: {text}: {detail}"))
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    cause("FieldValueInvalid", path, format!("Invalid value: {text}{detail}"))
 }
 
 pub(crate) fn invalid(path: &str, value: &Value, detail: &str) -> Cause {

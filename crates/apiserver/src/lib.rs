@@ -73,6 +73,7 @@ mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
+#[allow(dead_code)]
 mod fault;
 mod faults;
 mod gc;
@@ -91,7 +92,7 @@ mod table;
 
 pub use api::NamespaceLifecycle;
 pub use builder::Builder;
-pub use builtin::Validation;
+pub use builtin::{Validation, valid_pod};
 #[cfg(feature = "test-cluster")]
 pub use cluster::{NotReached, TestCluster, TestClusterBuilder, Wait};
 pub use error::Error;

@@ -9,7 +9,8 @@ use super::{Api, Object, Part, create};
 impl Api {
     /// Whether objects of a kind get the defaults of Kubernetes.
     pub(super) fn is_complete(&self, kind: &Kind) -> bool {
-        self.settings.validation == Validation::On && !kind.custom
+        let is_definition = kind.group == "apiextensions.k8s.io";
+        self.settings.validation == Validation::On && !kind.custom && !is_definition
     }
 
     /// Brings an object of a built-in kind into the form that Kubernetes stores.

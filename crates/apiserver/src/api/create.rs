@@ -92,7 +92,9 @@ impl Api {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             return self.create_definition(resource, object, write);
         }
-        Self::drop_unset(resource, &mut object, write);
+        if !self.is_complete(kind) {
+            Self::drop_unset(resource, &mut object, write);
+        }
         self.record_created(resource, &mut object, write);
         self.to_stored(resource, &mut object);
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)

@@ -72,6 +72,10 @@ impl Rewrite<'_> {
         fn annotations(object: &Object) -> Option<&Value> {
             object.get("metadata")?.get("annotations")
         }
+        // a priority class keeps its first generation
+        if self.kind.is("scheduling.k8s.io", "priorityclasses") {
+            return false;
+        }
         metadata::spec_differs(self.before, object)
             || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
     }

@@ -115,8 +115,11 @@ impl Api {
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
-            Self::drop_unset(resource, &mut object, write);
-            self.complete_builtin(&resource.kind, &mut object);
+            if self.is_complete(&resource.kind) {
+                self.complete_builtin(&resource.kind, &mut object);
+            } else {
+                Self::drop_unset(resource, &mut object, write);
+            }
             let rewrite =
                 Rewrite { kind: &resource.kind, name, before: present, write, versioned, api: self };
             let mut after = rewrite.next_state(object)?;

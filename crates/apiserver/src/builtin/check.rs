@@ -20,7 +20,13 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn into_causes(mut self) -> Vec<Cause> {
         self.causes.append(&mut self.declared);
-        self.causes
+        let mut causes: Vec<Cause> = Vec::with_capacity(self.causes.len());
+        for cause in self.causes {
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
+        causes
     }
 
     pub(super) fn count(&self) -> usize {
@@ -186,6 +192,15 @@ impl Check {
     pub(super) fn immutable(&mut self, field: &str, before: &Value, after: &Value) {
         if before != after {
             self.invalid(field, after, "field is immutable");
+        }
+    }
+}
+
+impl Check {
+    /// As [`Self::immutable`], by a tag of the type.
+    pub(super) fn declared_immutable(&mut self, field: &str, before: &Value, after: &Value) {
+        if before != after {
+            self.declared(|c| c.invalid(field, &NULL, "field is immutable"));
         }
     }
 }

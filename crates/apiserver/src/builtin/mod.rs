@@ -11,7 +11,7 @@ mod quantity;
 mod strategy;
 mod validation;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::status::Cause;
 
@@ -33,6 +33,17 @@ pub enum Validation {
 pub(crate) enum Changed {
     Object,
     Status,
+}
+
+/// Returns the smallest pod that Kubernetes accepts: it has one container.
+///
+/// ```
+/// let pod = kinformer_apiserver::valid_pod("web");
+/// assert_eq!(pod["spec"]["containers"][0]["name"], "main");
+/// ```
+pub fn valid_pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1"}]}})
 }
 
 /// Brings an object into the form that Kubernetes stores. Objects of other kinds stay as they are.

@@ -53,6 +53,26 @@ pub(super) fn subdomain(text: &str) -> Vec<String> {
     broken
 }
 
+pub(super) fn subdomain_of_any_case(text: &str) -> Vec<String> {
+    let mut broken: Vec<String> = max_length(text, 253).into_iter().collect();
+    if !is_subdomain(&text.to_ascii_lowercase()) {
+        let sentence = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end \
+            with an alphanumeric character";
+        broken.push(rule(sentence, &format!("{LABEL_FORM}(\\.{LABEL_FORM})*"), &["Example.com"]));
+    }
+    broken
+}
+
+pub(super) fn lowercase_identifier(text: &str) -> Vec<String> {
+    let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
+    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        let sentence = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+            alphabetic character, and end with an alphanumeric character";
+        broken.push(rule(sentence, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
+    }
+    broken
+}
+
 pub(super) fn subdomain_with_underscores(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_length(text, 253).into_iter().collect();
     let is_part = |part: &str| {

@@ -20,7 +20,10 @@ pub(crate) fn created(api_version: &str, kind: &str, object: &mut Object, now: &
             member(object, "status").entry("lastPhaseTransitionTime").or_insert_with(|| now.into());
         }
         ("v1", "PersistentVolumeClaim") => sources(object),
-        ("batch/v1", "Job") => generated_selector(object),
+        ("batch/v1", "Job") => {
+            generated_selector(object);
+            template_labels(object);
+        }
         ("apps/v1", "DaemonSet") => {
             member(member(object, "metadata"), "annotations")
                 .entry(TEMPLATE_GENERATION)
@@ -33,10 +36,46 @@ pub(crate) fn created(api_version: &str, kind: &str, object: &mut Object, now: &
 /// Sets the fields of an object that an update leaves out and that its storage keeps.
 pub(crate) fn updated(api_version: &str, kind: &str, before: &Object, object: &mut Object) {
     match (api_version, kind) {
+        ("v1", "Pod") => kept_priority(before, object),
         ("v1", "Service") => kept_addresses(before, object),
         ("v1", "PersistentVolumeClaim") => sources(object),
+        ("v1", "Namespace") => copy(before, object, "spec"),
+        ("certificates.k8s.io/v1", "CertificateSigningRequest") => copy(before, object, "spec"),
         ("apps/v1", "DaemonSet") => template_generation(before, object),
+        ("storage.k8s.io/v1", "CSIDriver") => generation(before, object),
         _ => {}
+    }
+}
+
+fn kept_priority(before: &Object, pod: &mut Object) {
+    let (old, spec) = (before.of("spec"), member(pod, "spec"));
+    for field in ["priority", "preemptionPolicy", "resources"] {
+        if !spec.has(field) && old.has(field) {
+            spec.insert(field.into(), old.of(field).clone());
+        }
+    }
+}
+
+fn copy(before: &Object, object: &mut Object, field: &str) {
+    match before.get(field) {
+        Some(value) => object.insert(field.to_owned(), value.clone()),
+        None => object.remove(field),
+    };
+}
+
+/// Counts the changes of the spec.
+fn generation(before: &Object, object: &mut Object) {
+    if before.of("spec") != object.of("spec") {
+        let generation = before.of("metadata").int("generation").unwrap_or(0);
+        member(object, "metadata").insert("generation".into(), generation.saturating_add(1).into());
+    }
+}
+
+fn template_labels(job: &mut Object) {
+    let labels = job.of("spec").of("template").of("metadata").of("labels").clone();
+    let metadata = member(job, "metadata");
+    if metadata.members("labels").next().is_none() && !labels.is_null() {
+        metadata.insert("labels".into(), labels);
     }
 }
 
@@ -212,6 +251,7 @@ fn kept_addresses(before: &Object, service: &mut Object) {
     let metadata = service.of("metadata");
     let key = format!("{}/{}", metadata.text("namespace"), metadata.text("name"));
     let spec = member(service, "spec");
+    normalize(old, spec);
     let has_addresses = |kind: &str| matches!(kind, "ClusterIP" | "NodePort" | "LoadBalancer");
     let (was, is) = (old.text("type").to_owned(), spec.text("type").to_owned());
     if has_addresses(&was) && has_addresses(&is) {
@@ -234,6 +274,7 @@ fn kept_addresses(before: &Object, service: &mut Object) {
             }
         }
     }
+    drop_unused(old, spec);
     kept_ports(old, spec);
     if has_addresses(&is) {
         synchronize(spec);
@@ -244,6 +285,39 @@ fn kept_addresses(before: &Object, service: &mut Object) {
         }
         families(spec);
         ports(spec, &key);
+    }
+}
+
+/// An update of only one of the address and the addresses changes the other one.
+fn normalize(old: &Value, spec: &mut Object) {
+    let (was, now) = (old.text("clusterIP").to_owned(), spec.text("clusterIP").to_owned());
+    let same_list = old.of("clusterIPs") == spec.of("clusterIPs");
+    if was != now && same_list {
+        if now.is_empty() {
+            spec.remove("clusterIPs");
+        } else if let Some(first) =
+            spec.get_mut("clusterIPs").and_then(Value::as_array_mut).and_then(|list| list.first_mut())
+        {
+            *first = now.into();
+        }
+    } else if was == now && !same_list && spec.items("clusterIPs").is_empty() {
+        spec.remove("clusterIP");
+    }
+}
+
+/// Drops the fields that another type of service does not have, if they are those of the old one.
+fn drop_unused(old: &Value, spec: &mut Object) {
+    let is_external = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
+    let (was, is) = (old.text("type"), spec.text("type").to_owned());
+    let mut drop = |field: &str, is_dropped: bool| {
+        if is_dropped && spec.of(field) == old.of(field) {
+            spec.remove(field);
+        }
+    };
+    drop("externalTrafficPolicy", is_external(was) && !is_external(&is));
+    let was_balanced = was == "LoadBalancer" && is != "LoadBalancer";
+    for field in ["healthCheckNodePort", "allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+        drop(field, was_balanced);
     }
 }
 

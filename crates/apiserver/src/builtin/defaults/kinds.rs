@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::check::Fields;
-use super::table::set;
+use super::table::{set, set_text};
 
 type Object = Map<String, Value>;
 
@@ -98,7 +98,7 @@ fn requests(resources: &mut Object) {
 }
 
 fn service(spec: &mut Object) {
-    set(spec, "sessionAffinity", "None");
+    set_text(spec, "sessionAffinity", "None");
     match spec.text("sessionAffinity") {
         "None" => drop(spec.remove("sessionAffinityConfig")),
         "ClientIP" if !spec.of("sessionAffinityConfig").of("clientIP").has("timeoutSeconds") => {
@@ -106,11 +106,11 @@ fn service(spec: &mut Object) {
         }
         _ => {}
     }
-    set(spec, "type", "ClusterIP");
+    set_text(spec, "type", "ClusterIP");
     let kind = spec.text("type").to_owned();
     let has_addresses = kind == "ClusterIP" && !spec.items("externalIPs").is_empty();
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || has_addresses {
-        set(spec, "externalTrafficPolicy", "Cluster");
+        set_text(spec, "externalTrafficPolicy", "Cluster");
     }
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP") && !spec.has("internalTrafficPolicy") {
         spec.insert("internalTrafficPolicy".into(), "Cluster".into());

@@ -39,8 +39,11 @@ fn fields(message: &Message, object: &mut Map<String, Value>, place: Place) {
         if place.is_top && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
             return true;
         }
-        let Some(field) = message.find(name) else { return false };
-        is_stored(field, value)
+        match message.find(name) {
+            Some(field) => is_stored(field, value),
+            // the types of embedded objects
+            None => matches!(name.as_str(), "apiVersion" | "kind") && message.find("metadata").is_some(),
+        }
     });
     write_zeros(message, object, place);
     table::set_defaults(message, object);
@@ -59,8 +62,8 @@ fn is_stored(field: &FieldType, value: &Value) -> bool {
     let is_optional = field.zero != Zero::Written;
     match (field.card, value) {
         (_, Value::Null) => false,
-        (Card::Repeated, Value::Array(items)) if items.is_empty() => field.zero == Zero::Null,
-        (Card::Map, Value::Object(members)) if members.is_empty() => field.zero == Zero::Null,
+        (Card::Repeated, Value::Array(items)) => !items.is_empty(),
+        (Card::Map, Value::Object(members)) => !members.is_empty(),
         (Card::One, Value::String(text)) if field.base == Base::Bytes && text.is_empty() => !is_optional,
         (Card::One, value) if field.zero == Zero::Omitted => !is_zero(value),
         _ => true,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::protobuf::schema::Message;
+use crate::protobuf::schema::{Message, Zero};
 
 use super::super::check::Fields;
 
@@ -53,6 +53,7 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("ScaleIOVolumeSource", "fsType", r#""xfs""#),
     ("ScaleIOPersistentVolumeSource", "storageMode", r#""ThinProvisioned""#),
     ("ScaleIOPersistentVolumeSource", "fsType", r#""xfs""#),
+    ("EndpointPort", "protocol", r#""TCP""#),
     ("ServicePort", "protocol", r#""TCP""#),
     ("PersistentVolumeClaimSpec", "volumeMode", r#""Filesystem""#),
     ("PersistentVolumeSpec", "persistentVolumeReclaimPolicy", r#""Retain""#),
@@ -123,7 +124,8 @@ const SETTERS: &[(&str, Setter)] = &[
     ("Volume", volume),
     ("PodStatus", addresses),
     ("ServicePort", target_port),
-    ("EndpointPort", endpoint_port),
+    ("NodeSpec", ranges),
+    ("StatefulSetSpec", claim_templates),
     ("DeploymentStrategy", rolling_update),
     ("DaemonSetUpdateStrategy", rolling_update),
     ("StatefulSetUpdateStrategy", stateful_update),
@@ -160,24 +162,30 @@ pub(super) fn set_defaults(message: &Message, object: &mut Map<String, Value>) {
         setter(object);
     }
     for (field, default) in &rules.defaults {
-        if message.find(field).is_some() {
-            set_value(object, field, default);
+        if let Some(of) = message.find(field) {
+            set_value(object, field, default, of.zero);
         }
     }
 }
 
-/// Sets a field that is absent, or an empty text.
-fn set_value(object: &mut Map<String, Value>, field: &str, default: &Value) {
+/// Sets a field that is absent, or an empty text of a type that cannot be absent.
+fn set_value(object: &mut Map<String, Value>, field: &str, default: &Value, zero: Zero) {
     match object.get_mut(field) {
-        Some(Value::String(text)) if text.is_empty() => {}
+        Some(Value::String(text)) if text.is_empty() && matches!(zero, Zero::Omitted | Zero::Written) => {}
         Some(Value::Null) | None => {}
         Some(_) => return,
     }
     object.insert(field.to_owned(), default.clone());
 }
 
+/// Sets a field that is absent.
 pub(super) fn set(object: &mut Map<String, Value>, field: &str, default: impl Into<Value>) {
-    set_value(object, field, &default.into());
+    set_value(object, field, &default.into(), Zero::Unset);
+}
+
+/// Sets a text that is absent or empty.
+pub(super) fn set_text(object: &mut Map<String, Value>, field: &str, default: &str) {
+    set_value(object, field, &default.into(), Zero::Omitted);
 }
 
 fn member<'a>(object: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map<String, Value>> {
@@ -211,7 +219,7 @@ fn is_latest(image: &str) -> bool {
 
 fn pull_policy(container: &mut Map<String, Value>) {
     let policy = if is_latest(container.text("image")) { "Always" } else { "IfNotPresent" };
-    set(container, "imagePullPolicy", policy);
+    set_text(container, "imagePullPolicy", policy);
 }
 
 fn volume(volume: &mut Map<String, Value>) {
@@ -220,7 +228,7 @@ fn volume(volume: &mut Map<String, Value>) {
     }
     if let Some(image) = member(volume, "image") {
         let policy = if is_latest(image.text("reference")) { "Always" } else { "IfNotPresent" };
-        set(image, "pullPolicy", policy);
+        set_text(image, "pullPolicy", policy);
     }
 }
 
@@ -245,10 +253,6 @@ fn target_port(port: &mut Map<String, Value>) {
     }
 }
 
-fn endpoint_port(port: &mut Map<String, Value>) {
-    set(port, "protocol", "TCP");
-}
-
 fn rolling_update(strategy: &mut Map<String, Value>) {
     if matches!(strategy.text("type"), "" | "RollingUpdate") {
         strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
@@ -268,6 +272,25 @@ fn stateful_update(strategy: &mut Map<String, Value>) {
     }
 }
 
+/// The first of the ranges is the range.
+fn ranges(spec: &mut Map<String, Value>) {
+    let range = spec.text("podCIDR").to_owned();
+    let first = spec.items("podCIDRs").first().and_then(Value::as_str).unwrap_or("").to_owned();
+    if range.is_empty() && !first.is_empty() {
+        spec.insert("podCIDR".into(), first.into());
+    } else if !range.is_empty() && range != first {
+        spec.insert("podCIDRs".into(), json!([range]));
+    }
+}
+
+fn claim_templates(spec: &mut Map<String, Value>) {
+    let templates = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten();
+    for template in templates.filter_map(Value::as_object_mut) {
+        set(template, "apiVersion", "v1");
+        set(template, "kind", "PersistentVolumeClaim");
+    }
+}
+
 fn policy_types(spec: &mut Map<String, Value>) {
     if spec.items("policyTypes").is_empty() {
         let has_egress = !spec.items("egress").is_empty();
@@ -280,7 +303,7 @@ fn subject(subject: &mut Map<String, Value>) {
     // flow schemas have subjects of another form
     let is_of_binding = !subject.has("user") && !subject.has("group");
     if matches!(subject.text("kind"), "User" | "Group") && is_of_binding {
-        set(subject, "apiGroup", "rbac.authorization.k8s.io");
+        set_text(subject, "apiGroup", "rbac.authorization.k8s.io");
     }
 }
 

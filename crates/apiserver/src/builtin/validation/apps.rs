@@ -218,14 +218,15 @@ pub(super) fn stateful_set(c: &mut Check, object: &Object, before: Option<&Objec
                 c.supported(retention, field, &["Retain", "Delete"]);
             }
         });
-        c.each("volumeClaimTemplates", spec.items("volumeClaimTemplates"), |c, template| {
+        let templates = if before.is_none() { spec.items("volumeClaimTemplates") } else { &[] };
+        c.each("volumeClaimTemplates", templates, |c, template| {
             c.at("spec", |c| claims::spec(c, template.of("spec")));
         });
         c.nonnegative(spec, "replicas");
         c.nonnegative(spec, "minReadySeconds");
         c.nonnegative_number("ordinals.start", spec.of("ordinals").int("start").unwrap_or(0));
         let service = spec.text("serviceName");
-        if !service.is_empty() {
+        if !service.is_empty() && before.is_none() {
             c.rules("serviceName", service, names::label(service));
         }
         required_selector(c, spec.of("selector"), "statefulset");

@@ -16,7 +16,7 @@ const SOURCES: [(&str, &str); 5] = [
 ];
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-pub(super) fn autoscaler(c: &mut Check, object: &Object, _: Option<&Object>) {
+pub(super) fn autoscaler(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     let (min, max) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or(0));
     c.at("spec", |c| {
@@ -33,7 +33,12 @@ pub(super) fn autoscaler(c: &mut Check, object: &Object, _: Option<&Object>) {
         if min.is_some_and(|min| max < min) {
             c.invalid("maxReplicas", max, "must be greater than or equal to `minReplicas`");
         }
-        c.at("scaleTargetRef", |c| reference(c, spec.of("scaleTargetRef"), true));
+        let target = spec.of("scaleTargetRef");
+        let had_group = before.is_none_or(|before| {
+            before.of("spec").of("scaleTargetRef").text("apiVersion").contains('/')
+        });
+        let needs_group = had_group && target.text("kind") != "ReplicationController";
+        c.at("scaleTargetRef", |c| reference(c, target, true, needs_group));
         let metrics = spec.items("metrics");
         c.each("metrics", metrics, metric);
         let scales_to_zero = metrics.iter().any(|metric| matches!(metric.text("type"), "Object" | "External"));
@@ -50,7 +55,7 @@ pub(super) fn autoscaler(c: &mut Check, object: &Object, _: Option<&Object>) {
     });
 }
 
-fn reference(c: &mut Check, reference: &Value, is_target: bool) {
+fn reference(c: &mut Check, reference: &Value, is_target: bool, needs_group: bool) {
     for field in ["kind", "name"] {
         match reference.text(field) {
             "" if is_target => c.declared(|c| c.required(field, "")),
@@ -61,6 +66,8 @@ fn reference(c: &mut Check, reference: &Value, is_target: bool) {
     let version = reference.text("apiVersion");
     if version.matches('/').count() > 1 {
         c.invalid("apiVersion", version, &format!("unexpected GroupVersion string: {version}"));
+    } else if is_target && needs_group && !version.contains('/') {
+        c.invalid("apiVersion", version, "apiVersion must specify API group");
     }
 }
 
@@ -128,7 +135,7 @@ fn source(c: &mut Check, kind: &str, source: &Value) {
     match kind {
         "object" | "external" | "pods" => {
             if kind == "object" {
-                c.at("describedObject", |c| reference(c, source.of("describedObject"), false));
+                c.at("describedObject", |c| reference(c, source.of("describedObject"), false, false));
             }
             match source.of("metric").text("name") {
                 "" => c.required("metric.name", "must specify a metric name"),

@@ -114,12 +114,14 @@ fn update(c: &mut Check, before: &Object, after: &Object) {
             claims";
         c.forbidden("spec", rule);
     }
-    let size = |spec: &Value| Quantity::parse(spec.of("resources").of("requests").text("storage")).ok();
-    if let (Some(old), Some(new)) = (size(old), size(new))
-        && new < old
-    {
+    let size = |spec: &Value| {
+        let size = Quantity::parse(spec.of("resources").of("requests").text("storage"));
+        size.unwrap_or(Quantity::whole(0))
+    };
+    let (was, new_size) = (size(old), size(new));
+    if new_size < was {
         let capacity = Quantity::parse(before.of("status").of("capacity").text("storage"));
-        if new <= capacity.unwrap_or(Quantity::whole(0)) {
+        if new_size <= capacity.unwrap_or(Quantity::whole(0)) {
             c.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity");
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn slice(c: &mut Check, object: &Object, before: Option<&Object>) {
         c.each("endpoints", endpoints, |c, of| endpoint(c, of, kind));
     }
     if let Some(before) = before {
-        c.declared(|c| c.immutable("addressType", before.of("addressType"), object.of("addressType")));
+        c.declared_immutable("addressType", before.of("addressType"), object.of("addressType"));
     }
 }
 

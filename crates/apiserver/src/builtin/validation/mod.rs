@@ -24,7 +24,8 @@ mod webhooks;
 use serde_json::{Map, Value};
 
 use super::Changed;
-use super::check::Check;
+use super::check::{Check, Fields, texts};
+use super::names;
 use crate::status::Cause;
 
 type Object = Map<String, Value>;
@@ -52,6 +53,8 @@ fn validator(api_version: &str, kind: &str) -> Option<Validator> {
     let validator: Validator = match (api_version, kind) {
         ("v1", "Pod") => pod,
         ("v1", "PodTemplate") => pod_template,
+        ("v1", "Namespace") => namespace,
+        ("v1", "Event") => event,
         ("v1", "Service") => services::service,
         ("v1", "ConfigMap") => data::config_map,
         ("v1", "Secret") => data::secret,
@@ -102,6 +105,26 @@ fn pod(c: &mut Check, object: &Object, before: Option<&Object>) {
 }
 
 fn pod_template(c: &mut Check, object: &Object, _: Option<&Object>) {
-    use super::check::Fields;
     c.at("template", |c| pods::template(c, object.of("template")));
+}
+
+fn namespace(c: &mut Check, object: &Object, before: Option<&Object>) {
+    if before.is_some() {
+        return;
+    }
+    for name in texts(object.of("spec").items("finalizers")) {
+        c.rules("spec.finalizers", name, names::qualified_name(name));
+        if !name.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&name) {
+            let rule = "name is neither a standard finalizer name nor is it fully qualified";
+            c.invalid("spec.finalizers", name, rule);
+        }
+    }
+}
+
+fn event(c: &mut Check, object: &Object, _: Option<&Object>) {
+    let (own, of) = (object.of("metadata").text("namespace"), object.of("involvedObject").text("namespace"));
+    let is_equal = own == of || (of.is_empty() && own == "default");
+    if !is_equal {
+        c.invalid("involvedObject.namespace", of, "does not match event.namespace");
+    }
 }

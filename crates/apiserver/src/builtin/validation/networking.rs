@@ -128,7 +128,10 @@ fn reference(c: &mut Check, reference: &Value) {
 pub(super) fn ingress_class(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     if let Some(before) = before {
-        c.immutable("spec.controller", before.of("spec").of("controller"), spec.of("controller"));
+        let (old, new) = (before.of("spec").text("controller"), spec.text("controller"));
+        if old != new {
+            c.invalid("spec.controller", new, "field is immutable");
+        }
     }
     c.at("spec", |c| {
         let controller = spec.text("controller");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, NULL};
 use super::super::names;
 use super::{Object, labels};
 
@@ -24,7 +24,12 @@ pub(super) fn cluster_role(c: &mut Check, object: &Object, _: Option<&Object>) {
             let rule = "at least one clusterRoleSelector required if aggregationRule is non-nil";
             c.required("clusterRoleSelectors", rule);
         }
-        c.each("clusterRoleSelectors", selectors, |c, selector| labels::selector(c, "", selector));
+        c.each("clusterRoleSelectors", selectors, |c, selector| {
+            labels::selector(c, "", selector);
+            if labels::matches(selector, &NULL).is_none() {
+                c.invalid("", &NULL, "invalid label selector.");
+            }
+        });
     });
 }
 

@@ -65,10 +65,10 @@ fn system_class(c: &mut Check, name: &str, value: i64, is_default: bool) {
 }
 
 pub(super) fn runtime_class(c: &mut Check, object: &Object, before: Option<&Object>) {
-    if let Some(before) = before {
-        return c.declared(|c| c.immutable("handler", before.of("handler"), object.of("handler")));
-    }
     let handler = object.text("handler");
+    if let Some(before) = before {
+        c.declared_immutable("handler", before.of("handler"), object.of("handler"));
+    }
     c.declared(|c| {
         if handler.is_empty() {
             c.required("handler", "");

@@ -13,6 +13,12 @@ const HEADLESS: &str = "None";
 
 pub(super) fn service(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
+    let faults = c.count();
+    c.at("spec", |c| cluster_addresses(c, spec, before.map(|before| before.of("spec"))));
+    // the allocation of addresses comes before all other checks
+    if c.count() > faults {
+        return;
+    }
     if let Some(before) = before {
         let old = before.of("spec");
         c.at("spec", |c| changes(c, old, spec));
@@ -42,7 +48,6 @@ fn service_spec(c: &mut Check, spec: &Value, before: Option<&Value>) {
             c.invalid("sessionAffinityConfig.clientIP.timeoutSeconds", seconds, rule);
         }
     }
-    cluster_addresses(c, spec, before);
     let old: &[Value] = before.map_or(&[], |before| before.items("externalIPs"));
     c.each("externalIPs", spec.items("externalIPs"), |c, address| {
         let text = address.as_str().unwrap_or("");

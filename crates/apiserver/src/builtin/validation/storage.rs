@@ -101,30 +101,32 @@ fn volume_spec(c: &mut Check, spec: &Value) {
 }
 
 pub(super) fn class(c: &mut Check, object: &Object, before: Option<&Object>) {
-    let Some(before) = before else {
-        let provisioner = object.text("provisioner");
-        if provisioner.is_empty() {
-            c.declared(|c| c.required("provisioner", ""));
-        } else {
-            let provisioner = provisioner.to_lowercase();
-            c.rules("provisioner", &provisioner, names::qualified_name(&provisioner));
-        }
-        if object.members("parameters").count() > 512 {
-            c.too_long("parameters", 512);
-        }
+    let provisioner = object.text("provisioner");
+    if provisioner.is_empty() {
+        c.declared(|c| c.required("provisioner", ""));
+    } else {
+        let provisioner = provisioner.to_lowercase();
+        c.rules("provisioner", &provisioner, names::qualified_name(&provisioner));
+    }
+    if object.members("parameters").count() > 512 {
+        c.too_long("parameters", 512);
+    }
+    if !object.text("reclaimPolicy").is_empty() {
         c.supported_if_given(object, "reclaimPolicy", &["Delete", "Retain"]);
-        c.supported_if_given(object, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
-        c.each("allowedTopologies", object.items("allowedTopologies"), topology);
-        return;
-    };
+    }
+    c.supported_if_given(object, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
+    c.each("allowedTopologies", object.items("allowedTopologies"), topology);
+    let Some(before) = before else { return };
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
-        let (old, new) = (before.of(field), object.of(field));
-        c.declared(|c| c.immutable(field, old, new));
+        c.declared_immutable(field, before.of(field), object.of(field));
     }
 }
 
 fn topology(c: &mut Check, term: &Value) {
     let mut keys = HashSet::new();
+    if term.items("matchLabelExpressions").is_empty() {
+        c.duplicate("matchLabelExpressions", "");
+    }
     c.each("matchLabelExpressions", term.items("matchLabelExpressions"), |c, expression| {
         let (key, values) = (expression.text("key"), expression.items("values"));
         if values.is_empty() {
@@ -146,7 +148,10 @@ fn topology(c: &mut Check, term: &Value) {
 pub(super) fn attachment(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     c.at("spec", |c| {
-        c.declared(|c| pods::csi_driver_name(c, "attacher", spec.text("attacher")));
+        match before {
+            Some(_) => pods::csi_driver_name(c, "attacher", spec.text("attacher")),
+            None => c.declared(|c| attacher(c, spec.text("attacher"))),
+        }
         let source = spec.of("source");
         let rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
         match (source.has("inlineVolumeSpec"), source.of("persistentVolumeName").as_str()) {
@@ -165,7 +170,17 @@ pub(super) fn attachment(c: &mut Check, object: &Object, before: Option<&Object>
         c.rules("spec.source.persistentVolumeName", name, names::subdomain(name));
     }
     if let Some(before) = before {
-        c.declared(|c| c.immutable("spec", before.of("spec"), spec));
+        c.declared_immutable("spec", before.of("spec"), spec);
+    }
+}
+
+fn attacher(c: &mut Check, name: &str) {
+    if name.is_empty() {
+        return c.required("attacher", "");
+    }
+    c.rules("attacher", name, names::subdomain_of_any_case(name));
+    if name.len() > 63 {
+        c.too_long("attacher", 63);
     }
 }
 
@@ -208,7 +223,7 @@ pub(super) fn driver(c: &mut Check, object: &Object, before: Option<&Object>) {
         let old = before.of("spec");
         c.immutable("attachedRequired", old.of("attachRequired"), spec.of("attachRequired"));
         let field = "volumeLifecycleModes";
-        c.declared(|c| c.immutable(field, old.of(field), spec.of(field)));
+        c.declared_immutable(field, old.of(field), spec.of(field));
     });
 }
 

@@ -65,17 +65,38 @@ fn client(c: &mut Check, config: &Value) {
             return;
         }
         c.at("service", |c| {
-            for field in ["name", "namespace"] {
+            // the fields change places in Kubernetes 1.37
+            for (field, named) in [("name", "namespace"), ("namespace", "name")] {
                 if service.text(field).is_empty() {
-                    c.required(field, &format!("service {field} is required"));
+                    c.required(named, "");
                 }
             }
+            let path = service.text("path");
+            service_path(c, path);
             let port = service.int("port").unwrap_or(443);
             if !(1..=65535).contains(&port) {
                 c.invalid("port", port, "port is not valid: must be between 1 and 65535, inclusive");
             }
         });
     });
+}
+
+fn service_path(c: &mut Check, path: &str) {
+    if path.is_empty() || path == "/" {
+        return;
+    }
+    if !path.starts_with('/') {
+        c.invalid("path", path, "must start with a '/'");
+    }
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if segment.is_empty() {
+            c.invalid("path", path, &format!("segment[{index}] may not be empty"));
+        }
+        for broken in names::subdomain(segment).iter().filter(|_| !segment.is_empty()) {
+            c.invalid("path", path, &format!("segment[{index}]: {broken}"));
+        }
+    }
 }
 
 fn rule(c: &mut Check, rule: &Value) {
@@ -116,6 +137,10 @@ fn versions(c: &mut Check, hook: &Value) {
     let versions = hook.items("admissionReviewVersions");
     if versions.is_empty() {
         return c.required("admissionReviewVersions", "must specify one of v1, v1beta1");
+    }
+    for (index, version) in texts(versions).enumerate() {
+        let field = format!("admissionReviewVersions[{index}]");
+        c.rules(&field, version, names::lowercase_identifier(version));
     }
     if !texts(versions).any(|version| matches!(version, "v1" | "v1beta1")) {
         let value = hook.of("admissionReviewVersions");

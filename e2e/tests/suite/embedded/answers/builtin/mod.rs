@@ -25,7 +25,77 @@ const ROWS: &[Row] = &[
         why: "the message of an error has other words, if it is about a request that cannot be parsed",
         is: |_, real, ours| real.code == 400 && ours.code == 400,
     },
+    Row {
+        why: "no service account, token volume and default tolerations are added",
+        is: |call, real, ours| {
+            let is_refused = message(real).contains("error looking up service account");
+            // an update gets them again
+            let of_update = call.method == Method::PUT && call.to_string().contains("tolerations");
+            let fields =
+                ["serviceAccount", "serviceAccountName", "tolerations", "volumes", "volumeMounts", "generation"];
+            call.path.contains("/pods") && (is_refused || of_update || is_same_without(real, ours, &fields))
+        },
+    },
+    Row {
+        why: "no default class, finalizer and taint is added",
+        is: |call, real, ours| {
+            let paths = ["/persistentvolumeclaims", "/persistentvolumes", "/nodes"];
+            paths.iter().any(|path| call.path.contains(path))
+                && is_same_without(real, ours, &["finalizers", "taints", "generation"])
+        },
+    },
+    Row {
+        why: "spec.username, uid, groups and extra are not set",
+        is: |call, real, ours| {
+            call.path.contains("/certificatesigningrequests")
+                && (is_same_without(real, ours, &["username", "uid", "groups", "extra"])
+                    || message(real).contains("PEM block"))
+        },
+    },
+    Row {
+        why: "addresses and node ports are derived from the name of the service",
+        is: |call, real, ours| {
+            call.path.contains("/services")
+                && (is_same_without(real, ours, &["nodePort", "clusterIP", "clusterIPs", "healthCheckNodePort"])
+                    || message(real).contains("provided port is already allocated"))
+        },
+    },
+    Row {
+        why: MACHINE,
+        is: |_, real, ours| message(real).contains("unknown time zone") && ours.code < 300,
+    },
+    Row {
+        why: "a value that is an object or a list is printed as JSON of the API",
+        is: |_, real, ours| real.code == 422 && ours.code == 422 && causes(real) == causes(ours),
+    },
 ];
+
+/// Depends on the machine.
+const MACHINE: &str = "a time zone is looked up in the database of the machine";
+
+fn message(answer: &Answer) -> &str {
+    answer.body["message"].as_str().unwrap_or_default()
+}
+
+/// Whether both answers have equal objects, apart from fields with these names.
+fn is_same_without(real: &Answer, ours: &Answer, names: &[&str]) -> bool {
+    fn strip(value: &mut Value, names: &[&str]) {
+        match value {
+            Value::Object(members) => {
+                members.retain(|name, _| !names.contains(&name.as_str()));
+                members.values_mut().for_each(|value| strip(value, names));
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| strip(item, names)),
+            _ => {}
+        }
+    }
+    let [real, ours] = [real, ours].map(|answer| {
+        let mut body = without_managers(&answer.body);
+        strip(&mut body, names);
+        (answer.code, body)
+    });
+    real.0 < 300 && real == ours
+}
 
 // contract: E-24a, E-24b, E-24c, E-24d
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +128,7 @@ async fn builtin_objects_have_equal_forms_and_faults() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/testing.md");
     let docs = std::fs::read_to_string(docs).unwrap();
     for row in ROWS {
-        assert!(results.rows.contains(row.why), "this difference no longer exists: {}", row.why);
+        assert!(results.rows.contains(row.why) || row.why == MACHINE, "this difference no longer exists: {}", row.why);
         assert!(docs.contains(row.why), "docs/testing.md has no such difference: {}", row.why);
     }
     server.shutdown().await;
@@ -102,6 +172,14 @@ fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
         found.push(format!("reason {}, ours {}", real.body["reason"], ours.body["reason"]));
     }
     let (theirs, own) = (causes(real), causes(ours));
+    let texts = |answer: &Answer| {
+        let mut causes = answer.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        causes.sort_by_key(Value::to_string);
+        causes
+    };
+    if theirs == own && texts(real) != texts(ours) {
+        found.push("the values of structs differ".to_owned());
+    }
     if theirs != own {
         found.extend(theirs.iter().filter(|cause| !own.contains(cause)).map(|cause| format!("not ours: {cause}")));
         found.extend(own.iter().filter(|cause| !theirs.contains(cause)).map(|cause| format!("only ours: {cause}")));
@@ -117,10 +195,22 @@ fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
 
 fn without_managers(body: &Value) -> Value {
     let mut body = body.clone();
+    replace_uids(&mut body);
     if let Some(metadata) = body["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
     body
+}
+
+/// Replaces the UIDs that labels have.
+fn replace_uids(value: &mut Value) {
+    match value {
+        Value::String(text) if text.len() == 36 && text.matches('-').count() == 4 => "(uid)".clone_into(text),
+        Value::String(text) if text.starts_with("kube-api-access-") => "(token)".clone_into(text),
+        Value::Object(members) => members.values_mut().for_each(replace_uids),
+        Value::Array(items) => items.iter_mut().for_each(replace_uids),
+        _ => {}
+    }
 }
 
 /// The causes, without the values of structs, which kube-apiserver prints as its internal types.
@@ -131,10 +221,10 @@ fn causes(answer: &Answer) -> Vec<String> {
         .map(|cause| {
             let message = cause["message"].as_str().unwrap_or_default();
             let message = message.split('\n').next().unwrap_or_default();
-            let is_struct = |value: &str| value.starts_with(['{', '[']);
+            let is_struct = |value: &str| value.starts_with(['{', '[']) || value.starts_with("null");
             let message = match message.split_once(": ") {
                 Some((kind, value)) if is_struct(value) => {
-                    let end = value.rfind(['}', ']']).map_or(0, |end| end + 1);
+                    let end = if value.starts_with("null") { 4 } else { value.rfind(['}', ']']).map_or(0, |end| end + 1) };
                     format!("{kind}: (struct){}", &value[end..])
                 }
                 _ => message.to_owned(),
