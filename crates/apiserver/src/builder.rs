@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::builtin::Validation;
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
+use crate::builtin::Validation;
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::requests::RequestLog;
@@ -220,6 +220,17 @@ impl Builder {
         self
     }
 
+    fn settings(&self) -> Settings {
+        Settings {
+            lifecycle: self.lifecycle,
+            window: self.window,
+            first_version: self.first_version,
+            garbage_collection: self.garbage_collection,
+            kubelets: self.kubelets,
+            validation: self.validation,
+        }
+    }
+
     /// Starts the server. It accepts connections when this function returns.
     ///
     /// # Cancel safety
@@ -242,15 +253,7 @@ impl Builder {
         let tls = if self.tls { Some(Tls::make(address)?) } else { None };
         #[cfg(not(feature = "tls"))]
         let tls: Option<Tls> = None;
-        let settings = Settings {
-            lifecycle: self.lifecycle,
-            window: self.window,
-            first_version: self.first_version,
-            garbage_collection: self.garbage_collection,
-            kubelets: self.kubelets,
-            validation: self.validation,
-        };
-        let api = Api::new(settings)?;
+        let api = Api::new(self.settings())?;
         if let Some(snapshot) = &self.snapshot {
             api.load(snapshot.state(), Clients::None);
         }

@@ -73,7 +73,7 @@ mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the schemas of custom resources use the others")]
 mod fault;
 mod faults;
 mod gc;

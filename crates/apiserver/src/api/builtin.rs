@@ -1,10 +1,10 @@
 //! The rules of built-in kinds in writes.
 
 use crate::builtin::{self, Changed, Validation};
-use crate::registry::Kind;
+use crate::registry::{Kind, Resource};
 use crate::status::Cause;
 
-use super::{Api, Object, Part, create};
+use super::{Api, Object, Part, Write, create};
 
 impl Api {
     /// Whether objects of a kind get the defaults of Kubernetes.
@@ -20,6 +20,15 @@ impl Api {
                 create::encode_strings(object);
             }
             builtin::complete(&kind.api_version(), &kind.kind, object);
+        }
+    }
+
+    /// Brings the result of an update into the form that Kubernetes stores.
+    pub(super) fn complete_update(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+        if self.is_complete(&resource.kind) {
+            self.complete_builtin(&resource.kind, object);
+        } else {
+            Self::drop_unset(resource, object, write);
         }
     }
 

@@ -22,7 +22,9 @@ pub(super) fn complete(object: &mut Object, name: &str) {
     if !finalizers.is_array() {
         *finalizers = json!([]);
     }
-    if let Some(finalizers) = finalizers.as_array_mut().filter(|list| !list.iter().any(|it| it == "kubernetes")) {
+    if let Some(finalizers) =
+        finalizers.as_array_mut().filter(|list| !list.iter().any(|it| it == "kubernetes"))
+    {
         finalizers.push("kubernetes".into());
     }
     object.insert("status".into(), json!({"phase": "Active"}));

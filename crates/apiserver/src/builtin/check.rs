@@ -59,7 +59,12 @@ impl Check {
     }
 
     /// Checks each item of a list.
-    pub(super) fn each<'v>(&mut self, name: &str, items: &'v [Value], mut check: impl FnMut(&mut Self, &'v Value)) {
+    pub(super) fn each<'v>(
+        &mut self,
+        name: &str,
+        items: &'v [Value],
+        mut check: impl FnMut(&mut Self, &'v Value),
+    ) {
         if items.is_empty() {
             return;
         }
@@ -159,7 +164,12 @@ impl Check {
     }
 
     /// As [`Self::supported`], of a whole object.
-    pub(super) fn supported_if_given(&mut self, object: &Map<String, Value>, field: &str, supported: &[&str]) {
+    pub(super) fn supported_if_given(
+        &mut self,
+        object: &Map<String, Value>,
+        field: &str,
+        supported: &[&str],
+    ) {
         if object.has(field) && !supported.contains(&object.text(field)) {
             self.not_supported(field, object.text(field), supported);
         }

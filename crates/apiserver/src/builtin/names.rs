@@ -121,7 +121,9 @@ pub(super) fn qualified_name(text: &str) -> Vec<String> {
     let mut broken = Vec::new();
     match prefix {
         Some("") => broken.push("prefix part must be non-empty".to_owned()),
-        Some(prefix) => broken.extend(subdomain(prefix).into_iter().map(|rule| format!("prefix part {rule}"))),
+        Some(prefix) => {
+            broken.extend(subdomain(prefix).into_iter().map(|rule| format!("prefix part {rule}")))
+        }
         None => {}
     }
     match name.len() {
@@ -180,7 +182,8 @@ pub(super) fn variable(text: &str) -> Vec<String> {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
     let is_good = text.chars().all(|c| c.is_ascii_graphic() && c != '=' || c == ' ');
-    let rule = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+    let rule =
+        "a valid environment variable name must consist only of printable ASCII characters other than '='";
     if is_good { Vec::new() } else { vec![rule.to_owned()] }
 }
 
@@ -203,7 +206,10 @@ pub(super) fn data_key(text: &str) -> Vec<String> {
 pub(super) fn path_segment(text: &str) -> Option<String> {
     match text {
         "." | ".." => Some(format!("may not be '{text}'")),
-        text => ["/", "%"].into_iter().find(|part| text.contains(part)).map(|part| format!("may not contain '{part}'")),
+        text => ["/", "%"]
+            .into_iter()
+            .find(|part| text.contains(part))
+            .map(|part| format!("may not contain '{part}'")),
     }
 }
 

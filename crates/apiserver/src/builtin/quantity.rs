@@ -6,18 +6,8 @@ use std::cmp::Ordering;
 const ONE: i128 = 1_000_000_000;
 const MILLI: i128 = ONE / 1000;
 
-const DECIMAL: [(&str, i32); 10] = [
-    ("n", -9),
-    ("u", -6),
-    ("m", -3),
-    ("", 0),
-    ("k", 3),
-    ("M", 6),
-    ("G", 9),
-    ("T", 12),
-    ("P", 15),
-    ("E", 18),
-];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 /// How a quantity is written.
@@ -78,7 +68,8 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let rest = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
-        let split = |text: &'a str| text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+        let split =
+            |text: &'a str| text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
         let (whole, rest) = split(rest);
         let (fraction, suffix) = rest.strip_prefix('.').map_or(("", rest), split);
         let letters = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
@@ -146,7 +137,8 @@ impl Quantity {
     }
 
     fn text(self) -> String {
-        let is_binary = self.format == Format::Binary && self.nanos.abs() >= 1024 * ONE && self.nanos % ONE == 0;
+        let is_binary =
+            self.format == Format::Binary && self.nanos.abs() >= 1024 * ONE && self.nanos % ONE == 0;
         if self.nanos == 0 {
             return "0".to_owned();
         }
@@ -202,7 +194,10 @@ fn is_kept(text: &str) -> bool {
         Some((10, exponent, _)) => {
             let shifted = format!("{}{}", parts.whole, parts.fraction);
             let places = i32::try_from(parts.fraction.len()).unwrap_or(0);
-            digits < 19 && (exponent - places) % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0')
+            digits < 19
+                && (exponent - places) % 3 == 0
+                && !shifted.ends_with("000")
+                && !shifted.starts_with('0')
                 && !shifted.is_empty()
         }
         _ => false,

@@ -117,8 +117,11 @@ fn quality(spec: &Value) -> &'static str {
     let containers: Vec<&Value> =
         ["containers", "initContainers"].into_iter().flat_map(|list| spec.items(list)).collect();
     let whole = spec.of("resources");
-    let parts: Vec<&Value> =
-        if whole.is_object() { vec![whole] } else { containers.iter().map(|of| of.of("resources")).collect() };
+    let parts: Vec<&Value> = if whole.is_object() {
+        vec![whole]
+    } else {
+        containers.iter().map(|of| of.of("resources")).collect()
+    };
     for resources in parts {
         for name in COMPUTED {
             let of = |part: &str| {
@@ -171,7 +174,8 @@ fn template_generation(before: &Object, object: &mut Object) {
     let number = before.of("metadata").of("annotations").text(TEMPLATE_GENERATION).parse().unwrap_or(1_i64);
     let is_changed = before.of("spec").of("template") != object.of("spec").of("template");
     let number = number.saturating_add(i64::from(is_changed));
-    member(member(object, "metadata"), "annotations").insert(TEMPLATE_GENERATION.into(), number.to_string().into());
+    member(member(object, "metadata"), "annotations")
+        .insert(TEMPLATE_GENERATION.into(), number.to_string().into());
 }
 
 /// Allocates the addresses and the ports of a service. They follow from its name, so that they are the same in each run.
@@ -215,7 +219,8 @@ fn families(spec: &mut Object) {
 }
 
 fn ports(spec: &mut Object, key: &str) {
-    let is_balanced = spec.text("type") == "LoadBalancer" && spec.of("allocateLoadBalancerNodePorts") != false;
+    let is_balanced =
+        spec.text("type") == "LoadBalancer" && spec.of("allocateLoadBalancerNodePorts") != false;
     if spec.text("type") != "NodePort" && !is_balanced {
         return;
     }
@@ -242,7 +247,8 @@ fn allocated_address(key: &str) -> String {
 
 /// FNV-1a.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Keeps the addresses and the ports of a service that an update leaves out.

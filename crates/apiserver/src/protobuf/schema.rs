@@ -127,7 +127,8 @@ fn field(word: &'static str) -> Option<FieldType> {
     let mut parts = word.splitn(3, ':');
     let (number, member, code) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
     let zeros = [('?', Zero::Omitted), ('!', Zero::Written), ('~', Zero::Null)];
-    let zero = zeros.into_iter().find(|(sign, _)| code.ends_with(*sign)).map_or(Zero::Unset, |(_, zero)| zero);
+    let zero =
+        zeros.into_iter().find(|(sign, _)| code.ends_with(*sign)).map_or(Zero::Unset, |(_, zero)| zero);
     let code = code.trim_end_matches(['?', '!', '~']);
     let (card, code) = match code.split_at_checked(1)? {
         ("r", code) => (Card::Repeated, code),

@@ -172,7 +172,8 @@ async fn patch_formats_are_applied() {
     let path = format!("{DEPLOYMENTS}/d");
     let containers = |object: &Value| {
         let list = object["spec"]["template"]["spec"]["containers"].as_array().unwrap().iter();
-        list.map(|container| json!({"name": container["name"], "image": container["image"]})).collect::<Value>()
+        list.map(|container| json!({"name": container["name"], "image": container["image"]}))
+            .collect::<Value>()
     };
     let strategic = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "2"}]}}}});
     let object = client.patch(&path, "strategic-merge-patch", &strategic).await.ok();

@@ -54,7 +54,7 @@ fn spec_with_labels(
 ) {
     spec(object, |spec| {
         let labels = spec.of("template").of("metadata").of("labels").clone();
-        if !labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+        if labels.as_object().is_none_or(Map::is_empty) {
             return;
         }
         more(spec, &labels);
@@ -112,7 +112,9 @@ fn service(spec: &mut Object) {
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || has_addresses {
         set_text(spec, "externalTrafficPolicy", "Cluster");
     }
-    if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP") && !spec.has("internalTrafficPolicy") {
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP")
+        && !spec.has("internalTrafficPolicy")
+    {
         spec.insert("internalTrafficPolicy".into(), "Cluster".into());
     }
     if kind == "LoadBalancer" {

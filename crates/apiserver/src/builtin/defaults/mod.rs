@@ -154,7 +154,8 @@ fn one(base: Base, value: &mut Value, place: Place, is_member: bool) {
 
 /// Writes a time in UTC, with a number of decimals.
 fn canonical_time(text: &mut String, decimals: usize) {
-    let length = if decimals == 0 { "2026-01-01T00:00:00Z".len() } else { "2026-01-01T00:00:00.000000Z".len() };
+    let length =
+        if decimals == 0 { "2026-01-01T00:00:00Z".len() } else { "2026-01-01T00:00:00.000000Z".len() };
     if text.len() == length && text.ends_with('Z') {
         return;
     }

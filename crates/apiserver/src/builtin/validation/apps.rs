@@ -194,7 +194,9 @@ fn daemon_strategy(c: &mut Check, strategy: &Value) {
             }
             let (unavailable, surge) = (update.of("maxUnavailable"), update.of("maxSurge"));
             match (is_none(unavailable), is_none(surge)) {
-                (false, false) => c.invalid("maxSurge", surge, "may not be set when maxUnavailable is non-zero"),
+                (false, false) => {
+                    c.invalid("maxSurge", surge, "may not be set when maxUnavailable is non-zero")
+                }
                 (true, true) => c.required("maxUnavailable", "cannot be 0 when maxSurge is 0"),
                 _ => {}
             }

@@ -34,16 +34,17 @@ pub(super) fn autoscaler(c: &mut Check, object: &Object, before: Option<&Object>
             c.invalid("maxReplicas", max, "must be greater than or equal to `minReplicas`");
         }
         let target = spec.of("scaleTargetRef");
-        let had_group = before.is_none_or(|before| {
-            before.of("spec").of("scaleTargetRef").text("apiVersion").contains('/')
-        });
+        let had_group = before
+            .is_none_or(|before| before.of("spec").of("scaleTargetRef").text("apiVersion").contains('/'));
         let needs_group = had_group && target.text("kind") != "ReplicationController";
         c.at("scaleTargetRef", |c| reference(c, target, true, needs_group));
         let metrics = spec.items("metrics");
         c.each("metrics", metrics, metric);
-        let scales_to_zero = metrics.iter().any(|metric| matches!(metric.text("type"), "Object" | "External"));
+        let scales_to_zero =
+            metrics.iter().any(|metric| matches!(metric.text("type"), "Object" | "External"));
         if min == Some(0) && !scales_to_zero {
-            let rule = "must specify at least one Object or External metric to support scaling to zero replicas";
+            let rule =
+                "must specify at least one Object or External metric to support scaling to zero replicas";
             c.forbidden("metrics", rule);
         }
         for direction in ["scaleUp", "scaleDown"] {
@@ -111,7 +112,8 @@ fn metric(c: &mut Check, metric: &Value) {
     if !TYPES.contains(&kind) {
         c.not_supported("type", kind, &TYPES);
     }
-    let given: Vec<&str> = SOURCES.iter().map(|(_, field)| *field).filter(|field| metric.has(field)).collect();
+    let given: Vec<&str> =
+        SOURCES.iter().map(|(_, field)| *field).filter(|field| metric.has(field)).collect();
     if let Some(first) = given.first() {
         c.at(first, |c| source(c, first, metric.of(first)));
     }

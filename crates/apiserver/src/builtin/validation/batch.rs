@@ -54,7 +54,8 @@ fn generated_selector(c: &mut Check, metadata: &Value, spec: &Value) {
             Some(_) => c.invalid(&field, template_labels, &format!("must be '{value}'")),
         }
     }
-    let expected: Value = expected.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
+    let expected: Value =
+        expected.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
     if labels::matches(spec.of("selector"), &expected) == Some(false) {
         c.invalid("spec.selector", spec.of("selector"), "`selector` not auto-generated");
     }
@@ -119,7 +120,8 @@ fn job_spec(c: &mut Check, spec: &Value) {
 }
 
 fn restart_policy(c: &mut Check, spec: &Value) {
-    let (field, policy) = ("template.spec.restartPolicy", spec.of("template").of("spec").text("restartPolicy"));
+    let (field, policy) =
+        ("template.spec.restartPolicy", spec.of("template").of("spec").text("restartPolicy"));
     match policy {
         "" | "Always" => c.required(field, "valid values: \"OnFailure\", \"Never\""),
         "OnFailure" if spec.has("podFailurePolicy") => {
@@ -271,7 +273,9 @@ fn success_policy(c: &mut Check, spec: &Value) {
         if let Some(count) = count {
             c.nonnegative(rule, "succeededCount");
             if count > completions {
-                let why = format!("must be less than or equal to {completions} (the number of specified completions)");
+                let why = format!(
+                    "must be less than or equal to {completions} (the number of specified completions)"
+                );
                 c.invalid("succeededCount", count, &why);
             }
         }
@@ -298,7 +302,8 @@ fn job_update(c: &mut Check, old: &Value, new: &Value, before: &Object) {
     } else {
         c.immutable("template", old_template, new_template);
     }
-    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
+    {
         c.immutable(field, old.of(field), new.of(field));
     }
 }

@@ -104,7 +104,9 @@ fn named(text: &str, bounds: &Bounds) -> Result<u64, String> {
 
 fn number(text: &str) -> Result<u64, String> {
     match text.parse::<i64>() {
-        Ok(number) => u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}")),
+        Ok(number) => {
+            u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
+        }
         Err(_) => {
             let why = "invalid syntax";
             Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"))

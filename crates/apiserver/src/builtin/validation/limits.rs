@@ -61,7 +61,9 @@ fn check_scope(c: &mut Check, field: &str, scope: &str, value: &Value, spec: &Va
         c.invalid(field, value, "unsupported scope");
     }
     for (name, _) in spec.members("hard").filter(|(name, _)| pods::is_quota_resource(name)) {
-        let is_compute = ["cpu", "memory"].iter().any(|part| name.trim_start_matches("requests.").trim_start_matches("limits.") == *part);
+        let is_compute = ["cpu", "memory"]
+            .iter()
+            .any(|part| name.trim_start_matches("requests.").trim_start_matches("limits.") == *part);
         let is_valid = match scope {
             "BestEffort" => name == "pods",
             "VolumeAttributesClass" => name == "persistentvolumeclaims" || name == "requests.storage",
@@ -149,15 +151,16 @@ fn bounds(c: &mut Check, limit: &Value, name: &str) {
     let of = |field: &str| Quantity::parse(limit.of(field).text(name)).ok();
     let (min, max) = (of("min"), of("max"));
     let (default, request) = (of("default"), of("defaultRequest"));
-    let mut above = |field: &str, low: (Option<Quantity>, &str), high: (Option<Quantity>, &str), of_low: bool| {
-        if let ((Some(lower), low), (Some(higher), high)) = (low, high)
-            && lower > higher
-        {
-            let shown = if of_low { lower } else { higher };
-            let rule = format!("{low} value {lower} is greater than {high} value {higher}");
-            c.invalid(&format!("{field}[{name}]"), &shown.to_string(), &rule);
-        }
-    };
+    let mut above =
+        |field: &str, low: (Option<Quantity>, &str), high: (Option<Quantity>, &str), of_low: bool| {
+            if let ((Some(lower), low), (Some(higher), high)) = (low, high)
+                && lower > higher
+            {
+                let shown = if of_low { lower } else { higher };
+                let rule = format!("{low} value {lower} is greater than {high} value {higher}");
+                c.invalid(&format!("{field}[{name}]"), &shown.to_string(), &rule);
+            }
+        };
     above("min", (min, "min"), (max, "max"), true);
     above("defaultRequest", (min, "min"), (request, "default request"), false);
     above("defaultRequest", (request, "default request"), (max, "max"), true);

@@ -33,7 +33,11 @@ pub(super) fn network_policy(c: &mut Check, object: &Object, before: Option<&Obj
         }
         let types = spec.items("policyTypes");
         if types.len() > 2 {
-            return c.invalid("policyTypes", spec.of("policyTypes"), "may not specify more than two policyTypes");
+            return c.invalid(
+                "policyTypes",
+                spec.of("policyTypes"),
+                "may not specify more than two policyTypes",
+            );
         }
         for (index, kind) in texts(types).enumerate() {
             if !["Ingress", "Egress"].contains(&kind) {

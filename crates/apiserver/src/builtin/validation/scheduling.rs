@@ -58,9 +58,8 @@ fn system_class(c: &mut Check, name: &str, value: i64, is_default: bool) {
         Some(_) if is_default => format!("globalDefault of {name} PriorityClass must be false"),
         Some(_) => return,
     };
-    let rule = format!(
-        "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
-    );
+    let rule =
+        format!("priority class names with 'system-' prefix are reserved for system use only. error: {why}");
     c.forbidden("metadata.name", &rule);
 }
 

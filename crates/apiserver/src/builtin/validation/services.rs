@@ -237,7 +237,8 @@ fn load_balancer_class(c: &mut Check, spec: &Value, kind: &str) {
 }
 
 fn is_external(spec: &Value, kind: &str) -> bool {
-    matches!(kind, "LoadBalancer" | "NodePort") || kind == "ClusterIP" && !spec.items("externalIPs").is_empty()
+    matches!(kind, "LoadBalancer" | "NodePort")
+        || kind == "ClusterIP" && !spec.items("externalIPs").is_empty()
 }
 
 fn policies(c: &mut Check, spec: &Value, kind: &str) {

@@ -47,7 +47,11 @@ pub(super) fn volume(c: &mut Check, object: &Object, before: Option<&Object>) {
     c.immutable("volumeMode", old.of("volumeMode"), spec.of("volumeMode"));
     let affinity = old.of("nodeAffinity");
     if !affinity.is_null() && affinity != spec.of("nodeAffinity") {
-        c.invalid("nodeAffinity", spec.of("nodeAffinity"), "field is immutable, except for updating from beta label to GA");
+        c.invalid(
+            "nodeAffinity",
+            spec.of("nodeAffinity"),
+            "field is immutable, except for updating from beta label to GA",
+        );
     }
 }
 
@@ -210,7 +214,8 @@ pub(super) fn driver(c: &mut Check, object: &Object, before: Option<&Object>) {
         for mode in texts(spec.items("volumeLifecycleModes")).filter(|mode| !modes.contains(mode)) {
             c.not_supported("volumeLifecycleModes", mode, &modes);
         }
-        if let Some(seconds) = spec.int("nodeAllocatableUpdatePeriodSeconds").filter(|seconds| *seconds < 10) {
+        if let Some(seconds) = spec.int("nodeAllocatableUpdatePeriodSeconds").filter(|seconds| *seconds < 10)
+        {
             let rule = "must be greater than or equal to 10 seconds";
             c.invalid("nodeAllocatableUpdatePeriodSeconds", seconds, rule);
         }

@@ -78,7 +78,8 @@ fn node_term(c: &mut Check, term: &Value, allows_any_value: bool) {
         let values = requirement.items("values");
         match requirement.text("operator") {
             "In" | "NotIn" if values.len() != 1 => {
-                let rule = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                let rule =
+                    "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
                 c.required("values", rule);
             }
             "In" | "NotIn" => {}

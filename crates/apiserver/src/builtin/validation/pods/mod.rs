@@ -18,7 +18,9 @@ use super::labels;
 
 pub(super) use affinity::node_selector;
 pub(super) use probes::port;
-pub(super) use resources::{container_resource_name, is_overcommitted, is_quota_resource, quantity_value, requirements, resource_name};
+pub(super) use resources::{
+    container_resource_name, is_overcommitted, is_quota_resource, quantity_value, requirements, resource_name,
+};
 pub(super) use scheduling::{taints, tolerations};
 pub(super) use update::pod_update;
 pub(super) use volumes::{access_modes, csi_driver_name, persistent};
@@ -271,7 +273,9 @@ fn classes(c: &mut Check, spec: &Value) {
         c.one_of("preemptionPolicy", policy, &["PreemptLowerPriority", "Never"]);
     }
     if spec.has("overhead") {
-        c.at("overhead", |c| resources::requirements(c, &serde_json::json!({"limits": spec.of("overhead")}), &[]));
+        c.at("overhead", |c| {
+            resources::requirements(c, &serde_json::json!({"limits": spec.of("overhead")}), &[])
+        });
     }
     if spec.has("os") {
         match spec.of("os").text("name") {

@@ -54,7 +54,8 @@ fn probe(c: &mut Check, probe: &Value, pod: &Pod<'_>) {
 }
 
 fn handler(c: &mut Check, handler: &Value, grace: Option<i64>) {
-    let mut given = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].into_iter().filter(|it| handler.has(it));
+    let mut given =
+        ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].into_iter().filter(|it| handler.has(it));
     let Some(first) = given.next() else { return c.required("", "must specify a handler type") };
     let action = handler.of(first);
     c.at(first, |c| match first {

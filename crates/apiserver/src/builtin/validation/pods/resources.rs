@@ -86,7 +86,12 @@ pub(in super::super) fn container_resource_name(c: &mut Check, field: &str, name
 }
 
 /// Checks the quantity of a resource, and returns it.
-pub(in super::super) fn quantity_value(c: &mut Check, field: &str, name: &str, value: &Value) -> Option<Quantity> {
+pub(in super::super) fn quantity_value(
+    c: &mut Check,
+    field: &str,
+    name: &str,
+    value: &Value,
+) -> Option<Quantity> {
     let text = value.as_str().unwrap_or("");
     let quantity = Quantity::parse(text).ok()?;
     if quantity.signum() < 0 {
@@ -101,9 +106,12 @@ pub(in super::super) fn quantity_value(c: &mut Check, field: &str, name: &str, v
 /// The requirements of a container.
 pub(in super::super) fn requirements(c: &mut Check, resources: &Value, claims: &[&str]) {
     check(c, resources, container_resource_name);
-    let names = resources.members("limits").chain(resources.members("requests")).map(|(name, _)| name.as_str());
+    let names =
+        resources.members("limits").chain(resources.members("requests")).map(|(name, _)| name.as_str());
     let names: Vec<&str> = names.collect();
-    if names.iter().any(|name| is_huge_page(name)) && !names.iter().any(|name| ["cpu", "memory"].contains(name)) {
+    if names.iter().any(|name| is_huge_page(name))
+        && !names.iter().any(|name| ["cpu", "memory"].contains(name))
+    {
         c.forbidden("", "HugePages require cpu or memory");
     }
     c.each("claims", resources.items("claims"), |c, claim| match claim.text("name") {
@@ -111,7 +119,11 @@ pub(in super::super) fn requirements(c: &mut Check, resources: &Value, claims: &
         name if claims.contains(&name) => {}
         name => {
             let of = "must be one of the names in pod.spec.resourceClaims";
-            let list = if claims.is_empty() { " which is empty".to_owned() } else { format!(": {}", claims.join(", ")) };
+            let list = if claims.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                format!(": {}", claims.join(", "))
+            };
             c.not_found("", name, &format!("{of}{list}"));
         }
     });

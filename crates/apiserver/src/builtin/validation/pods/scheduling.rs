@@ -36,7 +36,8 @@ pub(super) fn toleration(c: &mut Check, toleration: &Value) {
         c.rules("key", key, names::qualified_name(key));
     }
     if key.is_empty() && operator != "Exists" {
-        let rule = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        let rule =
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         c.invalid("operator", operator, rule);
     }
     if toleration.has("tolerationSeconds") && effect != "NoExecute" {
@@ -82,9 +83,8 @@ pub(super) fn spread_constraints(c: &mut Check, list: &[Value]) {
     c.at("topologySpreadConstraints", |c| {
         for (index, constraint) in list.iter().enumerate() {
             let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
-            let same = |other: &Value| {
-                other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action
-            };
+            let same =
+                |other: &Value| other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action;
             let is_repeated = list.iter().skip(index + 1).any(same);
             c.index(index, |c| {
                 c.positive(constraint, "maxSkew");

@@ -179,7 +179,8 @@ pub(in super::super) fn persistent(c: &mut Check, kind: &str, source: &Value) {
             ];
             for field in references.into_iter().filter(|field| source.has(field)) {
                 c.at(field, |c| {
-                    let (name, namespace) = (source.of(field).text("name"), source.of(field).text("namespace"));
+                    let (name, namespace) =
+                        (source.of(field).text("name"), source.of(field).text("namespace"));
                     given(c, source.of(field), "name");
                     c.rules("name", name, names::subdomain(name).into_iter().filter(|_| !name.is_empty()));
                     given(c, source.of(field), "namespace");
@@ -197,16 +198,8 @@ fn host_path(c: &mut Check, source: &Value) {
         return c.required("path", "");
     }
     no_backsteps(c, "path", source.text("path"));
-    let types = [
-        "",
-        "BlockDevice",
-        "CharDevice",
-        "Directory",
-        "DirectoryOrCreate",
-        "File",
-        "FileOrCreate",
-        "Socket",
-    ];
+    let types =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     c.supported(source, "type", &types);
 }
 
@@ -294,8 +287,14 @@ fn projected(c: &mut Check, projection: &Value) {
             given(c, token, "path");
             relative_path(c, "path", token.text("path"));
         }
-        let kinds =
-            ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"];
+        let kinds = [
+            "secret",
+            "configMap",
+            "downwardAPI",
+            "serviceAccountToken",
+            "clusterTrustBundle",
+            "podCertificate",
+        ];
         if kinds.iter().filter(|kind| source.has(kind)).count() > 1 {
             c.forbidden(&at, "may not specify more than 1 volume type per source");
         }
@@ -400,7 +399,8 @@ pub(super) fn devices(c: &mut Check, container: &Value, pod: &Pod<'_>) {
         match pod.volumes.iter().find(|(volume, _)| *volume == name) {
             Some((_, volume)) if volume.has("persistentVolumeClaim") || volume.has("ephemeral") => {}
             Some(_) => {
-                let rule = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                let rule =
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 c.invalid("name", name, rule);
             }
             None => c.not_found("name", name, ""),

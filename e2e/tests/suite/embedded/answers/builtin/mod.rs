@@ -31,8 +31,14 @@ const ROWS: &[Row] = &[
             let is_refused = message(real).contains("error looking up service account");
             // an update gets them again
             let of_update = call.method == Method::PUT && call.to_string().contains("tolerations");
-            let fields =
-                ["serviceAccount", "serviceAccountName", "tolerations", "volumes", "volumeMounts", "generation"];
+            let fields = [
+                "serviceAccount",
+                "serviceAccountName",
+                "tolerations",
+                "volumes",
+                "volumeMounts",
+                "generation",
+            ];
             call.path.contains("/pods") && (is_refused || of_update || is_same_without(real, ours, &fields))
         },
     },
@@ -56,14 +62,14 @@ const ROWS: &[Row] = &[
         why: "addresses and node ports are derived from the name of the service",
         is: |call, real, ours| {
             call.path.contains("/services")
-                && (is_same_without(real, ours, &["nodePort", "clusterIP", "clusterIPs", "healthCheckNodePort"])
-                    || message(real).contains("provided port is already allocated"))
+                && (is_same_without(
+                    real,
+                    ours,
+                    &["nodePort", "clusterIP", "clusterIPs", "healthCheckNodePort"],
+                ) || message(real).contains("provided port is already allocated"))
         },
     },
-    Row {
-        why: MACHINE,
-        is: |_, real, ours| message(real).contains("unknown time zone") && ours.code < 300,
-    },
+    Row { why: MACHINE, is: |_, real, ours| message(real).contains("unknown time zone") && ours.code < 300 },
     Row {
         why: "a value that is an object or a list is printed as JSON of the API",
         is: |_, real, ours| real.code == 422 && ours.code == 422 && causes(real) == causes(ours),
@@ -119,7 +125,10 @@ async fn builtin_objects_have_equal_forms_and_faults() {
         let kind = sample.object["kind"].as_str().unwrap().to_owned();
         kinds.insert(kind, (results.requests - before.0, results.problems.len() - before.1));
     }
-    println!("{} requests; by kind, with differences: {kinds:?}; documented: {:?}", results.requests, results.rows);
+    println!(
+        "{} requests; by kind, with differences: {kinds:?}; documented: {:?}",
+        results.requests, results.rows
+    );
     if let Ok(file) = std::env::var("KINFORMER_BUILTIN_DIFFERENCES") {
         std::fs::write(file, results.problems.join("\n")).unwrap();
     }
@@ -128,7 +137,11 @@ async fn builtin_objects_have_equal_forms_and_faults() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/testing.md");
     let docs = std::fs::read_to_string(docs).unwrap();
     for row in ROWS {
-        assert!(results.rows.contains(row.why) || row.why == MACHINE, "this difference no longer exists: {}", row.why);
+        assert!(
+            results.rows.contains(row.why) || row.why == MACHINE,
+            "this difference no longer exists: {}",
+            row.why
+        );
         assert!(docs.contains(row.why), "docs/testing.md has no such difference: {}", row.why);
     }
     server.shutdown().await;
@@ -151,7 +164,12 @@ impl Results {
         match ROWS.iter().find(|row| (row.is)(call, &real, &ours)) {
             _ if found.is_empty() => {}
             Some(row) => drop(self.rows.insert(row.why)),
-            None => self.problems.push(format!("{} {} {what}\n    {}", call.method, call.path, found.join("\n    "))),
+            None => self.problems.push(format!(
+                "{} {} {what}\n    {}",
+                call.method,
+                call.path,
+                found.join("\n    ")
+            )),
         }
         real.code
     }
@@ -160,7 +178,10 @@ impl Results {
 fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
     let mut found = Vec::new();
     if real.code != ours.code {
-        found.push(format!("code {}, ours {}: {} / {}", real.code, ours.code, real.body["message"], ours.body["message"]));
+        found.push(format!(
+            "code {}, ours {}: {} / {}",
+            real.code, ours.code, real.body["message"], ours.body["message"]
+        ));
         return found;
     }
     if real.code < 300 {
@@ -181,8 +202,12 @@ fn differences(real: &Answer, ours: &Answer) -> Vec<String> {
         found.push("the values of structs differ".to_owned());
     }
     if theirs != own {
-        found.extend(theirs.iter().filter(|cause| !own.contains(cause)).map(|cause| format!("not ours: {cause}")));
-        found.extend(own.iter().filter(|cause| !theirs.contains(cause)).map(|cause| format!("only ours: {cause}")));
+        found.extend(
+            theirs.iter().filter(|cause| !own.contains(cause)).map(|cause| format!("not ours: {cause}")),
+        );
+        found.extend(
+            own.iter().filter(|cause| !theirs.contains(cause)).map(|cause| format!("only ours: {cause}")),
+        );
         if found.is_empty() {
             found.push(format!("{} causes, ours {}", theirs.len(), own.len()));
         }
@@ -224,7 +249,11 @@ fn causes(answer: &Answer) -> Vec<String> {
             let is_struct = |value: &str| value.starts_with(['{', '[']) || value.starts_with("null");
             let message = match message.split_once(": ") {
                 Some((kind, value)) if is_struct(value) => {
-                    let end = if value.starts_with("null") { 4 } else { value.rfind(['}', ']']).map_or(0, |end| end + 1) };
+                    let end = if value.starts_with("null") {
+                        4
+                    } else {
+                        value.rfind(['}', ']']).map_or(0, |end| end + 1)
+                    };
                     format!("{kind}: (struct){}", &value[end..])
                 }
                 _ => message.to_owned(),
@@ -242,7 +271,9 @@ async fn of_sample(servers: &mut Servers, sample: &objects::Sample, results: &mu
     for (what, object) in &mutations {
         results.send(servers, what, &Call::new(Method::POST, &dry, object.clone())).await;
     }
-    let created = results.send(servers, "as it is", &Call::new(Method::POST, &sample.path, sample.object.clone())).await;
+    let created = results
+        .send(servers, "as it is", &Call::new(Method::POST, &sample.path, sample.object.clone()))
+        .await;
     if created != 201 {
         results.problems.push(format!("{} is not valid", sample.path));
         return;
