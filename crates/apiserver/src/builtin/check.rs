@@ -34,7 +34,7 @@ impl Check {
     }
 
     /// Checks a field. An empty name is the field itself.
-    pub(super) fn at<T>(&mut self, name: &str, check: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn enter<T>(&mut self, name: &str, check: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.push(name);
         let result = check(self);
@@ -68,7 +68,7 @@ impl Check {
         if items.is_empty() {
             return;
         }
-        self.at(name, |c| {
+        self.enter(name, |c| {
             for (index, item) in items.iter().enumerate() {
                 c.index(index, |c| check(c, item));
             }
@@ -215,7 +215,7 @@ impl Check {
     }
 }
 
-/// A value as it stands in a message.
+/// A value in a message.
 pub(super) trait Shown {
     fn shown(&self) -> String;
 }

@@ -17,6 +17,7 @@ use crate::status::Cause;
 
 pub(crate) use quantity::NotAQuantity;
 pub(crate) use strategy::{created, updated};
+pub(crate) use validation::Changed;
 
 /// Whether objects of built-in kinds get the defaults of Kubernetes and are validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,13 +27,6 @@ pub enum Validation {
     On,
     /// Objects are stored as they are. Writes are faster, and objects may be incomplete.
     Off,
-}
-
-/// The part of an object that a write changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Changed {
-    Object,
-    Status,
 }
 
 /// Returns the smallest pod that Kubernetes accepts: it has one container.

@@ -61,7 +61,7 @@ fn selected_template(c: &mut Check, spec: &Value, kind: &str) {
         }
         Some(_) => {}
     }
-    c.at("template", |c| {
+    c.enter("template", |c| {
         pods::template(c, template);
         always_restarts(c, template, kind);
     });
@@ -81,11 +81,11 @@ fn always_restarts(c: &mut Check, template: &Value, kind: &str) {
 
 pub(super) fn deployment(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.nonnegative(spec, "replicas");
         required_selector(c, spec.of("selector"), "deployment");
         selected_template(c, spec, "ReplicaSet");
-        c.at("strategy", |c| deployment_strategy(c, spec.of("strategy")));
+        c.enter("strategy", |c| deployment_strategy(c, spec.of("strategy")));
         c.nonnegative(spec, "minReadySeconds");
         c.nonnegative(spec, "revisionHistoryLimit");
         c.nonnegative(spec, "progressDeadlineSeconds");
@@ -111,7 +111,7 @@ fn deployment_strategy(c: &mut Check, strategy: &Value) {
             c.forbidden("rollingUpdate", "may not be specified when strategy `type` is 'Recreate'");
         }
         "Recreate" => {}
-        "RollingUpdate" => c.at("rollingUpdate", |c| {
+        "RollingUpdate" => c.enter("rollingUpdate", |c| {
             let (unavailable, surge) = (update.of("maxUnavailable"), update.of("maxSurge"));
             int_or_percent(c, "maxUnavailable", unavailable);
             int_or_percent(c, "maxSurge", surge);
@@ -126,7 +126,7 @@ fn deployment_strategy(c: &mut Check, strategy: &Value) {
 
 pub(super) fn replica_set(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.nonnegative(spec, "replicas");
         c.nonnegative(spec, "minReadySeconds");
         required_selector(c, spec.of("selector"), "deployment");
@@ -137,7 +137,7 @@ pub(super) fn replica_set(c: &mut Check, object: &Object, before: Option<&Object
 
 pub(super) fn replication_controller(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.nonnegative(spec, "minReadySeconds");
         if spec.members("selector").next().is_none() {
             c.required("selector", "");
@@ -151,7 +151,7 @@ pub(super) fn replication_controller(c: &mut Check, object: &Object, _: Option<&
         if spec.members("selector").any(|(key, value)| template_labels.of(key) != value) {
             c.invalid("template.metadata.labels", template_labels, NO_MATCH);
         }
-        c.at("template", |c| {
+        c.enter("template", |c| {
             pods::template(c, template);
             always_restarts(c, template, "ReplicationController");
         });
@@ -161,7 +161,7 @@ pub(super) fn replication_controller(c: &mut Check, object: &Object, _: Option<&
 pub(super) fn daemon_set(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     same_selector(c, spec, before);
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let (selector, template) = (spec.of("selector"), spec.of("template"));
         labels::selector(c, "selector", selector);
         let template_labels = template.of("metadata").of("labels");
@@ -171,12 +171,12 @@ pub(super) fn daemon_set(c: &mut Check, object: &Object, before: Option<&Object>
         if selector.is_object() && labels::is_empty(selector) {
             c.invalid("selector", selector, "empty selector is invalid for daemonset");
         }
-        c.at("template", |c| {
+        c.enter("template", |c| {
             pods::template(c, template);
             always_restarts(c, template, "DaemonSet");
         });
         c.nonnegative(spec, "minReadySeconds");
-        c.at("updateStrategy", |c| daemon_strategy(c, spec.of("updateStrategy")));
+        c.enter("updateStrategy", |c| daemon_strategy(c, spec.of("updateStrategy")));
         c.nonnegative(spec, "revisionHistoryLimit");
     });
 }
@@ -184,7 +184,7 @@ pub(super) fn daemon_set(c: &mut Check, object: &Object, before: Option<&Object>
 fn daemon_strategy(c: &mut Check, strategy: &Value) {
     match strategy.text("type") {
         "OnDelete" => {}
-        "RollingUpdate" => c.at("rollingUpdate", |c| {
+        "RollingUpdate" => c.enter("rollingUpdate", |c| {
             let update = strategy.of("rollingUpdate");
             for field in ["maxUnavailable", "maxSurge"] {
                 int_or_percent(c, field, update.of(field));
@@ -207,22 +207,22 @@ fn daemon_strategy(c: &mut Check, strategy: &Value) {
 
 pub(super) fn stateful_set(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         match spec.text("podManagementPolicy") {
             "" => c.required("podManagementPolicy", ""),
             "OrderedReady" | "Parallel" => {}
             policy => c.invalid("podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"),
         }
-        c.at("updateStrategy", |c| stateful_strategy(c, spec.of("updateStrategy")));
+        c.enter("updateStrategy", |c| stateful_strategy(c, spec.of("updateStrategy")));
         let retention = spec.of("persistentVolumeClaimRetentionPolicy");
-        c.at("persistentVolumeClaimRetentionPolicy", |c| {
+        c.enter("persistentVolumeClaimRetentionPolicy", |c| {
             for field in ["whenDeleted", "whenScaled"] {
                 c.supported(retention, field, &["Retain", "Delete"]);
             }
         });
         let templates = if before.is_none() { spec.items("volumeClaimTemplates") } else { &[] };
         c.each("volumeClaimTemplates", templates, |c, template| {
-            c.at("spec", |c| claims::spec(c, template.of("spec")));
+            c.enter("spec", |c| claims::spec(c, template.of("spec")));
         });
         c.nonnegative(spec, "replicas");
         c.nonnegative(spec, "minReadySeconds");
@@ -241,7 +241,7 @@ pub(super) fn stateful_set(c: &mut Check, object: &Object, before: Option<&Objec
         if field == "volumeClaimTemplates" && without_status(old) == without_status(new) {
             continue;
         }
-        c.at("spec", |c| c.immutable(field, old, new));
+        c.enter("spec", |c| c.immutable(field, old, new));
     }
 }
 
@@ -265,7 +265,7 @@ fn stateful_strategy(c: &mut Check, strategy: &Value) {
         }
         "OnDelete" => {}
         "RollingUpdate" if update.is_null() => {}
-        "RollingUpdate" => c.at("rollingUpdate", |c| {
+        "RollingUpdate" => c.enter("rollingUpdate", |c| {
             c.nonnegative(update, "partition");
             let unavailable = update.of("maxUnavailable");
             if !unavailable.is_null() {
@@ -290,7 +290,7 @@ fn stateful_template(c: &mut Check, spec: &Value) {
                 c.invalid("template.metadata.labels", template_labels, NO_MATCH);
             }
             let checked = with_claims(spec, template);
-            c.at("template", |c| {
+            c.enter("template", |c| {
                 pods::template(c, &checked);
                 labels::labels(c, "labels", template_labels);
                 labels::annotations(c, "annotations", template.of("metadata").of("annotations"));
@@ -299,7 +299,7 @@ fn stateful_template(c: &mut Check, spec: &Value) {
             });
         }
     }
-    c.at("template", |c| always_restarts(c, template, "StatefulSet"));
+    c.enter("template", |c| always_restarts(c, template, "StatefulSet"));
 }
 
 /// Returns a template with the volumes of the claims, and without names that the controller sets.

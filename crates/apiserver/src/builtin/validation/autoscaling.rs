@@ -19,7 +19,7 @@ const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Re
 pub(super) fn autoscaler(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     let (min, max) = (spec.int("minReplicas"), spec.int("maxReplicas").unwrap_or(0));
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.declared(|c| {
             if let Some(min) = min.filter(|min| *min < 0) {
                 c.invalid("minReplicas", min, "must be greater than or equal to 0");
@@ -37,7 +37,7 @@ pub(super) fn autoscaler(c: &mut Check, object: &Object, before: Option<&Object>
         let had_group = before
             .is_none_or(|before| before.of("spec").of("scaleTargetRef").text("apiVersion").contains('/'));
         let needs_group = had_group && target.text("kind") != "ReplicationController";
-        c.at("scaleTargetRef", |c| reference(c, target, true, needs_group));
+        c.enter("scaleTargetRef", |c| reference(c, target, true, needs_group));
         let metrics = spec.items("metrics");
         c.each("metrics", metrics, metric);
         let scales_to_zero =
@@ -50,7 +50,7 @@ pub(super) fn autoscaler(c: &mut Check, object: &Object, before: Option<&Object>
         for direction in ["scaleUp", "scaleDown"] {
             let rules = spec.of("behavior").of(direction);
             if !rules.is_null() {
-                c.at("behavior", |c| c.at(direction, |c| scaling_rules(c, rules)));
+                c.enter("behavior", |c| c.enter(direction, |c| scaling_rules(c, rules)));
             }
         }
     });
@@ -115,7 +115,7 @@ fn metric(c: &mut Check, metric: &Value) {
     let given: Vec<&str> =
         SOURCES.iter().map(|(_, field)| *field).filter(|field| metric.has(field)).collect();
     if let Some(first) = given.first() {
-        c.at(first, |c| source(c, first, metric.of(first)));
+        c.enter(first, |c| source(c, first, metric.of(first)));
     }
     let expected = SOURCES.iter().find(|(of, _)| *of == kind).map(|(_, field)| *field);
     match expected {
@@ -137,7 +137,7 @@ fn source(c: &mut Check, kind: &str, source: &Value) {
     match kind {
         "object" | "external" | "pods" => {
             if kind == "object" {
-                c.at("describedObject", |c| reference(c, source.of("describedObject"), false, false));
+                c.enter("describedObject", |c| reference(c, source.of("describedObject"), false, false));
             }
             match source.of("metric").text("name") {
                 "" => c.required("metric.name", "must specify a metric name"),
@@ -160,7 +160,7 @@ fn source(c: &mut Check, kind: &str, source: &Value) {
         _ if source.text("name").is_empty() => c.required("name", "must specify a resource name"),
         _ => {}
     }
-    c.at("target", |c| {
+    c.enter("target", |c| {
         target(c, target_value);
         of_source(c, kind, target_value);
     });

@@ -16,12 +16,12 @@ pub(super) fn job(c: &mut Check, object: &Object, before: Option<&Object>) {
     if before.is_none() {
         generated_selector(c, metadata, spec);
     }
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         job_spec(c, spec);
         selected(c, spec);
     });
     if let Some(before) = before {
-        c.at("spec", |c| job_update(c, before.of("spec"), spec, before));
+        c.enter("spec", |c| job_update(c, before.of("spec"), spec, before));
     }
     if spec.text("completionMode") == "Indexed"
         && let Some(completions) = spec.int("completions").filter(|completions| *completions > 0)
@@ -103,11 +103,11 @@ fn job_spec(c: &mut Check, spec: &Value) {
     }
     completion(c, spec);
     if spec.has("podFailurePolicy") {
-        c.at("podFailurePolicy", |c| failure_policy(c, spec));
+        c.enter("podFailurePolicy", |c| failure_policy(c, spec));
     }
     if spec.has("successPolicy") {
         if spec.text("completionMode") == "Indexed" {
-            c.at("successPolicy", |c| success_policy(c, spec));
+            c.enter("successPolicy", |c| success_policy(c, spec));
         } else {
             c.invalid("successPolicy", spec.of("successPolicy"), "requires indexed completion mode");
         }
@@ -115,7 +115,7 @@ fn job_spec(c: &mut Check, spec: &Value) {
     let replacement = ["Failed", "TerminatingOrFailed"];
     let supported = if spec.has("podFailurePolicy") { ["Failed"].as_slice() } else { &replacement };
     c.supported(spec, "podReplacementPolicy", supported);
-    c.at("template", |c| pods::template(c, spec.of("template")));
+    c.enter("template", |c| pods::template(c, spec.of("template")));
     restart_policy(c, spec);
 }
 
@@ -203,7 +203,7 @@ fn failure_policy(c: &mut Check, spec: &Value) {
         }
         let (codes, conditions) = (rule.of("onExitCodes"), rule.items("onPodConditions"));
         if !codes.is_null() {
-            c.at("onExitCodes", |c| exit_codes(c, codes, &containers));
+            c.enter("onExitCodes", |c| exit_codes(c, codes, &containers));
         }
         c.each("onPodConditions", conditions, |c, condition| {
             let kind = condition.text("type");
@@ -330,7 +330,7 @@ fn without_directives(template: &Value) -> Value {
 
 pub(super) fn cron_job(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let schedule = spec.text("schedule");
         if schedule.is_empty() {
             c.declared(|c| c.required("schedule", ""));
@@ -343,7 +343,7 @@ pub(super) fn cron_job(c: &mut Check, object: &Object, before: Option<&Object>) 
             time_zone(c, zone);
         }
         c.one_of("concurrencyPolicy", spec.text("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
-        c.at("jobTemplate", |c| job_template(c, spec.of("jobTemplate").of("spec")));
+        c.enter("jobTemplate", |c| job_template(c, spec.of("jobTemplate").of("spec")));
         c.nonnegative(spec, "successfulJobsHistoryLimit");
         c.nonnegative(spec, "failedJobsHistoryLimit");
     });
@@ -354,7 +354,7 @@ pub(super) fn cron_job(c: &mut Check, object: &Object, before: Option<&Object>) 
 }
 
 fn job_template(c: &mut Check, spec: &Value) {
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         job_spec(c, spec);
         if spec.has("selector") {
             c.invalid("selector", spec.of("selector"), "`selector` will be auto-generated");

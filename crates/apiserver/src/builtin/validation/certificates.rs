@@ -37,7 +37,7 @@ const USAGES: [&str; 23] = [
 
 pub(super) fn request(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let pem = STANDARD.decode(spec.text("request")).unwrap_or_default();
         if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----") {
             let why = "PEM block type must be CERTIFICATE REQUEST";

@@ -9,7 +9,7 @@ use super::{Object, labels, pods};
 
 pub(super) fn claim(c: &mut Check, object: &Object, before: Option<&Object>) {
     let claim = object.of("spec");
-    c.at("spec", |c| spec(c, claim));
+    c.enter("spec", |c| spec(c, claim));
     if let Some(before) = before {
         update(c, before, object);
     }
@@ -51,7 +51,7 @@ fn source(c: &mut Check, field: &str, source: &Value) {
     if source.is_null() {
         return;
     }
-    c.at(field, |c| {
+    c.enter(field, |c| {
         for field in ["name", "kind"] {
             if source.text(field).is_empty() {
                 c.required(field, "");

@@ -119,7 +119,7 @@ fn endpoint(c: &mut Check, endpoint: &Value, kind: &str) {
         c.rules("hostname", host, names::label(host));
     }
     let hints = endpoint.of("hints");
-    c.at("hints", |c| {
+    c.enter("hints", |c| {
         c.each("forZones", hints.items("forZones"), |c, zone| {
             let name = zone.text("name");
             c.rules("name", name, names::label_value(name));

@@ -9,7 +9,7 @@ use super::super::names;
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 pub(super) fn labels(c: &mut Check, field: &str, owner: &Value) {
-    c.at(field, |c| each_label(c, owner));
+    c.enter(field, |c| each_label(c, owner));
 }
 
 pub(super) fn each_label(c: &mut Check, labels: &Value) {
@@ -36,7 +36,7 @@ pub(super) fn selector(c: &mut Check, field: &str, selector: &Value) {
     if selector.is_null() {
         return;
     }
-    c.at(field, |c| {
+    c.enter(field, |c| {
         labels(c, "matchLabels", selector.of("matchLabels"));
         c.each("matchExpressions", selector.items("matchExpressions"), requirement);
     });

@@ -21,8 +21,8 @@ const SCOPES: [&str; 7] = [
 
 pub(super) fn quota(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
-        c.at("hard", |c| {
+    c.enter("spec", |c| {
+        c.enter("hard", |c| {
             for (name, quantity) in spec.members("hard") {
                 c.key(name, |c| {
                     pods::resource_name(c, "", name);
@@ -43,7 +43,7 @@ pub(super) fn quota(c: &mut Check, object: &Object, before: Option<&Object>) {
             }
         }
         for requirement in spec.of("scopeSelector").items("matchExpressions") {
-            c.at("scopeSelector.matchExpressions", |c| scope_requirement(c, requirement));
+            c.enter("scopeSelector.matchExpressions", |c| scope_requirement(c, requirement));
         }
     });
     if let Some(before) = before {
@@ -98,7 +98,7 @@ fn scope_requirement(c: &mut Check, requirement: &Value) {
 
 pub(super) fn limit_range(c: &mut Check, object: &Object, _: Option<&Object>) {
     let mut seen = HashSet::new();
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.each("limits", object.of("spec").items("limits"), |c, limit| {
             let kind = limit.text("type");
             let before = c.count();

@@ -23,12 +23,18 @@ mod webhooks;
 
 use serde_json::{Map, Value};
 
-use super::Changed;
 use super::check::{Check, Fields, texts};
 use super::names;
 use crate::status::Cause;
 
 type Object = Map<String, Value>;
+
+/// The part of an object that a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Object,
+    Status,
+}
 
 pub(super) fn faults(
     api_version: &str,
@@ -105,7 +111,7 @@ fn pod(c: &mut Check, object: &Object, before: Option<&Object>) {
 }
 
 fn pod_template(c: &mut Check, object: &Object, _: Option<&Object>) {
-    c.at("template", |c| pods::template(c, object.of("template")));
+    c.enter("template", |c| pods::template(c, object.of("template")));
 }
 
 fn namespace(c: &mut Check, object: &Object, before: Option<&Object>) {

@@ -10,14 +10,14 @@ use super::Object;
 
 pub(super) fn ingress(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let rules = spec.items("rules");
         if rules.is_empty() && !spec.has("defaultBackend") {
             let rule = "either `defaultBackend` or `rules` must be specified";
             c.invalid("", &NULL, rule);
         }
         if spec.has("defaultBackend") {
-            c.at("defaultBackend", |c| backend(c, spec.of("defaultBackend")));
+            c.enter("defaultBackend", |c| backend(c, spec.of("defaultBackend")));
         }
         c.each("rules", rules, rule);
         c.each("tls", spec.items("tls"), |c, tls| {
@@ -57,7 +57,7 @@ fn rule(c: &mut Check, rule: &Value) {
     if !rule.has("http") {
         return;
     }
-    c.at("http", |c| {
+    c.enter("http", |c| {
         let paths = rule.of("http").items("paths");
         if paths.is_empty() {
             c.required("paths", "");
@@ -86,7 +86,7 @@ fn path(c: &mut Check, object: &Value) {
             c.invalid("path", path, &format!("cannot end with '{end}'"));
         }
     }
-    c.at("backend", |c| backend(c, object.of("backend")));
+    c.enter("backend", |c| backend(c, object.of("backend")));
 }
 
 fn backend(c: &mut Check, backend: &Value) {
@@ -94,7 +94,7 @@ fn backend(c: &mut Check, backend: &Value) {
     match (resource.is_null(), service.is_null()) {
         (false, false) => return c.invalid("", "", "cannot set both resource and service backends"),
         (true, true) => return c.invalid("", "", "resource or service backend is required"),
-        (false, true) => return c.at("resource", |c| reference(c, resource)),
+        (false, true) => return c.enter("resource", |c| reference(c, resource)),
         (true, false) => {}
     }
     let name = service.text("name");
@@ -133,7 +133,7 @@ pub(super) fn ingress_class(c: &mut Check, object: &Object, before: Option<&Obje
             c.invalid("spec.controller", new, "field is immutable");
         }
     }
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let controller = spec.text("controller");
         if controller.len() > 250 {
             c.too_long("controller", 250);
@@ -149,7 +149,7 @@ pub(super) fn ingress_class(c: &mut Check, object: &Object, before: Option<&Obje
         if parameters.is_null() {
             return;
         }
-        c.at("parameters", |c| {
+        c.enter("parameters", |c| {
             parameters_reference(c, parameters);
         });
     });

@@ -8,7 +8,7 @@ use super::{Object, apps, labels, services};
 
 pub(super) fn budget(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         if spec.has("minAvailable") && spec.has("maxUnavailable") {
             c.invalid("", spec, "minAvailable and maxUnavailable cannot be both set");
         }
@@ -23,7 +23,7 @@ pub(super) fn budget(c: &mut Check, object: &Object, _: Option<&Object>) {
 
 pub(super) fn network_policy(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         labels::selector(c, "podSelector", spec.of("podSelector"));
         for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
             c.each(direction, spec.items(direction), |c, rule| {
@@ -80,7 +80,7 @@ fn peer(c: &mut Check, peer: &Value, _: Option<&Object>) {
     }
     let block = peer.of("ipBlock");
     if !block.is_null() {
-        c.at("ipBlock", |c| address_block(c, block));
+        c.enter("ipBlock", |c| address_block(c, block));
     }
     let has_selector = peer.has("podSelector") || peer.has("namespaceSelector");
     match (has_selector, block.is_null()) {

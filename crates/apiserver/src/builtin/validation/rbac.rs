@@ -18,7 +18,7 @@ pub(super) fn cluster_role(c: &mut Check, object: &Object, _: Option<&Object>) {
     if aggregation.is_null() {
         return;
     }
-    c.at("aggregationRule", |c| {
+    c.enter("aggregationRule", |c| {
         let selectors = aggregation.items("clusterRoleSelectors");
         if selectors.is_empty() {
             let rule = "at least one clusterRoleSelector required if aggregationRule is non-nil";
@@ -72,7 +72,7 @@ pub(super) fn cluster_role_binding(c: &mut Check, object: &Object, before: Optio
 
 fn binding(c: &mut Check, object: &Object, kinds: &[&str], is_namespaced: bool) {
     let role = object.of("roleRef");
-    c.at("roleRef", |c| {
+    c.enter("roleRef", |c| {
         for (field, supported) in [("apiGroup", [GROUP].as_slice()), ("kind", kinds)] {
             if !supported.contains(&role.text(field)) {
                 c.not_supported(field, role.text(field), supported);

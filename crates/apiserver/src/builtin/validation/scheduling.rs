@@ -8,7 +8,7 @@ const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 
 pub(super) fn lease(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         if let Some(seconds) = spec.int("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
             c.invalid("leaseDurationSeconds", seconds, "must be greater than 0");
         }
@@ -77,10 +77,10 @@ pub(super) fn runtime_class(c: &mut Check, object: &Object, before: Option<&Obje
     });
     if object.has("overhead") {
         let limits = serde_json::json!({"limits": object.of("overhead").of("podFixed")});
-        c.at("overhead", |c| pods::requirements(c, &limits, &[]));
+        c.enter("overhead", |c| pods::requirements(c, &limits, &[]));
     }
     let scheduling = object.of("scheduling");
-    c.at("scheduling", |c| {
+    c.enter("scheduling", |c| {
         labels::labels(c, "nodeSelector", scheduling.of("nodeSelector"));
         pods::tolerations(c, "tolerations", scheduling.items("tolerations"));
     });

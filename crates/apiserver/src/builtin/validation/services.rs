@@ -14,16 +14,16 @@ const HEADLESS: &str = "None";
 pub(super) fn service(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     let faults = c.count();
-    c.at("spec", |c| cluster_addresses(c, spec, before.map(|before| before.of("spec"))));
+    c.enter("spec", |c| cluster_addresses(c, spec, before.map(|before| before.of("spec"))));
     // the allocation of addresses comes before all other checks
     if c.count() > faults {
         return;
     }
     if let Some(before) = before {
         let old = before.of("spec");
-        c.at("spec", |c| changes(c, old, spec));
+        c.enter("spec", |c| changes(c, old, spec));
     }
-    c.at("spec", |c| service_spec(c, spec, before.map(|before| before.of("spec"))));
+    c.enter("spec", |c| service_spec(c, spec, before.map(|before| before.of("spec"))));
 }
 
 fn is_headless(spec: &Value) -> bool {

@@ -79,7 +79,7 @@ fn of<'a>(table: &[(&str, &'a [&'a str])], kind: &str) -> &'a [&'a str] {
 
 pub(super) fn status(c: &mut Check, kind: &str, object: &Object, before: Option<&Object>) {
     let status = object.of("status");
-    c.at("status", |c| {
+    c.enter("status", |c| {
         for field in of(NUMBERS, kind) {
             c.nonnegative(status, field);
         }

@@ -37,7 +37,7 @@ const SOURCES: [&str; 22] = [
 
 pub(super) fn volume(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| volume_spec(c, spec));
+    c.enter("spec", |c| volume_spec(c, spec));
     let Some(before) = before else { return };
     let old = before.of("spec");
     if SOURCES.iter().any(|source| old.of(source) != spec.of(source)) {
@@ -79,7 +79,7 @@ fn volume_spec(c: &mut Check, spec: &Value) {
     }
     let affinity = spec.of("nodeAffinity");
     if !affinity.is_null() {
-        c.at("nodeAffinity", |c| match affinity.has("required") {
+        c.enter("nodeAffinity", |c| match affinity.has("required") {
             true => pods::node_selector(c, "required", affinity.of("required")),
             false => c.required("required", "must specify required node constraints"),
         });
@@ -88,7 +88,7 @@ fn volume_spec(c: &mut Check, spec: &Value) {
     match given.next() {
         None => c.required("", "must specify a volume type"),
         Some(first) => {
-            c.at(first, |c| pods::persistent(c, first, spec.of(first)));
+            c.enter(first, |c| pods::persistent(c, first, spec.of(first)));
             if first == "local" && !affinity.has("required") {
                 c.required("nodeAffinity", "Local volume requires node affinity");
             }
@@ -151,7 +151,7 @@ fn topology(c: &mut Check, term: &Value) {
 
 pub(super) fn attachment(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         match before {
             Some(_) => pods::csi_driver_name(c, "attacher", spec.text("attacher")),
             None => c.declared(|c| attacher(c, spec.text("attacher"))),
@@ -190,7 +190,7 @@ fn attacher(c: &mut Check, name: &str) {
 
 pub(super) fn driver(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         let policies = ["File", "None", "ReadWriteOnceWithFSType"];
         c.supported(spec, "fsGroupPolicy", &policies);
         let requests = spec.items("tokenRequests");
@@ -235,7 +235,7 @@ pub(super) fn driver(c: &mut Check, object: &Object, before: Option<&Object>) {
 pub(super) fn node(c: &mut Check, object: &Object, before: Option<&Object>) {
     let drivers = object.of("spec").items("drivers");
     let mut seen = HashSet::new();
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         c.each("drivers", drivers, |c, driver| {
             let (name, id) = (driver.text("name"), driver.text("nodeID"));
             pods::csi_driver_name(c, "name", name);

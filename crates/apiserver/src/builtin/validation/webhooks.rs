@@ -55,7 +55,7 @@ fn client(c: &mut Check, config: &Value) {
     if url.is_null() == service.is_null() {
         return c.required("clientConfig", "exactly one of url or service is required");
     }
-    c.at("clientConfig", |c| {
+    c.enter("clientConfig", |c| {
         if let Some(url) = url.as_str() {
             const FORM: &str = "; desired format: https://host[/path]";
             if !url.starts_with("https://") {
@@ -64,7 +64,7 @@ fn client(c: &mut Check, config: &Value) {
             }
             return;
         }
-        c.at("service", |c| {
+        c.enter("service", |c| {
             // the fields change places in Kubernetes 1.37
             for (field, named) in [("name", "namespace"), ("namespace", "name")] {
                 if service.text(field).is_empty() {

@@ -11,24 +11,24 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn affinity(c: &mut Check, affinity: &Value) {
-    c.at("affinity", |c| {
+    c.enter("affinity", |c| {
         let node = affinity.of("nodeAffinity");
-        c.at("nodeAffinity", |c| {
+        c.enter("nodeAffinity", |c| {
             if node.has(REQUIRED) {
                 node_selector(c, REQUIRED, node.of(REQUIRED));
             }
             c.each(PREFERRED, node.items(PREFERRED), |c, term| {
                 weight(c, term);
-                c.at("preference", |c| node_term(c, term.of("preference"), true));
+                c.enter("preference", |c| node_term(c, term.of("preference"), true));
             });
         });
         for kind in ["podAffinity", "podAntiAffinity"] {
             let of = affinity.of(kind);
-            c.at(kind, |c| {
+            c.enter(kind, |c| {
                 c.each(REQUIRED, of.items(REQUIRED), pod_term);
                 c.each(PREFERRED, of.items(PREFERRED), |c, term| {
                     weight(c, term);
-                    c.at("podAffinityTerm", |c| pod_term(c, term.of("podAffinityTerm")));
+                    c.enter("podAffinityTerm", |c| pod_term(c, term.of("podAffinityTerm")));
                 });
             });
         }
@@ -43,7 +43,7 @@ fn weight(c: &mut Check, term: &Value) {
 }
 
 pub(in super::super) fn node_selector(c: &mut Check, field: &str, selector: &Value) {
-    c.at(field, |c| {
+    c.enter(field, |c| {
         let terms = selector.items("nodeSelectorTerms");
         if terms.is_empty() {
             return c.required("nodeSelectorTerms", "must have at least one node selector term");

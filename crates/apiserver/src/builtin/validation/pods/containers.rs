@@ -30,7 +30,7 @@ pub(super) fn init_containers(c: &mut Check, pod: &Pod<'_>) {
     let list = pod.spec.items("initContainers");
     let containers = pod.spec.items("containers");
     let mut seen: HashSet<&str> = containers.iter().map(|container| container.text("name")).collect();
-    c.at("initContainers", |c| {
+    c.enter("initContainers", |c| {
         for (index, container) in list.iter().enumerate() {
             c.index(index, |c| {
                 common(c, container, pod);
@@ -81,7 +81,7 @@ fn common(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     volumes::mounts(c, container, pod);
     volumes::devices(c, container, pod);
     pull_policy(c, "imagePullPolicy", container.text("imagePullPolicy"));
-    c.at("resources", |c| resources::requirements(c, container.of("resources"), &pod.claims));
+    c.enter("resources", |c| resources::requirements(c, container.of("resources"), &pod.claims));
     resize_policy(c, container, pod);
     security::context(c, container.of("securityContext"), pod);
 }
@@ -115,7 +115,7 @@ fn ports(c: &mut Check, ports: &[Value]) {
 
 fn host_port_conflicts(c: &mut Check, field: &str, containers: &[Value], first: usize) {
     let mut seen = HashSet::new();
-    c.at(field, |c| {
+    c.enter(field, |c| {
         for (place, container) in containers.iter().enumerate() {
             let ports = container.items("ports").iter().enumerate();
             for (index, port) in ports {
@@ -135,7 +135,7 @@ fn host_port_conflicts(c: &mut Check, field: &str, containers: &[Value], first: 
 fn resize_policy(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let is_never = pod.spec.text("restartPolicy") == "Never";
     let mut seen = HashSet::new();
-    c.at("resizePolicy", |c| {
+    c.enter("resizePolicy", |c| {
         for (index, policy) in container.items("resizePolicy").iter().enumerate() {
             let (name, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
             if !seen.insert(name) {

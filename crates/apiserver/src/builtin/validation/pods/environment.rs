@@ -39,7 +39,7 @@ pub(super) fn variables(c: &mut Check, variables: &[Value]) {
             c.rules("name", name, names::variable(name));
         }
         if variable.has("valueFrom") {
-            c.at("valueFrom", |c| value_from(c, variable));
+            c.enter("valueFrom", |c| value_from(c, variable));
         }
     });
 }
@@ -47,18 +47,18 @@ pub(super) fn variables(c: &mut Check, variables: &[Value]) {
 fn value_from(c: &mut Check, variable: &Value) {
     let from = variable.of("valueFrom");
     if from.has("fieldRef") {
-        c.at("fieldRef", |c| field_ref(c, from.of("fieldRef"), &FIELDS));
+        c.enter("fieldRef", |c| field_ref(c, from.of("fieldRef"), &FIELDS));
     }
     if from.has("resourceFieldRef") {
-        c.at("resourceFieldRef", |c| resource_ref(c, from.of("resourceFieldRef"), false));
+        c.enter("resourceFieldRef", |c| resource_ref(c, from.of("resourceFieldRef"), false));
     }
     for field in ["configMapKeyRef", "secretKeyRef"] {
         if from.has(field) {
-            c.at(field, |c| key_ref(c, from.of(field)));
+            c.enter(field, |c| key_ref(c, from.of(field)));
         }
     }
     if from.has("fileKeyRef") {
-        c.at("fileKeyRef", |c| file_ref(c, from.of("fileKeyRef")));
+        c.enter("fileKeyRef", |c| file_ref(c, from.of("fileKeyRef")));
     }
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     match sources.iter().filter(|source| from.has(source)).count() {
@@ -193,7 +193,7 @@ fn file_ref(c: &mut Check, reference: &Value) {
 }
 
 pub(super) fn sources(c: &mut Check, sources: &[Value]) {
-    c.at("envFrom", |c| {
+    c.enter("envFrom", |c| {
         for (index, source) in sources.iter().enumerate() {
             c.index(index, |c| {
                 let prefix = source.text("prefix");

@@ -48,8 +48,8 @@ impl Pod<'_> {
 
 pub(super) fn pod(c: &mut Check, pod: &Map<String, Value>) {
     let (metadata, spec) = (pod.of("metadata"), pod.of("spec"));
-    c.at("metadata", |c| annotations(c, metadata.of("annotations"), spec));
-    c.at("spec", |c| {
+    c.enter("metadata", |c| annotations(c, metadata.of("annotations"), spec));
+    c.enter("spec", |c| {
         pod_spec(c, spec, Some(metadata.text("name")));
         only_for_pods(c, spec);
     });
@@ -58,7 +58,7 @@ pub(super) fn pod(c: &mut Check, pod: &Map<String, Value>) {
 fn only_for_pods(c: &mut Check, spec: &Value) {
     if spec.text("serviceAccountName").is_empty() {
         c.each("volumes", spec.items("volumes"), |c, volume| {
-            c.at("projected", |c| {
+            c.enter("projected", |c| {
                 c.each("sources", volume.of("projected").items("sources"), |c, source| {
                     if source.has("serviceAccountToken") {
                         c.forbidden(
@@ -84,7 +84,7 @@ fn only_for_pods(c: &mut Check, spec: &Value) {
 pub(super) fn pod_create(c: &mut Check, object: &Map<String, Value>) {
     pod(c, object);
     let spec = object.of("spec");
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         if !spec.items("ephemeralContainers").is_empty() {
             c.forbidden("ephemeralContainers", "cannot be set on create");
         }
@@ -100,7 +100,7 @@ pub(super) fn template(c: &mut Check, template: &Value) {
     labels::labels(c, "labels", metadata.of("labels"));
     labels::annotations(c, "annotations", metadata.of("annotations"));
     annotations(c, metadata.of("annotations"), spec);
-    c.at("spec", |c| pod_spec(c, spec, None));
+    c.enter("spec", |c| pod_spec(c, spec, None));
     if !spec.items("ephemeralContainers").is_empty() {
         c.forbidden("spec.ephemeralContainers", "ephemeral containers not allowed in pod template");
     }
@@ -188,7 +188,7 @@ fn dns(c: &mut Check, spec: &Value) {
             return c.required("dnsConfig.nameservers", rule);
         }
     }
-    c.at("dnsConfig", |c| {
+    c.enter("dnsConfig", |c| {
         if servers.len() > 3 {
             c.invalid("nameservers", config.of("nameservers"), "must not have more than 3 nameservers");
         }
@@ -273,7 +273,7 @@ fn classes(c: &mut Check, spec: &Value) {
         c.one_of("preemptionPolicy", policy, &["PreemptLowerPriority", "Never"]);
     }
     if spec.has("overhead") {
-        c.at("overhead", |c| {
+        c.enter("overhead", |c| {
             resources::requirements(c, &serde_json::json!({"limits": spec.of("overhead")}), &[])
         });
     }

@@ -8,10 +8,10 @@ use super::Pod;
 
 pub(super) fn lifecycle(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let lifecycle = container.of("lifecycle");
-    c.at("lifecycle", |c| {
+    c.enter("lifecycle", |c| {
         for field in ["postStart", "preStop"] {
             if lifecycle.has(field) {
-                c.at(field, |c| handler(c, lifecycle.of(field), pod.grace));
+                c.enter(field, |c| handler(c, lifecycle.of(field), pod.grace));
             }
         }
         if lifecycle.has("stopSignal") && pod.os().is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn probes(c: &mut Check, container: &Value, pod: &Pod<'_>) {
         if checked.is_null() {
             continue;
         }
-        c.at(field, |c| {
+        c.enter(field, |c| {
             probe(c, checked, pod);
             if field == "readinessProbe" {
                 if checked.has("terminationGracePeriodSeconds") {
@@ -58,7 +58,7 @@ fn handler(c: &mut Check, handler: &Value, grace: Option<i64>) {
         ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].into_iter().filter(|it| handler.has(it));
     let Some(first) = given.next() else { return c.required("", "must specify a handler type") };
     let action = handler.of(first);
-    c.at(first, |c| match first {
+    c.enter(first, |c| match first {
         "exec" if action.items("command").is_empty() => c.required("command", ""),
         "httpGet" => http_get(c, action),
         "tcpSocket" => port(c, "port", action.of("port")),

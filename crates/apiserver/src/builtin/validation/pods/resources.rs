@@ -131,7 +131,7 @@ pub(in super::super) fn requirements(c: &mut Check, resources: &Value, claims: &
 
 fn check(c: &mut Check, resources: &Value, check_name: fn(&mut Check, &str, &str)) {
     for (name, value) in resources.members("limits") {
-        c.at("limits", |c| {
+        c.enter("limits", |c| {
             c.key(name, |c| {
                 check_name(c, "", name);
                 let limit = quantity_value(c, "", name, value);
@@ -141,7 +141,7 @@ fn check(c: &mut Check, resources: &Value, check_name: fn(&mut Check, &str, &str
     }
     for (name, value) in resources.members("requests") {
         let mut request = None;
-        c.at("requests", |c| {
+        c.enter("requests", |c| {
             c.key(name, |c| {
                 check_name(c, "", name);
                 request = quantity_value(c, "", name, value);
@@ -163,7 +163,7 @@ fn check(c: &mut Check, resources: &Value, check_name: fn(&mut Check, &str, &str
             }
             _ => {}
         }
-        c.at("requests", |c| c.key(name, |c| huge_pages(c, name, Some(request))));
+        c.enter("requests", |c| c.key(name, |c| huge_pages(c, name, Some(request))));
     }
 }
 
@@ -181,7 +181,7 @@ pub(super) fn pod_resources(c: &mut Check, pod: &Pod<'_>) {
     if resources.is_null() {
         return;
     }
-    c.at("resources", |c| {
+    c.enter("resources", |c| {
         if pod.os() == "windows" {
             return c.forbidden("", "may not be set for a windows pod");
         }

@@ -80,7 +80,7 @@ pub(in super::super) fn taints(c: &mut Check, field: &str, list: &[Value]) {
 
 pub(super) fn spread_constraints(c: &mut Check, list: &[Value]) {
     const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
-    c.at("topologySpreadConstraints", |c| {
+    c.enter("topologySpreadConstraints", |c| {
         for (index, constraint) in list.iter().enumerate() {
             let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
             let same =

@@ -15,7 +15,7 @@ fn id(c: &mut Check, context: &Value, field: &str) {
 
 pub(super) fn pod_context(c: &mut Check, spec: &Value) {
     let context = spec.of("securityContext");
-    c.at("securityContext", |c| {
+    c.enter("securityContext", |c| {
         for field in ["fsGroup", "runAsUser", "runAsGroup"] {
             id(c, context, field);
         }
@@ -64,7 +64,7 @@ fn profile(c: &mut Check, context: &Value, field: &str, system: &str) {
         return;
     }
     let types = ["Localhost", "RuntimeDefault", "Unconfined"];
-    c.at(field, |c| {
+    c.enter(field, |c| {
         let (kind, own) = (profile.text("type"), profile.of("localhostProfile"));
         match kind {
             "" => c.required("type", &format!("type is required when {field} is set")),
@@ -100,7 +100,7 @@ pub(super) fn context(c: &mut Check, context: &Value, pod: &Pod<'_>) {
     if context.is_null() {
         return;
     }
-    c.at("securityContext", |c| {
+    c.enter("securityContext", |c| {
         id(c, context, "runAsUser");
         id(c, context, "runAsGroup");
         c.supported(context, "procMount", &["Default", "Unmasked"]);

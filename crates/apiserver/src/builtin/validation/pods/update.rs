@@ -12,7 +12,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
 pub(in super::super) fn pod_update(c: &mut Check, before: &Map<String, Value>, after: &Map<String, Value>) {
     super::pod(c, after);
     let (before, after) = (before.of("spec"), after.of("spec"));
-    c.at("spec", |c| {
+    c.enter("spec", |c| {
         for list in ["containers", "initContainers"] {
             if before.items(list).len() != after.items(list).len() {
                 return c.forbidden(list, "pod updates may not add or remove containers");

@@ -79,7 +79,7 @@ pub(super) fn volumes<'a>(
 fn source(c: &mut Check, volume: &Value) {
     let mut given = SOURCES.into_iter().filter(|source| volume.has(source));
     let Some(first) = given.next() else { return c.required("", "must specify a volume type") };
-    c.at(first, |c| contents(c, first, volume.of(first)));
+    c.enter(first, |c| contents(c, first, volume.of(first)));
     for other in given {
         let field = match other {
             "cephfs" => "cephFS",
@@ -124,9 +124,9 @@ fn contents(c: &mut Check, kind: &str, source: &Value) {
             }
         }
         "ephemeral" if !source.has("volumeClaimTemplate") => c.required("volumeClaimTemplate", ""),
-        "ephemeral" => c.at("volumeClaimTemplate", |c| {
+        "ephemeral" => c.enter("volumeClaimTemplate", |c| {
             let spec = source.of("volumeClaimTemplate").of("spec");
-            c.at("spec", |c| claims::spec(c, spec));
+            c.enter("spec", |c| claims::spec(c, spec));
         }),
         "image" => {
             given(c, source, "reference");
@@ -136,7 +136,7 @@ fn contents(c: &mut Check, kind: &str, source: &Value) {
     }
 }
 
-/// The sources of which only required fields are checked.
+/// Checks the required fields of the other sources.
 fn plain(c: &mut Check, kind: &str, source: &Value) {
     let fields: &[&str] = match kind {
         "gitRepo" => &["repository"],
@@ -178,7 +178,7 @@ pub(in super::super) fn persistent(c: &mut Check, kind: &str, source: &Value) {
                 "nodeExpandSecretRef",
             ];
             for field in references.into_iter().filter(|field| source.has(field)) {
-                c.at(field, |c| {
+                c.enter(field, |c| {
                     let (name, namespace) =
                         (source.of(field).text("name"), source.of(field).text("namespace"));
                     given(c, source.of(field), "name");
@@ -243,12 +243,12 @@ fn downward_file(c: &mut Check, file: &Value) {
     given(c, file, "path");
     relative_path(c, "path", file.text("path"));
     if file.has("fieldRef") {
-        c.at("fieldRef", |c| environment::field_ref(c, file.of("fieldRef"), &environment::FILE_FIELDS));
+        c.enter("fieldRef", |c| environment::field_ref(c, file.of("fieldRef"), &environment::FILE_FIELDS));
         if file.has("resourceFieldRef") {
             c.invalid("", "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
         }
     } else if file.has("resourceFieldRef") {
-        c.at("resourceFieldRef", |c| environment::resource_ref(c, file.of("resourceFieldRef"), true));
+        c.enter("resourceFieldRef", |c| environment::resource_ref(c, file.of("resourceFieldRef"), true));
     } else {
         c.required("", "one of fieldRef and resourceFieldRef is required");
     }
@@ -264,7 +264,7 @@ fn projected(c: &mut Check, projection: &Value) {
             if part.is_null() {
                 continue;
             }
-            c.at(&format!("{at}.{kind}"), |c| {
+            c.enter(&format!("{at}.{kind}"), |c| {
                 given(c, part, "name");
                 c.each("items", part.items("items"), key_to_path);
             });
@@ -275,7 +275,7 @@ fn projected(c: &mut Check, projection: &Value) {
             }
         }
         for file in source.of("downwardAPI").items("items") {
-            c.at(&format!("{at}.downwardAPI"), |c| downward_file(c, file));
+            c.enter(&format!("{at}.downwardAPI"), |c| downward_file(c, file));
             let path = file.text("path");
             if !path.is_empty() && !paths.insert(path) {
                 c.invalid("", path, "conflicting duplicate paths");
@@ -283,7 +283,7 @@ fn projected(c: &mut Check, projection: &Value) {
         }
         let token = source.of("serviceAccountToken");
         if !token.is_null() {
-            c.at(&format!("{at}.serviceAccountToken"), |c| expiration(c, token));
+            c.enter(&format!("{at}.serviceAccountToken"), |c| expiration(c, token));
             given(c, token, "path");
             relative_path(c, "path", token.text("path"));
         }
@@ -335,7 +335,7 @@ fn relative_path(c: &mut Check, field: &str, path: &str) {
 pub(super) fn mounts(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let devices = container.items("volumeDevices");
     let mut seen = HashSet::new();
-    c.at("volumeMounts", |c| {
+    c.enter("volumeMounts", |c| {
         for (index, mount) in container.items("volumeMounts").iter().enumerate() {
             let (name, path) = (mount.text("name"), mount.text("mountPath"));
             c.index(index, |c| {
