@@ -54,8 +54,12 @@ impl Rewrite<'_> {
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
-        if self.write.part == Part::Object && self.api.is_complete(self.kind) {
-            builtin::updated(&self.kind.api_version(), &self.kind.kind, self.before, &mut object);
+        if self.api.is_complete(self.kind) {
+            let (api_version, kind) = (&self.kind.api_version(), &self.kind.kind);
+            if self.write.part == Part::Object {
+                builtin::updated(api_version, kind, self.before, &mut object);
+            }
+            builtin::status_updated(api_version, kind, self.before, &mut object);
         }
         self.check_fields(&object)?;
         if self.kind.is("", "secrets") {

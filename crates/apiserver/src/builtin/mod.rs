@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::status::Cause;
 
 pub(crate) use quantity::NotAQuantity;
-pub(crate) use strategy::{created, updated};
+pub(crate) use strategy::{created, status_updated, updated};
 pub(crate) use validation::Changed;
 
 /// Whether objects of built-in kinds get the defaults of Kubernetes and are validated.

@@ -47,6 +47,14 @@ pub(crate) fn updated(api_version: &str, kind: &str, before: &Object, object: &m
     }
 }
 
+/// Sets the fields of the status that an update leaves out and that the storage keeps.
+pub(crate) fn status_updated(api_version: &str, kind: &str, before: &Object, object: &mut Object) {
+    let class = before.of("status").of("qosClass");
+    if (api_version, kind) == ("v1", "Pod") && class.is_string() {
+        member(object, "status").entry("qosClass").or_insert_with(|| class.clone());
+    }
+}
+
 fn kept_priority(before: &Object, pod: &mut Object) {
     let (old, spec) = (before.of("spec"), member(pod, "spec"));
     for field in ["priority", "preemptionPolicy", "resources"] {
