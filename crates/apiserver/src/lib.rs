@@ -13,8 +13,8 @@
 //!
 //! # Trade-offs
 //!
-//! Nothing is persisted, authorized or validated against schemas. No controller creates objects: a Deployment has no
-//! pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
+//! Objects of the usual built-in kinds get the defaults of Kubernetes and are validated as there ([`Validation`]).
+//! Nothing is persisted or authorized. No controller creates objects: a Deployment has no pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
 //! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
 //! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
 //! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
@@ -49,6 +49,7 @@
 //! let pod = server.create(json!({
 //!     "apiVersion": "v1", "kind": "Pod",
 //!     "metadata": {"name": "web-0", "namespace": "default"},
+//!     "spec": {"containers": [{"name": "web", "image": "web:1"}]},
 //!     "status": {"phase": "Running"},
 //! }))?;
 //! assert_eq!(pod["metadata"]["resourceVersion"], server.version().to_string());

@@ -1,6 +1,6 @@
 //! Foreign text cannot control a terminal, and cannot imitate a line of the program.
 
-use crate::common::{BOUND, Ended, Program, run, server_of_anything};
+use crate::common::{BOUND, Ended, Program, run, server, server_of_anything};
 use kinformer_apiserver::{ApiServer, Fault};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
