@@ -10,7 +10,7 @@ use crate::common::{PODS, World};
 #[tokio::test]
 async fn hundred_thousand_objects_are_paged_over_one_snapshot() {
     const OBJECTS: usize = 100_000;
-    let world = World::start(0).await;
+    let world = World::start_large().await;
     let small = |number: usize| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number:06}"), "namespace": "shop"},
         "spec": {"containers": [{"name": "c", "image": "i"}]}})

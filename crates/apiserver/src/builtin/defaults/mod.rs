@@ -48,7 +48,8 @@ fn fields(message: &Message, object: &mut Map<String, Value>, place: Place) {
     write_zeros(message, object, place);
     table::set_defaults(message, object);
     for (name, value) in object.iter_mut() {
-        if place.is_top && name == "metadata" {
+        let is_own = place.is_top && name == "metadata";
+        if is_own || value.is_boolean() {
             continue;
         }
         if let Some(field) = message.find(name) {
@@ -89,7 +90,8 @@ fn write_zeros(message: &Message, object: &mut Map<String, Value>, place: Place)
             continue;
         }
         let is_own = place.is_top && field.member == "metadata";
-        if is_own || object.contains_key(field.member) {
+        let is_written = matches!(field.zero, Zero::Null | Zero::Written);
+        if !is_written || is_own || object.contains_key(field.member) {
             continue;
         }
         let zero = match (field.zero, field.base) {
