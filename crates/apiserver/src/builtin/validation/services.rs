@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Plain, texts};
 use super::super::names;
 use super::{Object, labels, pods};
 
@@ -198,7 +198,13 @@ fn numbers(c: &mut Check, ports: &[Value], kind: &str) {
     let mut seen = HashSet::new();
     c.each("ports", ports, |c, port| {
         if !seen.insert((port.text("protocol"), port.int("port"))) {
-            c.duplicate("", port);
+            // the key of the internal type
+            let text = format!(
+                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,
+                port.of("protocol"),
+                port.int("port").unwrap_or(0)
+            );
+            c.duplicate("", Plain(&text));
         }
     });
 }

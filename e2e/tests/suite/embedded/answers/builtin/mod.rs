@@ -47,7 +47,11 @@ const ROWS: &[Row] = &[
         is: |call, real, ours| {
             let paths = ["/persistentvolumeclaims", "/persistentvolumes", "/nodes"];
             paths.iter().any(|path| call.path.contains(path))
-                && is_same_without(real, ours, &["finalizers", "taints", "generation"])
+                && is_same_without(
+                    real,
+                    ours,
+                    &["finalizers", "taints", "generation", "lastPhaseTransitionTime"],
+                )
         },
     },
     Row {
