@@ -33,7 +33,7 @@ impl Call<'_> {
     ) -> Result<Arc<Stored>, Status> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            let mut object = patched(kind, patch, present, validation, &mut found)?;
+            let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
             dropped = api::drop_duplicate_owners(&mut object);
             Ok(object)
         });
@@ -78,39 +78,39 @@ impl Call<'_> {
         self.warnings.extend(found.iter().map(|field| unknown_field(field)));
         Ok(())
     }
-}
 
-/// Returns a patched object, and sets `found` to the warnings about the patch.
-///
-/// # Errors
-/// The errors of the patch; 422 for a result of another type, and, in a strict write, for fields that its type does not have.
-pub(super) fn patched(
-    kind: &Kind,
-    patch: &Patch,
-    present: Object,
-    validation: Validation,
-    found: &mut Vec<String>,
-) -> Result<Object, Status> {
-    found.clear();
-    if validation == Validation::Ignored {
-        return patched_object(kind, patch, patch.apply(present)?);
+    /// Returns a patched object, and sets `found` to the warnings about the patch.
+    ///
+    /// # Errors
+    /// The errors of the patch; 422 for a result of another type, and, in a strict write, for fields that its type does not have.
+    pub(super) fn patched(
+        kind: &Kind,
+        patch: &Patch,
+        present: Object,
+        validation: Validation,
+        found: &mut Vec<String>,
+    ) -> Result<Object, Status> {
+        found.clear();
+        if validation == Validation::Ignored {
+            return patched_object(kind, patch, patch.apply(present)?);
+        }
+        // this server has stored the unknown fields of earlier writes
+        let known = unknown_of(kind, &present);
+        if let Patch::Json(operations) = patch {
+            operations.check_types()?;
+        }
+        let object = patched_object(kind, patch, patch.apply(present)?)?;
+        if let Patch::Json(operations) = patch {
+            found.extend_from_slice(operations.unknown_fields());
+        }
+        let unknown = unknown_of(kind, &object);
+        found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
+        if validation == Validation::Strict && !found.is_empty() {
+            let why = format!("strict decoding error: {}", found.join(", "));
+            return Err(patch_error(patch, &Value::Object(object), &why));
+        }
+        Ok(object)
     }
-    // this server has stored the unknown fields of earlier writes
-    let known = unknown_of(kind, &present);
-    if let Patch::Json(operations) = patch {
-        operations.check_types()?;
-    }
-    let object = patched_object(kind, patch, patch.apply(present)?)?;
-    if let Patch::Json(operations) = patch {
-        found.extend_from_slice(operations.unknown_fields());
-    }
-    let unknown = unknown_of(kind, &object);
-    found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
-    if validation == Validation::Strict && !found.is_empty() {
-        let why = format!("strict decoding error: {}", found.join(", "));
-        return Err(patch_error(patch, &Value::Object(object), &why));
-    }
-    Ok(object)
 }
 
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
