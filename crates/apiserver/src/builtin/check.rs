@@ -8,6 +8,8 @@ use crate::apply::quoted;
 use crate::fault;
 use crate::status::Cause;
 
+pub(super) type Object = Map<String, Value>;
+
 /// The faults so far, and the path of the field that is checked.
 #[derive(Default)]
 pub(super) struct Check {

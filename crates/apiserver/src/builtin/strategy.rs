@@ -2,12 +2,10 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::check::Fields;
+use super::check::{Fields, Object};
 use super::quantity::Quantity;
-
-type Object = Map<String, Value>;
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 

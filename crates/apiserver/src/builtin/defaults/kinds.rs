@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::check::Fields;
+use super::super::check::{Fields, Object};
 use super::table::{set, set_text};
-
-type Object = Map<String, Value>;
 
 /// Sets the defaults of a kind. Follows Kubernetes 1.37 (`SetDefaults_Pod` and others).
 pub(super) fn set_defaults(api_version: &str, kind: &str, object: &mut Object, metadata: Option<&mut Value>) {

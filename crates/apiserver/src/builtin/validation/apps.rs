@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, Object};
 use super::super::names;
-use super::{Object, claims, labels, pods};
+use super::{claims, labels, pods};
 
 /// An integer or a percentage, which is not negative.
 pub(super) fn int_or_percent(c: &mut Check, field: &str, value: &Value) {

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, Object};
 use super::super::names;
 use super::super::quantity::Quantity;
-use super::{Object, pods};
+use super::pods;
 
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),

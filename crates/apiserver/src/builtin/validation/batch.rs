@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, Object};
 use super::super::names;
-use super::{Object, cron, labels, pods};
+use super::{cron, labels, pods};
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::Object;
 
 const USAGES: [&str; 23] = [
     "any",

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, Plain};
+use super::super::check::{Check, Fields, Object, Plain};
 use super::super::names;
 use super::super::quantity::Quantity;
-use super::{Object, labels, pods};
+use super::{labels, pods};
 
 pub(super) fn claim(c: &mut Check, object: &Object, before: Option<&Object>) {
     let claim = object.of("spec");

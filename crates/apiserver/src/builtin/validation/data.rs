@@ -4,9 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, Object};
 use super::super::names;
-use super::Object;
 
 pub(super) fn config_map(c: &mut Check, object: &Object, _: Option<&Object>) {
     for (key, _) in object.members("data") {

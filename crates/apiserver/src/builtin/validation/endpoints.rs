@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::{Object, labels};
+use super::labels;
 
 pub(super) fn endpoints(c: &mut Check, object: &Object, before: Option<&Object>) {
     if before.is_some_and(|before| before.of("subsets") == object.of("subsets")) {

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
 use super::super::quantity::Quantity;
-use super::{Object, pods};
+use super::pods;
 
 const SCOPES: [&str; 7] = [
     "Terminating",

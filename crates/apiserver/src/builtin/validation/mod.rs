@@ -21,13 +21,9 @@ mod status;
 mod storage;
 mod webhooks;
 
-use serde_json::{Map, Value};
-
-use super::check::{Check, Fields, texts};
+use super::check::{Check, Fields, Object, texts};
 use super::names;
 use crate::status::Cause;
-
-type Object = Map<String, Value>;
 
 /// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, NULL, texts};
+use super::super::check::{Check, Fields, NULL, Object, texts};
 use super::super::names;
-use super::Object;
 
 pub(super) fn ingress(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");

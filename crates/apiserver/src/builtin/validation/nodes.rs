@@ -1,7 +1,7 @@
 //! Nodes.
 
-use super::super::check::{Check, Fields, NULL, texts};
-use super::{Object, pods, services};
+use super::super::check::{Check, Fields, NULL, Object, texts};
+use super::{pods, services};
 
 pub(super) fn node(c: &mut Check, object: &Object, before: Option<&Object>) {
     let (spec, status) = (object.of("spec"), object.of("status"));

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::{Object, apps, labels, services};
+use super::{apps, labels, services};
 
 pub(super) fn budget(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");

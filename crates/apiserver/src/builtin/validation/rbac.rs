@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, NULL};
+use super::super::check::{Check, Fields, NULL, Object};
 use super::super::names;
-use super::{Object, labels};
+use super::labels;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

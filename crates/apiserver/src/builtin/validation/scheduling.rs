@@ -1,8 +1,8 @@
 //! Leases, priority classes and runtime classes.
 
-use super::super::check::{Check, Fields};
+use super::super::check::{Check, Fields, Object};
 use super::super::names;
-use super::{Object, labels, pods};
+use super::{labels, pods};
 
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
 

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, Plain, texts};
+use super::super::check::{Check, Fields, Object, Plain, texts};
 use super::super::names;
-use super::{Object, labels, pods};
+use super::{labels, pods};
 
 const HEADLESS: &str = "None";
 

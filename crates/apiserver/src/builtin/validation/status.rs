@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields};
-use super::Object;
+use super::super::check::{Check, Fields, Object};
 
 /// The kinds whose statuses have numbers that are not negative, and the numbers.
 const NUMBERS: &[(&str, &[&str])] = &[

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::{Object, labels};
+use super::labels;
 
 pub(super) fn configuration(c: &mut Check, object: &Object, _: Option<&Object>) {
     let mut seen = HashSet::new();
