@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, Object, Plain};
+use super::super::check::{Check, Fields, Object, Plain, texts};
 use super::super::names;
 use super::super::quantity::Quantity;
-use super::{labels, pods};
+use super::labels;
 
 pub(super) fn claim(c: &mut Check, object: &Object, before: Option<&Object>) {
     let claim = object.of("spec");
@@ -21,7 +21,7 @@ pub(super) fn spec(c: &mut Check, spec: &Value) {
         c.required("accessModes", "at least 1 access mode is required");
     }
     labels::selector(c, "selector", spec.of("selector"));
-    pods::access_modes(c, modes);
+    access_modes(c, modes);
     let storage = spec.of("resources").of("requests").of("storage");
     match Quantity::parse(storage.as_str().unwrap_or("")) {
         _ if storage.is_null() => c.required("resources[storage]", ""),
@@ -126,4 +126,17 @@ fn update(c: &mut Check, before: &Object, after: &Object) {
         }
     }
     c.immutable("volumeMode", old.of("volumeMode"), new.of("volumeMode"));
+}
+
+/// The access modes of a volume or a claim.
+pub(super) fn access_modes(c: &mut Check, modes: &[Value]) {
+    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in texts(modes).filter(|mode| !MODES.contains(mode)) {
+        c.not_supported("accessModes", mode, &MODES);
+    }
+    let is_single = |mode: &str| mode == "ReadWriteOncePod";
+    let has_other = texts(modes).any(|mode| MODES.contains(&mode) && !is_single(mode));
+    if texts(modes).any(is_single) && has_other {
+        c.forbidden("accessModes", "may not use ReadWriteOncePod with other access modes");
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
 use super::super::quantity::Quantity;
-use super::pods;
+use super::{claims, pods};
 
 /// The sources of a persistent volume, in the order in which they are checked.
 const SOURCES: [&str; 22] = [
@@ -59,7 +59,7 @@ fn volume_spec(c: &mut Check, spec: &Value) {
     if spec.items("accessModes").is_empty() {
         c.required("accessModes", "");
     }
-    pods::access_modes(c, spec.items("accessModes"));
+    claims::access_modes(c, spec.items("accessModes"));
     let capacity = spec.of("capacity");
     let count = spec.members("capacity").count();
     if count == 0 {

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::super::super::check::{Check, Fields};
 use super::super::super::names;
-use super::{Pod, environment, probes, resources, security, volumes};
+use super::shared::{Pod, pull_policy};
+use super::{environment, probes, resources, security, volumes};
 
 pub(super) fn containers(c: &mut Check, pod: &Pod<'_>) {
     let list = pod.spec.items("containers");
@@ -84,10 +85,6 @@ fn common(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     c.enter("resources", |c| resources::requirements(c, container.of("resources"), &pod.claims));
     resize_policy(c, container, pod);
     security::context(c, container.of("securityContext"), pod);
-}
-
-pub(super) fn pull_policy(c: &mut Check, field: &str, policy: &str) {
-    c.one_of(field, policy, &["Always", "IfNotPresent", "Never"]);
 }
 
 fn ports(c: &mut Check, ports: &[Value]) {

@@ -189,7 +189,7 @@ fn file_ref(c: &mut Check, reference: &Value) {
         c.rules("volumeName", &volume, names::label(&volume));
     }
     let path = given(c, "path");
-    super::volumes::no_backsteps(c, "path", &path);
+    super::shared::no_backsteps(c, "path", &path);
 }
 
 pub(super) fn sources(c: &mut Check, sources: &[Value]) {

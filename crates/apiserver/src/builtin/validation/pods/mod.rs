@@ -7,6 +7,7 @@ mod probes;
 mod resources;
 mod scheduling;
 mod security;
+mod shared;
 mod update;
 mod volumes;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use super::super::check::{Check, Fields, texts};
 use super::super::names;
 use super::labels;
+use shared::Pod;
 
 pub(super) use affinity::node_selector;
 pub(super) use probes::port;
@@ -23,28 +25,7 @@ pub(super) use resources::{
 };
 pub(super) use scheduling::{taints, tolerations};
 pub(super) use update::pod_update;
-pub(super) use volumes::{access_modes, csi_driver_name, persistent};
-
-/// What the checks of a pod need to know of it.
-pub(super) struct Pod<'a> {
-    spec: &'a Value,
-    /// The valid volumes.
-    volumes: Vec<(&'a str, &'a Value)>,
-    claims: Vec<&'a str>,
-    grace: Option<i64>,
-    /// Whether it is a pod, not a template.
-    is_pod: bool,
-}
-
-impl Pod<'_> {
-    fn has_host_users(&self) -> bool {
-        self.spec.of("hostUsers") != false
-    }
-
-    fn os(&self) -> &str {
-        self.spec.of("os").text("name")
-    }
-}
+pub(super) use volumes::{csi_driver_name, persistent};
 
 pub(super) fn pod(c: &mut Check, pod: &Map<String, Value>) {
     let (metadata, spec) = (pod.of("metadata"), pod.of("spec"));

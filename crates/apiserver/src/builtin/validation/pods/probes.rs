@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::super::check::{Check, Fields};
 use super::super::super::names;
-use super::Pod;
+use super::shared::Pod;
 
 pub(super) fn lifecycle(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let lifecycle = container.of("lifecycle");

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::super::check::{Check, Fields, Plain};
 use super::super::super::names;
 use super::super::super::quantity::Quantity;
-use super::Pod;
+use super::shared::Pod;
 
 const OF_QUOTAS: [&str; 19] = [
     "cpu",

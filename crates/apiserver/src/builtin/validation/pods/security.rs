@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::check::{Check, Fields};
-use super::{Pod, volumes};
+use super::shared::{self, Pod};
 
 const MAX_ID: i64 = i32::MAX as i64;
 
@@ -75,7 +75,7 @@ fn profile(c: &mut Check, context: &Value, field: &str, system: &str) {
                 c.required("localhostProfile", &format!("must be set when {system} type is Localhost"));
             }
             ("Localhost", Some(path)) if system == "seccomp" => {
-                volumes::descending_path(c, "localhostProfile", path);
+                shared::descending_path(c, "localhostProfile", path);
             }
             ("Localhost", Some(path)) if path.trim() != path => {
                 c.invalid("localhostProfile", path, "must not be padded with whitespace");

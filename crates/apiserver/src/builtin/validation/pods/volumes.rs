@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::super::check::{Check, Fields, texts};
+use super::super::super::check::{Check, Fields};
 use super::super::super::names;
 use super::super::super::quantity::Quantity;
 use super::super::claims;
-use super::{Pod, containers, environment};
+use super::environment;
+use super::shared::{Pod, descending_path, no_backsteps, pull_policy};
 
 /// The sources whose contents are checked, in the order in which they are.
 const SOURCES: [&str; 30] = [
@@ -130,7 +131,7 @@ fn contents(c: &mut Check, kind: &str, source: &Value) {
         }),
         "image" => {
             given(c, source, "reference");
-            containers::pull_policy(c, "pullPolicy", source.text("pullPolicy"));
+            pull_policy(c, "pullPolicy", source.text("pullPolicy"));
         }
         kind => plain(c, kind, source),
     }
@@ -311,20 +312,6 @@ fn expiration(c: &mut Check, token: &Value) {
     }
 }
 
-pub(super) fn no_backsteps(c: &mut Check, field: &str, path: &str) {
-    if path.split('/').any(|part| part == "..") {
-        c.invalid(field, path, "must not contain '..'");
-    }
-}
-
-/// A path below a folder.
-pub(super) fn descending_path(c: &mut Check, field: &str, path: &str) {
-    if path.starts_with('/') {
-        c.invalid(field, path, "must be a relative path");
-    }
-    no_backsteps(c, field, path);
-}
-
 fn relative_path(c: &mut Check, field: &str, path: &str) {
     descending_path(c, field, path);
     if path.starts_with("..") && !path.starts_with("../") {
@@ -424,17 +411,4 @@ pub(super) fn devices(c: &mut Check, container: &Value, pod: &Pod<'_>) {
             names.insert(name);
         }
     });
-}
-
-/// The access modes of a volume or a claim.
-pub(in super::super) fn access_modes(c: &mut Check, modes: &[Value]) {
-    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    for mode in texts(modes).filter(|mode| !MODES.contains(mode)) {
-        c.not_supported("accessModes", mode, &MODES);
-    }
-    let is_single = |mode: &str| mode == "ReadWriteOncePod";
-    let has_other = texts(modes).any(|mode| MODES.contains(&mode) && !is_single(mode));
-    if texts(modes).any(is_single) && has_other {
-        c.forbidden("accessModes", "may not use ReadWriteOncePod with other access modes");
-    }
 }
