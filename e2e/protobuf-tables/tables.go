@@ -153,8 +153,23 @@ func (w *walker) field(message string, number int, f reflect.StructField) field 
 			check(fmt.Errorf("%s.%s is omitted from JSON when all its fields are zero", message, f.Name))
 		}
 		out.flags = append(out.flags, "OmitZero")
+	} else if len(out.flags) == 0 {
+		out.flags = append(out.flags, written(f, card, out.kind, has("omitempty") || has("omitzero"))...)
 	}
 	return out
+}
+
+// written returns how encoding/json writes the zero value of a field that is not omitted.
+func written(f reflect.StructField, card, kind string, omitted bool) []string {
+	isStruct := f.Type.Kind() == reflect.Struct
+	switch {
+	case omitted && !isStruct:
+		return nil
+	case f.Type.Kind() == reflect.Pointer, card != "One", kind == "Bytes", kind == "Time", kind == "MicroTime",
+		kind == "RawExtension", kind == "RawJson":
+		return []string{"Null"}
+	}
+	return []string{"Written"}
 }
 
 func (w *walker) kind(t reflect.Type) (kind, message string) {

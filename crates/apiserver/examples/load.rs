@@ -113,7 +113,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn replica_sets(server: &ApiServer, owners: usize) -> Result<Vec<Value>, kinformer_apiserver::Error> {
     let create = |number: usize| {
         let name = format!("rs-{number}");
-        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}});
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}, "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
         let uid = server.create(set)?.pointer("/metadata/uid").cloned();
         Ok(
             json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": uid, "controller": true,

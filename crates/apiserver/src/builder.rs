@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::access::{Access, AccessControl, Token};
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
+use crate::builtin::Validation;
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Context, FaultHeader, Hosts, Listening, Options, ProtobufAnswers, serve};
 use crate::requests::RequestLog;
@@ -35,6 +36,7 @@ pub struct Builder {
     lifecycle: NamespaceLifecycle,
     garbage_collection: GarbageCollection,
     kubelets: Kubelets,
+    validation: Validation,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
     protobuf: ProtobufAnswers,
@@ -59,6 +61,7 @@ impl Default for Builder {
             lifecycle: NamespaceLifecycle::default(),
             garbage_collection: GarbageCollection::default(),
             kubelets: Kubelets::default(),
+            validation: Validation::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
             protobuf: ProtobufAnswers::default(),
@@ -186,6 +189,14 @@ impl Builder {
         self
     }
 
+    /// Sets whether objects of built-in kinds get the defaults of Kubernetes and are validated. Default: they are.
+    ///
+    /// [`Validation::Off`] is for benchmarks and simulations, which write many small objects.
+    pub fn validation(mut self, validation: Validation) -> Self {
+        self.validation = validation;
+        self
+    }
+
     /// Sets the interval of bookmarks for watches that request them. Default: one minute, as in Kubernetes.
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         // A timer that is always due would starve the events.
@@ -219,6 +230,18 @@ impl Builder {
     pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
         self.snapshot = Some(snapshot.clone());
         self
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            lifecycle: self.lifecycle,
+            window: self.window,
+            first_version: self.first_version,
+            garbage_collection: self.garbage_collection,
+            kubelets: self.kubelets,
+            access_controllers: self.access.as_ref().is_some_and(Access::has_controllers),
+            validation: self.validation,
+        }
     }
 
     /// Starts the server. It accepts connections when this function returns.
@@ -262,15 +285,7 @@ impl Builder {
 
     /// Returns the state of a server without connections.
     fn context(&self) -> Result<Context, Error> {
-        let settings = Settings {
-            lifecycle: self.lifecycle,
-            window: self.window,
-            first_version: self.first_version,
-            garbage_collection: self.garbage_collection,
-            kubelets: self.kubelets,
-            access_controllers: self.access.as_ref().is_some_and(Access::has_controllers),
-        };
-        let api = Api::new(settings)?;
+        let api = Api::new(self.settings())?;
         if let Some(snapshot) = &self.snapshot {
             api.load(snapshot.state(), Clients::None);
         }

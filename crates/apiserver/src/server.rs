@@ -115,9 +115,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// use kube_client::{Api, Client};
     /// use k8s_openapi::api::core::v1::Pod;
     ///
@@ -194,9 +193,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// let empty = server.snapshot();
     /// server.create(pod)?;
     /// server.restore(&empty);
@@ -230,9 +228,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// let before = server.version();
     /// server.create(pod)?;
     /// server.compact(); // a watch from `before` now gets the status 410
@@ -255,17 +252,17 @@ impl ApiServer {
         self.context.drop_connections();
     }
 
-    /// Stores a new object as it is, including its status. `apiVersion` and `kind` select the resource. Watches
-    /// receive an `ADDED` event.
+    /// Stores a new object, including its status. `apiVersion` and `kind` select the resource. Watches receive an
+    /// `ADDED` event. Objects of built-in kinds get defaults and are validated, except with
+    /// [`Validation::Off`](crate::Validation::Off).
     ///
     /// A missing uid, creationTimestamp and resourceVersion are set. Returns the stored object.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// let created = server.create(pod)?;
     /// assert!(created["metadata"]["uid"].is_string() && created["metadata"]["resourceVersion"].is_string());
     /// # Ok(())
@@ -291,7 +288,7 @@ impl ApiServer {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// let mut changed = server.create(pod)?;
     /// changed["metadata"]["labels"] = json!({"app": "web"});
     /// server.update(changed.clone())?;
@@ -317,9 +314,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// server.create(pod)?;
     /// assert!(server.get("v1", "Pod", "default", "web-0")?.is_some());
     /// assert!(server.get("v1", "Pod", "default", "web-1")?.is_none());
@@ -347,9 +343,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// server.create(pod)?;
     /// assert_eq!(server.list("v1", "Pod", "default")?.len(), 1);
     /// # Ok(())
@@ -380,9 +375,8 @@ impl ApiServer {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// server.create(pod)?;
     /// let deleted = server.delete("v1", "Pod", "default", "web-0")?;
     /// assert_eq!((deleted["metadata"]["name"].as_str(), server.count("v1", "Pod")?), (Some("web-0"), 0));

@@ -9,7 +9,7 @@
 //! # let server = kinformer_apiserver::ApiServer::builder().start().await?;
 //! # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
 //! #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
-//! #     "spec": {"nodeName": "node-1"}}))?;
+//! #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}}))?;
 //! # let client = kinformer::client(server.config()?)?;
 //! let cache = Cache::builder(client)
 //!     .options(|factory| factory.of_kind::<Secret>(|secrets| secrets.namespaces(["default"])))

@@ -183,7 +183,9 @@ mod tests {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
         server.create(namespace).expect("good");
         for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n2")] {
-            server.create(pod_json(name, node)).expect("good");
+            let mut pod = pod_json(name, node);
+            pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+            server.create(pod).expect("good");
         }
         let client = kinformer::client(server.config().expect("a URL")).expect("a client");
         let factory = SharedInformerFactory::new(client);

@@ -124,7 +124,9 @@ fn objects() -> [Value; 4] {
     [
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"zone": "east"}},
             "spec": {"podCIDR": "10.0.1.0/24"}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": web("web"), "spec": {"replicas": 2}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": web("web"), "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}),
         pod("web-0", "node-1"),
         pod("web-1", "node-1"),
     ]

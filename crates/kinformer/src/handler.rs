@@ -56,7 +56,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -87,7 +88,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -123,7 +125,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -157,7 +160,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -192,7 +196,8 @@ impl<'a, K: 'static> HandlerBuilder<'a, K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();

@@ -10,7 +10,7 @@
 //! # let config = server.config()?;
 //! # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
 //! #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
-//! #     "spec": {"nodeName": "node-1"}}))?;
+//! #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}}))?;
 //! let factory = SharedInformerFactory::new(kinformer::client(config)?);
 //! let pods = factory.core().v1().pods();
 //! pods.handler().name("printer").for_each(|event| println!("{event:?}"))?;

@@ -64,7 +64,8 @@ impl<K> Lister<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -93,7 +94,8 @@ impl<K> Lister<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -131,7 +133,8 @@ impl<K> Lister<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -157,7 +160,8 @@ impl<K> Lister<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();

@@ -97,7 +97,8 @@ impl<K: Resource<DynamicType = ApiResource>> KubeListerWatcher<K> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pod = GroupVersionKind::gvk("", "v1", "Pod");
     /// let pods = KubeListerWatcher::<DynamicObject>::dynamic(client, ApiResource::from_gvk(&pod));
@@ -141,7 +142,8 @@ impl KubeListerWatcher<PackedObject> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pods = KubeListerWatcher::packed::<Pod>(client);
     /// let list = pods.list(ListOptions::default()).await?;
@@ -168,7 +170,8 @@ impl KubeListerWatcher<PackedObject> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pod = GroupVersionKind::gvk("", "v1", "Pod");
     /// let pods = KubeListerWatcher::packed_metadata(client, ApiResource::from_gvk(&pod));
@@ -228,7 +231,8 @@ impl<K> KubeListerWatcher<K> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pods = KubeListerWatcher::packed::<Pod>(client).namespace("kube-system");
     /// assert!(pods.list(ListOptions::default()).await?.objects.is_empty());
@@ -262,7 +266,8 @@ impl<K> KubeListerWatcher<K> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let listed = async |selector: &str| {
     ///     let pods = KubeListerWatcher::packed::<Pod>(client.clone()).labels(selector);
@@ -303,7 +308,8 @@ impl<K> KubeListerWatcher<K> {
     /// # use kinformer_kube::{Encoding, KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pods = KubeListerWatcher::packed::<Pod>(client).encoding(Encoding::Json);
     /// pods.list(ListOptions::default()).await?;
@@ -331,7 +337,8 @@ impl<K> KubeListerWatcher<K> {
     /// # use kinformer_kube::{FieldPath, KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let labels = FieldPath::new(&["metadata", "labels"]);
     /// let pods = KubeListerWatcher::packed::<Pod>(client).drop_fields([labels]);
@@ -396,7 +403,8 @@ impl<K> KubeListerWatcher<K> {
     /// # use kinformer_kube::{KubeListerWatcher, ListOptions, ListerWatcher};
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # server.create(serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}}}))?;
+    /// #     "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}}))?;
     /// # let client = kinformer_kube::client(server.config()?)?;
     /// let pods = KubeListerWatcher::packed::<Pod>(client).tweak(|params| params.labels("app=api"));
     /// assert!(pods.list(ListOptions::default()).await?.objects.is_empty());

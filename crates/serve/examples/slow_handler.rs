@@ -121,7 +121,13 @@ fn deployment(number: u64, ready: u64) -> Value {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"namespace": "default", "name": format!("{}-{number}", app(number))},
-        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app(number)}}},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": app(number)}},
+            "template": {
+                "metadata": {"labels": {"app": app(number)}},
+                "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.4.0"}]},
+            },
+        },
         "status": {"readyReplicas": ready},
     })
 }

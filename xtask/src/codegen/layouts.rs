@@ -30,8 +30,9 @@ const OPTIONS: &str = "k8s.io/apimachinery/pkg/apis/meta/v1.DeleteOptions";
 const FORMAT: &str = "\
 # A kind: group/version Kind message. A message: its name, then its fields, each as number:member:type. Types: s string,
 # y bytes, b bool, i int, d double, t Time, T MicroTime, q Quantity, I IntOrString, j raw JSON, L list of strings in a
-# message, M3 message 3, A3 O3 S3 schema 3 or array, bool or strings; r before it: repeated; m: map by string; ? after it:
-# omitted from JSON when zero. No member: its members are those of the enclosing message.
+# message, M3 message 3, A3 O3 S3 schema 3 or array, bool or strings; r before it: repeated; m: map by string; after it: ?
+# omitted from JSON when zero, ! written when zero, ~ null when zero. No member: its members are those of the enclosing
+# message.
 ";
 
 /// Renders the layouts of all kinds of the registry.
@@ -118,8 +119,13 @@ impl<'a> Layouts<'a> {
         };
         let message = field.message.as_deref().map(|name| self.number(name)).transpose()?;
         let message = message.map(|number| number.to_string()).unwrap_or_default();
-        let omit = if field.rule == "OmitZero" { "?" } else { "" };
-        Ok(format!("{card}{letter}{message}{omit}"))
+        let zero = match field.rule.as_str() {
+            "OmitZero" => "?",
+            "Written" => "!",
+            "Null" => "~",
+            _ => "",
+        };
+        Ok(format!("{card}{letter}{message}{zero}"))
     }
 }
 
@@ -131,7 +137,7 @@ mod tests {
         message k8s.io/apimachinery/pkg/apis/meta/v1.DeleteOptions\nfield 1 dryRun Repeated Text - -\n\
         message p.Meta\nfield 11 labels Map Text - -\nmessage p.Other\nfield 1 a One Schema - -\n\
         message p.Pod\nfield 1 metadata One Message p.Meta -\nfield 2 - One Message p.Meta Inline\n\
-        field 3 count One Int32 - OmitZero\n";
+        field 3 count One Int32 - OmitZero\nfield 4 kept One Text - Written\nfield 5 list Repeated Text - Null\n";
 
     #[test]
     fn layouts_of_some_kinds() {
@@ -142,7 +148,7 @@ mod tests {
         let expected = [
             "kind v1 Pod 0",
             "kind * DeleteOptions 2",
-            "Pod 1:metadata:M1 2::M1 3:count:i?",
+            "Pod 1:metadata:M1 2::M1 3:count:i? 4:kept:s! 5:list:rs~",
             "Meta 11:labels:ms",
             "DeleteOptions 1:dryRun:rs",
         ];

@@ -37,6 +37,8 @@ fn render_unformatted(messages: &Messages) -> Result<String, String> {
             let inner = field.message.as_deref().map_or(Ok(0), number_of)?;
             let (start, length) = names.add(&field.name);
             let Field { number, name, card, kind, rule, .. } = field;
+            // A decoder writes what it finds.
+            let rule = if matches!(rule.as_str(), "Written" | "Null") { "Plain" } else { rule };
             fields.push_str(&format!(
                 "Field::new({number}, Shape::new({card}, {kind}, {inner}), {rule}, {start}, {length}), // {name}\n"
             ));

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::apply;
+use crate::fault;
 use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
@@ -43,6 +44,7 @@ impl Api {
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
         self.prepare(resource, &mut object, write.origin);
+        self.complete_builtin(kind, &mut object);
         if !generated {
             return self.create_named(resource, namespace, object, write);
         }
@@ -66,15 +68,9 @@ impl Api {
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         let name = metadata::text(&object, "name").to_owned();
-        if name.is_empty() {
-            let cause = Cause::required("metadata.name", "name or generateName is required");
-            return Err(Status::invalid(kind.kind_subject(), "", vec![cause]));
-        }
-        if let Some(cause) = metadata::name_fault(kind, &name) {
-            return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
-        }
-        let faults = super::object_rules::faults(kind, &object);
-        if write.origin == Origin::Client && !faults.is_empty() {
+        self.created_builtin(kind, &mut object);
+        let faults = self.faults_of_new(kind, &name, &object, write);
+        if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
         if !metadata::text(&object, "resourceVersion").is_empty()
@@ -96,10 +92,25 @@ impl Api {
         if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             return self.create_definition(resource, object, write);
         }
-        Self::drop_unset(resource, &mut object, write);
+        if !self.is_complete(kind) {
+            Self::drop_unset(resource, &mut object, write);
+        }
         self.record_created(resource, &mut object, write);
         self.to_stored(resource, &mut object);
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)
+    }
+
+    fn faults_of_new(&self, kind: &Kind, name: &str, object: &Object, write: Write<'_>) -> Vec<Cause> {
+        let mut faults: Vec<Cause> = if name.is_empty() {
+            vec![fault::required("metadata.name", "name or generateName is required")]
+        } else {
+            metadata::name_fault(kind, name).into_iter().collect()
+        };
+        if write.origin == Origin::Client {
+            faults.extend(super::object_rules::faults(kind, object));
+        }
+        faults.extend(self.builtin_faults(kind, object, None, Part::Object));
+        faults
     }
 
     /// Stores a complete object under an unused key.
@@ -183,7 +194,9 @@ impl Api {
         } else if metadata.get("generation").is_some_and(|generation| generation == 0) {
             metadata.remove("generation");
         }
-        defaults(kind, object);
+        if !self.is_complete(kind) {
+            defaults(kind, object);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
 mod apply;
+mod builtin;
 mod create;
 mod definition_rules;
 mod definitions;
@@ -28,6 +29,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
 use crate::access::Seen;
+use crate::builtin::Validation;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
@@ -135,6 +137,7 @@ pub(crate) struct Settings {
     pub(crate) kubelets: Kubelets,
     /// Whether service accounts are created, and cluster roles aggregated.
     pub(crate) access_controllers: bool,
+    pub(crate) validation: Validation,
 }
 
 /// The complete state of the API.

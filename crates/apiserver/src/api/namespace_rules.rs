@@ -17,7 +17,16 @@ pub(super) fn complete(object: &mut Object, name: &str) {
     if let Value::Object(labels) = labels {
         labels.insert("kubernetes.io/metadata.name".into(), name.into());
     }
-    object.insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+    let spec = metadata::member(object, "spec");
+    let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+    if !finalizers.is_array() {
+        *finalizers = json!([]);
+    }
+    if let Some(finalizers) =
+        finalizers.as_array_mut().filter(|list| !list.iter().any(|it| it == "kubernetes"))
+    {
+        finalizers.push("kubernetes".into());
+    }
     object.insert("status".into(), json!({"phase": "Active"}));
 }
 

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use crate::builtin;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
-use super::{Object, Origin, Part, Write, metadata, object_rules};
+use super::{Api, Object, Origin, Part, Write, metadata, object_rules};
 
 /// Whether a write must name the version that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(super) struct Rewrite<'a> {
     pub(super) before: &'a Object,
     pub(super) write: Write<'a>,
     pub(super) versioned: Versioned,
+    pub(super) api: &'a Api,
 }
 
 impl Rewrite<'_> {
@@ -52,7 +54,14 @@ impl Rewrite<'_> {
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
-        self.check_metadata(&object)?;
+        if self.api.is_complete(self.kind) {
+            let (api_version, kind) = (&self.kind.api_version(), &self.kind.kind);
+            if self.write.part == Part::Object {
+                builtin::updated(api_version, kind, self.before, &mut object);
+            }
+            builtin::status_updated(api_version, kind, self.before, &mut object);
+        }
+        self.check_fields(&object)?;
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }
@@ -66,6 +75,10 @@ impl Rewrite<'_> {
     fn is_another_generation(&self, object: &Object) -> bool {
         fn annotations(object: &Object) -> Option<&Value> {
             object.get("metadata")?.get("annotations")
+        }
+        // a priority class keeps its first generation
+        if self.kind.is("scheduling.k8s.io", "priorityclasses") {
+            return false;
         }
         metadata::spec_differs(self.before, object)
             || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
@@ -179,12 +192,13 @@ impl Rewrite<'_> {
         Err(Status::invalid(self.kind.kind_subject(), self.name, causes))
     }
 
-    fn check_metadata(&self, object: &Object) -> Result<(), Status> {
-        if self.write.origin != Origin::Client {
-            return Ok(());
+    fn check_fields(&self, object: &Object) -> Result<(), Status> {
+        let mut faults = Vec::new();
+        if self.write.origin == Origin::Client {
+            faults.extend(object_rules::change_faults(self.kind, self.before, object));
+            faults.extend(object_rules::faults(self.kind, object));
         }
-        let mut faults = object_rules::change_faults(self.kind, self.before, object);
-        faults.extend(object_rules::faults(self.kind, object));
+        faults.extend(self.api.builtin_faults(self.kind, object, Some(self.before), self.write.part));
         if faults.is_empty() {
             return Ok(());
         }

@@ -106,7 +106,6 @@ impl Api {
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
         let (mut tried, mut defined, mut last) = (None, None, None);
-        let now = self.clock.rfc3339();
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
@@ -115,11 +114,12 @@ impl Api {
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
-            Self::drop_unset(resource, &mut object, write);
-            let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
+            self.complete_update(resource, &mut object, write);
+            let kind = &resource.kind;
+            let rewrite = Rewrite { kind, name, before: present, write, versioned, api: self };
             let mut after = rewrite.next_state(object)?;
             if is_definition {
-                defined = Some(crate::registry::definition(&mut after, &now)?);
+                defined = Some(crate::registry::definition(&mut after, &self.clock.rfc3339())?);
             }
             self.record_update(resource, &before, &mut after, given, write);
             if after == *present {

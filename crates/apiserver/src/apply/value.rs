@@ -66,6 +66,13 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// A value as Go's encoder writes it, with escaped HTML characters.
+pub(crate) fn go_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(&mut out, value);
+    out
+}
+
 /// Appends a value as Go's encoder writes it, with escaped HTML characters.
 pub(super) fn write_json(out: &mut String, value: &Value) {
     match value {

@@ -53,9 +53,8 @@ impl Faults {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use serde_json::json;
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
-    /// # let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default"}});
+    /// # let pod = kinformer_apiserver::valid_pod("web-0");
     /// use kinformer_apiserver::{Fault, Verb};
     ///
     /// let fault = server.faults().inject(Fault::too_many_requests(1).on(Verb::Watch).resource("pods"));

@@ -120,9 +120,6 @@ const DIFFERENCES: &[Difference] = &[
         "the conversion webhook is not called: the versions differ only in apiVersion; use kube-apiserver"),
     warned("certificates.k8s.io", &["certificatesigningrequests"],
         Creates, Always, "spec.username, uid, groups and extra are not set; set them in the request"),
-    warned("", &["services"],
-        Creates, Is("without spec.clusterIP, unless of type ExternalName", needs_address),
-        "no address and no node port is allocated; set spec.clusterIP, clusterIPs and ports[].nodePort"),
     warned("", &["pods"],
         Creates, Is("with spec.priorityClassName and without spec.priority", needs_priority),
         "the priority of the class is not set; set spec.priority"),
@@ -135,6 +132,12 @@ const DIFFERENCES: &[Difference] = &[
 
     otherwise(&["pods"],
         "no service account, token volume and default tolerations are added, as without the admission plugins ServiceAccount and DefaultTolerationSeconds"),
+    otherwise(&["cronjobs"],
+        "a time zone is looked up in the database of the machine: without one, each name is accepted"),
+    otherwise(&["services"],
+        "addresses and node ports are derived from the name of the service: the same in each run, and none is refused because another service has it"),
+    otherwise(&[],
+        "in the message of a cause, a value that is an object or a list is printed as JSON of the API, and no difference of objects follows"),
     otherwise(&["persistentvolumeclaims", "persistentvolumes", "ingresses", "nodes"],
         "no default class, finalizer and taint is added, as without the admission plugins DefaultStorageClass, DefaultIngressClass, StorageObjectInUseProtection and TaintNodesByCondition"),
     otherwise(&["serviceaccounts"],
@@ -152,7 +155,7 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&[],
         "JSON is not indented: `pretty` has no effect"),
     otherwise(&[],
-        "`fieldValidation` finds unknown fields, in the order of their names, but no duplicate fields; unknown fields are stored all the same"),
+        "`fieldValidation` finds unknown fields, in the order of their names, but no duplicate fields; unknown fields of `metadata` are stored all the same"),
     otherwise(&[],
         "YAML is not among the formats of answers; protobuf is with `Builder::protobuf`; a list as `PartialObjectMetadata` is one"),
     otherwise(&[],
@@ -186,10 +189,6 @@ fn has(object: &Map<String, Value>, path: &[&str]) -> bool {
 
 fn is(object: &Map<String, Value>, path: &[&str], text: &str) -> bool {
     member(object, path).is_some_and(|value| value == text)
-}
-
-fn needs_address(object: &Map<String, Value>) -> bool {
-    !has(object, &["spec", "clusterIP"]) && !is(object, &["spec", "type"], "ExternalName")
 }
 
 fn needs_priority(object: &Map<String, Value>) -> bool {
@@ -333,11 +332,6 @@ mod tests {
         assert_eq!(count("", "pods", no, json!({"spec": {"priorityClassName": "a"}})), 0);
         assert_eq!(count("", "pods", yes, json!({"spec": {"priorityClassName": "a", "priority": 3}})), 0);
         assert_eq!(count("", "pods", yes, json!({"spec": {"priorityClassName": ""}})), 0);
-        for (spec, expected) in
-            [(json!({}), 1), (json!({"clusterIP": "None"}), 0), (json!({"type": "ExternalName"}), 0)]
-        {
-            assert_eq!(count("", "services", yes, json!({"spec": spec})), expected);
-        }
         assert_eq!(count("apps", "pods", yes, json!({"spec": {"priorityClassName": "a"}})), 0);
         let namespace = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
         assert_eq!(count("", "namespaces", no, namespace), 1);

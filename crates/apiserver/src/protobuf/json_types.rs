@@ -8,6 +8,8 @@ use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
+use crate::builtin::quantity_fault;
+
 use super::schema::{Base, Card, FieldType, Message, SCHEMA};
 
 const BASE64: GeneralPurpose =
@@ -86,7 +88,7 @@ impl<'a> Check<'a> {
         object: &'a Map<String, Value>,
     ) -> Result<(), String> {
         for (member, value) in object.iter().filter(|(_, value)| !value.is_null()) {
-            let Some(field) = field_of(message, member) else { continue };
+            let Some(field) = message.find(member) else { continue };
             let parent = std::mem::replace(&mut self.parent, name);
             self.path.push(member);
             self.field(field, value)?;
@@ -124,7 +126,7 @@ impl<'a> Check<'a> {
             Base::Int => self.is_int(value),
             Base::Bytes => return self.bytes(value),
             Base::Time | Base::MicroTime => return self.time(value),
-            Base::Quantity => value.is_string() || value.is_number(),
+            Base::Quantity => return self.quantity(value),
             Base::IntOrString => value.is_string() || is_int32(value),
             Base::TextList => {
                 let Value::Array(items) = value else {
@@ -193,6 +195,20 @@ impl<'a> Check<'a> {
         })
     }
 
+    fn quantity(&self, value: &Value) -> Result<(), String> {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            // the decoder of quantities reads the text of any value
+            other => other.to_string(),
+        };
+        let Some(fault) = quantity_fault(&text) else { return Ok(()) };
+        Err(match self.decoder {
+            Decoder::Json => fault.message().to_owned(),
+            Decoder::Unstructured => format!("error decoding from json: {}", fault.message()),
+        })
+    }
+
     fn time(&self, value: &Value) -> Result<(), String> {
         let Value::String(text) = value else { return Err(self.mismatch(value, "string", "string")) };
         if text.parse::<jiff::Timestamp>().is_ok() {
@@ -224,14 +240,6 @@ impl<'a> Check<'a> {
 
 fn is_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
-}
-
-fn field_of<'a>(message: &'a Message, name: &str) -> Option<&'a FieldType> {
-    message.fields().iter().find_map(|field| match field.base {
-        // The members of an embedded struct.
-        Base::Message(index) if field.member.is_empty() => field_of(SCHEMA.message(index)?, name),
-        _ => (field.member == name).then_some(field),
-    })
 }
 
 fn json_type(value: &Value, of: &str) -> String {

@@ -6,7 +6,7 @@
 
 mod encode;
 mod json_types;
-mod schema;
+pub(crate) mod schema;
 mod value;
 mod wire;
 

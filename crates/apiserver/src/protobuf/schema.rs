@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// All message layouts, parsed at the first protobuf body.
-pub(super) static SCHEMA: LazyLock<Schema> =
+pub(crate) static SCHEMA: LazyLock<Schema> =
     LazyLock::new(|| Schema::parse(include_str!("../generated/schema.txt")));
 
-pub(super) struct Schema {
+pub(crate) struct Schema {
     messages: Vec<Message>,
     /// Message numbers by `apiVersion kind`.
     kinds: HashMap<String, usize>,
@@ -15,30 +15,40 @@ pub(super) struct Schema {
 
 /// The fields of a message, by number.
 #[derive(Debug, Default)]
-pub(super) struct Message {
+pub(crate) struct Message {
     name: &'static str,
     fields: Vec<FieldType>,
 }
 
 #[derive(Debug)]
-pub(super) struct FieldType {
-    pub(super) number: u32,
+pub(crate) struct FieldType {
+    pub(crate) number: u32,
     /// The name in JSON; empty for an embedded struct, whose fields are those of the enclosing message.
-    pub(super) member: &'static str,
-    pub(super) card: Card,
-    pub(super) base: Base,
-    pub(super) omit_empty: bool,
+    pub(crate) member: &'static str,
+    pub(crate) card: Card,
+    pub(crate) base: Base,
+    pub(crate) zero: Zero,
+}
+
+/// What JSON has for a field with the zero value of its Go type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zero {
+    /// The field is a pointer, a list or a map, which is omitted if there is none.
+    Unset,
+    Omitted,
+    Written,
+    Null,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Card {
+pub(crate) enum Card {
     One,
     Repeated,
     Map,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
+pub(crate) enum Base {
     Text,
     Bytes,
     Bool,
@@ -79,27 +89,35 @@ impl Schema {
         schema
     }
 
-    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
+    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
         // Options are sent in the version of the resource that they are for.
         let version = if kind == "DeleteOptions" { "*" } else { api_version };
         self.kinds.get(&format!("{version} {kind}")).and_then(|index| self.messages.get(*index))
     }
 
-    pub(super) fn message(&self, index: usize) -> Option<&Message> {
+    pub(crate) fn message(&self, index: usize) -> Option<&Message> {
         self.messages.get(index)
     }
 }
 
 impl Message {
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.name
     }
 
-    pub(super) fn fields(&self) -> &[FieldType] {
+    pub(crate) fn fields(&self) -> &[FieldType] {
         &self.fields
     }
 
-    pub(super) fn field(&self, number: u32) -> Option<&FieldType> {
+    /// Returns the field of a member, which may be that of an embedded struct.
+    pub(crate) fn find(&self, member: &str) -> Option<&FieldType> {
+        self.fields.iter().find_map(|field| match field.base {
+            Base::Message(index) if field.member.is_empty() => SCHEMA.message(index)?.find(member),
+            _ => (field.member == member).then_some(field),
+        })
+    }
+
+    pub(crate) fn field(&self, number: u32) -> Option<&FieldType> {
         let index = self.fields.binary_search_by_key(&number, |field| field.number).ok()?;
         self.fields.get(index)
     }
@@ -108,7 +126,10 @@ impl Message {
 fn field(word: &'static str) -> Option<FieldType> {
     let mut parts = word.splitn(3, ':');
     let (number, member, code) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    let (code, omit_empty) = code.strip_suffix('?').map_or((code, false), |code| (code, true));
+    let zeros = [('?', Zero::Omitted), ('!', Zero::Written), ('~', Zero::Null)];
+    let zero =
+        zeros.into_iter().find(|(sign, _)| code.ends_with(*sign)).map_or(Zero::Unset, |(_, zero)| zero);
+    let code = code.trim_end_matches(['?', '!', '~']);
     let (card, code) = match code.split_at_checked(1)? {
         ("r", code) => (Card::Repeated, code),
         ("m", code) => (Card::Map, code),
@@ -134,7 +155,7 @@ fn field(word: &'static str) -> Option<FieldType> {
         "S" => Base::SchemaOrStrings(message()?),
         _ => return None,
     };
-    Some(FieldType { number, member, card, base, omit_empty })
+    Some(FieldType { number, member, card, base, zero })
 }
 
 #[cfg(test)]

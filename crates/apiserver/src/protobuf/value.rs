@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::schema::{Base, Card, FieldType, Message, SCHEMA};
+use super::schema::{Base, Card, FieldType, Message, SCHEMA, Zero};
 use super::wire::{Field, Fields, Malformed};
 
 /// The nesting limit of JSON.
@@ -32,7 +32,7 @@ pub(super) fn message(
             }
             (Card::One, _) => {
                 let value = single(kind, field, depth)?;
-                if !(value.is_null() || kind.omit_empty && is_zero(&value)) {
+                if !(value.is_null() || kind.zero == Zero::Omitted && is_zero(&value)) {
                     object.insert(kind.member.into(), value);
                 }
             }

@@ -68,7 +68,7 @@ pub(super) const KINDS: &[Row] = &[
     row("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "", "api-extensions", Cluster, "g", ""),
     row("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", "api-extensions", Cluster, "sg", ""),
     row("apiregistration.k8s.io", "v1", "apiservices", "APIService", "", "api-extensions", Cluster, "s", ""),
-    row("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "s", ""),
+    row("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "sg", ""),
     row("batch", "v1", "cronjobs", "CronJob", "cj", "all", Namespaced, "sg", ""),
     row("batch", "v1", "jobs", "Job", "", "all", Namespaced, "sg", "status.successful@status.succeeded=0"),
     row("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr", "", Cluster, "s", "spec.signerName"),
@@ -105,6 +105,6 @@ pub(super) const KINDS: &[Row] = &[
 pub(super) const OTHER_VERSIONS: &[(Row, &str, &str, Conversion)] = &[
     (row("events.k8s.io", "v1", "events", "Event", "ev", "", Namespaced, "", "reason regarding.kind@involvedObject.kind regarding.namespace@involvedObject.namespace regarding.name@involvedObject.name regarding.uid@involvedObject.uid regarding.apiVersion@involvedObject.apiVersion regarding.resourceVersion@involvedObject.resourceVersion regarding.fieldPath@involvedObject.fieldPath reportingController@source.component|reportingComponent type"),
         "", "v1", Conversion::Events),
-    (row("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "s", ""),
+    (row("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa", "all", Namespaced, "sg", ""),
         "autoscaling", "v2", Conversion::Autoscalers),
 ];

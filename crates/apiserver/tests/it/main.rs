@@ -13,6 +13,7 @@
 mod access;
 mod apply;
 mod bad_input;
+mod builtin;
 mod cluster;
 mod common;
 mod differences;

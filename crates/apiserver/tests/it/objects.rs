@@ -170,7 +170,11 @@ async fn patch_formats_are_applied() {
     let client = Client::new(&server);
     client.post(DEPLOYMENTS, &deployment("d")).await.ok();
     let path = format!("{DEPLOYMENTS}/d");
-    let containers = |object: &Value| object["spec"]["template"]["spec"]["containers"].clone();
+    let containers = |object: &Value| {
+        let list = object["spec"]["template"]["spec"]["containers"].as_array().unwrap().iter();
+        list.map(|container| json!({"name": container["name"], "image": container["image"]}))
+            .collect::<Value>()
+    };
     let strategic = json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "image": "2"}]}}}});
     let object = client.patch(&path, "strategic-merge-patch", &strategic).await.ok();
     assert_eq!(containers(&object), json!([{"name": "a", "image": "2"}, {"name": "b", "image": "1"}]));
@@ -212,9 +216,8 @@ async fn finalizers_delay_deletion() {
     assert!(version_of(&free) > version_of(&made));
     client.get(&path).await.status(404, "NotFound");
 
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "a", "finalizers": ["example.com/hold"]},
-        "spec": {"selector": {}, "template": {}}});
+    let mut deployment = deployment("a");
+    deployment["metadata"]["finalizers"] = json!(["example.com/hold"]);
     let path = "/apis/apps/v1/namespaces/default/deployments";
     let made = client.post(path, &deployment).await.ok();
     let terminating = client.delete(&format!("{path}/a")).await.ok();
@@ -454,7 +457,7 @@ async fn definitions_do_not_replace_built_in_kinds() {
 async fn events_and_autoscalers_have_two_versions() {
     let server = server().await;
     let client = Client::new(&server);
-    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}, "message": "m",
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "message": "m",
         "reason": "R", "type": "Normal"});
     client.post("/api/v1/namespaces/default/events", &event).await.ok();
     let new = client.get("/apis/events.k8s.io/v1/namespaces/default/events/e").await.ok();
@@ -465,8 +468,9 @@ async fn events_and_autoscalers_have_two_versions() {
     {
         assert_eq!(names(&client.get(&by_field(path, field)).await.ok()), ["e"], "{path}");
     }
-    let old =
-        json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}});
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+    let old = json!({"metadata": {"name": "h"},
+        "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50, "scaleTargetRef": target}});
     client.post("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", &old).await.ok();
     let new = client.get("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h").await.ok();
     assert_eq!(new["spec"]["metrics"][0]["resource"]["name"], "cpu");

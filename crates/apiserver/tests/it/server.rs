@@ -125,8 +125,10 @@ async fn kube_client_works() {
     let metadata = pods.list_metadata(&ListParams::default()).await.unwrap();
     assert_eq!(metadata.items[0].metadata.name.as_deref(), Some("p"));
     let deployments: Api<k8s_openapi::api::apps::v1::Deployment> = Api::default_namespaced(client);
+    let template = json!({"metadata": {"labels": {"app": "d"}}, "spec": crate::common::pod("d")["spec"]});
     server
-        .create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}))
+        .create(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template}}))
         .unwrap();
     let scaled = deployments
         .patch_scale("d", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 3}})))

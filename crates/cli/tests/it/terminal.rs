@@ -1,6 +1,6 @@
 //! Foreign text cannot control a terminal, and cannot imitate a line of the program.
 
-use crate::common::{BOUND, Ended, Program, run, server};
+use crate::common::{BOUND, Ended, Program, run, server, server_of_anything};
 use kinformer_apiserver::{ApiServer, Fault};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -90,7 +90,7 @@ async fn forward(client: TcpStream, server: TcpStream, from: String, to: String)
 
 /// Starts a server with hostile fields, and a proxy that gives one of its pods this name, which the server rejects.
 async fn hostile(name: &str) -> (ApiServer, String) {
-    let server = server(1).await;
+    let server = server_of_anything(1).await;
     let name = in_json(name);
     for placeholder in ["fields".to_owned(), "n".repeat(name.len())] {
         server.create(hostile_pod(&placeholder)).unwrap();
@@ -248,20 +248,24 @@ async fn demo_escapes_objects_of_other_clients() {
         http::Request::post("/api/v1/namespaces/shop/pods").header("content-type", "application/json");
     let mut object: Value = serde_json::from_slice(&body).unwrap();
     object["metadata"]["namespace"] = "shop".into();
-    // The server rejects hostile labels.
+    // The server rejects hostile labels and the names of hostile nodes.
     object["metadata"]["labels"] = json!({"app": "web"});
-    let request = request.body(object.to_string().into_bytes()).unwrap();
-    tokio::time::timeout(BOUND, client.request_text(request)).await.unwrap().unwrap();
+    object["spec"]["nodeName"] = "n1".into();
+    let status = http::Request::put("/api/v1/namespaces/shop/pods/intruder/status")
+        .header("content-type", "application/json");
+    for request in [request, status] {
+        let request = request.body(object.to_string().into_bytes()).unwrap();
+        tokio::time::timeout(BOUND, client.request_text(request)).await.unwrap().unwrap();
+    }
     let shown = loop {
         let line = program.line().await;
         is_plain(&line);
-        if line.contains("intruder") {
+        if line.contains("intruder") && line.contains("\\u{1b}]0;title") {
             break line;
         }
         assert!(!line.starts_with("ended"), "the pod was not shown");
     };
-    assert!(shown.starts_with("add"), "{shown}");
-    assert!(shown.contains("\\u{1b}]0;title"), "{shown}");
+    assert!(shown.starts_with("update"), "{shown}");
     program.signal(nix::sys::signal::Signal::SIGINT);
     is_safe(&program.ended().await);
 }

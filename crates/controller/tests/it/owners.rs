@@ -18,7 +18,8 @@ fn reference(api_version: &str, kind: &str, name: &str, controller: Value) -> Va
 
 fn pod(name: &str, owners: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}})
+        "metadata": {"name": name, "namespace": "default", "ownerReferences": owners},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
 /// The controlling owner of the reconciled kind is enqueued, in any version of its group, and no other owner. An update that

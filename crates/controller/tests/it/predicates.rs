@@ -10,7 +10,8 @@ use crate::common::{Cluster, Running, key, recorded};
 fn deployment(name: &str, labels: Value, annotations: Value, replicas: u32) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": annotations},
-        "spec": {"replicas": replicas, "selector": {}, "template": {}}})
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 }
 
 /// Returns the updates that pass: of a label, an annotation, the specification, the status, and the begin of a deletion.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_apiserver::{ApiServer, Verb};
+use kinformer_apiserver::{ApiServer, Validation, Verb};
 use kinformer_controller::{
     ReconcileError, WriteError, Written, create_or_patch, create_or_update, retry_on_conflict,
 };
@@ -11,7 +11,11 @@ use kube_client::{Api, Client};
 use serde_json::{Value, json};
 
 async fn server() -> (ApiServer, Api<ConfigMap>) {
-    let server = ApiServer::builder().start().await.unwrap();
+    server_with(Validation::On).await
+}
+
+async fn server_with(validation: Validation) -> (ApiServer, Api<ConfigMap>) {
+    let server = ApiServer::builder().validation(validation).start().await.unwrap();
     let api = Api::default_namespaced(Client::try_from(server.config().unwrap()).unwrap());
     (server, api)
 }
@@ -59,7 +63,7 @@ async fn creates_or_updates() {
 // contract: K-17b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn patch_keeps_unknown_fields() {
-    let (server, api) = server().await;
+    let (server, api) = server_with(Validation::Off).await;
     server
         .create(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default",

@@ -161,7 +161,8 @@ impl SharedInformerFactory {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -218,7 +219,8 @@ impl SharedInformerFactory {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();
@@ -271,7 +273,8 @@ impl SharedInformerFactory {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();

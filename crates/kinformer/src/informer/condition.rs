@@ -25,7 +25,8 @@ impl<K: 'static> Informer<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default"}, "status": {"phase": "Running"}});
+    /// #     "metadata": {"name": name, "namespace": "default"},
+    /// #     "spec": {"containers": [{"name": "web", "image": "web:1"}]}, "status": {"phase": "Running"}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();

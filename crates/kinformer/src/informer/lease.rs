@@ -46,7 +46,8 @@ impl<K> Informer<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
     /// # let pod = |name| serde_json::json!({"apiVersion": "v1", "kind": "Pod",
-    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}}, "spec": {"nodeName": "node-1"}});
+    /// #     "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+    /// #     "spec": {"nodeName": "node-1", "containers": [{"name": "web", "image": "web:1"}]}});
     /// # server.create(pod("web-0"))?;
     /// # let factory = kinformer::SharedInformerFactory::new(kinformer::client(server.config()?)?);
     /// # let pods = factory.core().v1().pods();

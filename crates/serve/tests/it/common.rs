@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
-use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle};
+use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle, Validation};
 use kinformer_serve::{FailureLog, Server, ServerBuilder, ServerHandle};
 use kinformer_testing::wait::within;
 use serde_json::{Value, json};
@@ -40,7 +40,12 @@ pub fn node(name: &str) -> Value {
 }
 
 pub async fn cluster(pods: usize) -> ApiServer {
-    let builder = ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate);
+    cluster_with(pods, Validation::On).await
+}
+
+async fn cluster_with(pods: usize, validation: Validation) -> ApiServer {
+    let builder =
+        ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate).validation(validation);
     let cluster = builder.kubelets(Kubelets::Skipped).start().await.unwrap();
     for number in 0..pods {
         cluster.create(pod(&format!("web-{number}"))).unwrap();
@@ -65,7 +70,19 @@ impl World {
         factory: impl FnOnce(SharedInformerFactoryBuilder) -> SharedInformerFactoryBuilder,
         server: impl FnOnce(ServerBuilder) -> ServerBuilder,
     ) -> Self {
-        let cluster = cluster(pods).await;
+        Self::of(cluster(pods).await, factory, server).await
+    }
+
+    /// Starts everything with a cluster that takes many objects quickly.
+    pub async fn start_large() -> Self {
+        Self::of(cluster_with(0, Validation::Off).await, |factory| factory, |server| server).await
+    }
+
+    async fn of(
+        cluster: ApiServer,
+        factory: impl FnOnce(SharedInformerFactoryBuilder) -> SharedInformerFactoryBuilder,
+        server: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let client = client_of(&cluster);
         let failures = FailureLog::new();
         let log = failures.clone();

@@ -207,7 +207,8 @@ async fn informers_are_known_since_they_were_added() {
     let services = world.factory.core().v1().services();
     world.factory.start().unwrap();
     within("sync", world.factory.wait_for_cache_sync()).await.into_result().unwrap();
-    let service = serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop"}});
+    let service = serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "shop"},
+        "spec": {"ports": [{"port": 80}]}});
     let version =
         world.cluster.create(service).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     within("the service", services.wait_for(("shop", "a"), &version.into())).await.unwrap();

@@ -95,13 +95,15 @@ async fn hidden_fields_are_left_out() {
     let hide = |server: kinformer_serve::ServerBuilder| {
         server
             .hide_field("spec.containers.env")
+            .hide_field("spec.activeDeadlineSeconds")
             .hide_field("metadata.annotations.example.com/key")
             .hide_field("status")
     };
     let world = World::with(0, |factory| factory, hide).await;
-    let with_value = |value: &str| {
+    let with_value = |value: &str, seconds: u32| {
         let mut pod = pod("web-0");
-        pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": value}]);
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "before"}]);
+        pod["spec"]["activeDeadlineSeconds"] = seconds.into();
         pod["metadata"]["annotations"] = json!({
             "example.com/key": value, "other": "shown",
             "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"value\":\"{value}\"}}"),
@@ -109,10 +111,10 @@ async fn hidden_fields_are_left_out() {
         pod["status"]["message"] = value.into();
         pod
     };
-    world.put(with_value("before")).await;
+    world.put(with_value("before", 20)).await;
     let mut stream = world.client.stream("/api/v1/events?informer=pods", &[]).await;
     stream.next_of(&["state"]).await;
-    world.put(with_value(VALUE)).await;
+    world.put(with_value(VALUE, 10)).await;
     let change = stream.next_of(&["change"]).await;
     assert_eq!(change.data["type"], "updated");
     let shown = json!([{"path": "metadata.generation", "old": 1, "new": 2}]);

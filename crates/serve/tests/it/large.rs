@@ -10,8 +10,11 @@ use crate::common::{PODS, World};
 #[tokio::test]
 async fn hundred_thousand_objects_are_paged_over_one_snapshot() {
     const OBJECTS: usize = 100_000;
-    let world = World::start(0).await;
-    let small = |number: usize| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number:06}"), "namespace": "shop"}});
+    let world = World::start_large().await;
+    let small = |number: usize| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number:06}"), "namespace": "shop"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    };
     for number in 0..OBJECTS {
         world.cluster.create(small(number)).unwrap();
         if number % 1000 == 0 {

@@ -227,9 +227,16 @@ async fn informers_are_added_by_many_threads() {
         if informer.selection().is_namespaced() {
             metadata["namespace"] = "shop".into();
         }
+        let spec = match &**kind {
+            "Service" => serde_json::json!({"ports": [{"port": 80}]}),
+            "PersistentVolume" => serde_json::json!({"capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}),
+            "LimitRange" => serde_json::json!({"limits": []}),
+            _ => serde_json::json!({}),
+        };
         world
             .cluster
-            .create(serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": metadata}))
+            .create(serde_json::json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}))
             .unwrap();
         let change = loop {
             let change = stream.next_of(&["change"]).await;

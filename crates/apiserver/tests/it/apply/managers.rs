@@ -19,16 +19,16 @@ async fn creates_record_a_manager() {
     assert_eq!(entry["operation"], "Update");
     assert_eq!(entry["apiVersion"], "apps/v1");
     assert!(entry["time"].as_str().unwrap().ends_with('Z'));
-    let port = json!({".": {}, "f:containerPort": {}});
-    let container = json!({".": {}, "f:image": {}, "f:name": {}, "f:resources": {},
+    let port = json!({".": {}, "f:containerPort": {}, "f:protocol": {}});
+    let container = json!({".": {}, "f:image": {}, "f:name": {}, "f:resources": {}, "f:imagePullPolicy": {},
+        "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {},
         "f:ports": {".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port}});
     let expected = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
-        "f:spec": {"f:replicas": {}, "f:selector": {},
+        "f:spec": {"f:replicas": {}, "f:selector": {}, "f:progressDeadlineSeconds": {}, "f:revisionHistoryLimit": {},
+            "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}, "f:maxUnavailable": {}}, "f:type": {}},
             "f:template": {"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
-                "f:spec": {"f:containers": {"k:{\"name\":\"a\"}": container}, "f:restartPolicy": {}}}}});
-    let mut expected = expected;
-    // Pods of templates have no defaults here.
-    expected["f:spec"]["f:template"]["f:spec"].as_object_mut().unwrap().remove("f:restartPolicy");
+                "f:spec": {"f:containers": {"k:{\"name\":\"a\"}": container}, "f:restartPolicy": {}, "f:dnsPolicy": {},
+                    "f:schedulerName": {}, "f:securityContext": {}, "f:terminationGracePeriodSeconds": {}}}}});
     assert_eq!(entry["fieldsV1"], expected);
 
     let unnamed = client.post(MAPS, &map("m", json!({"x": "1"}))).await.ok();

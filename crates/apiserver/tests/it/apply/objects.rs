@@ -67,13 +67,14 @@ async fn lists_are_merged_by_keys() {
     let client = Client::new(&server);
     let path = "/api/v1/namespaces/default/services/s";
     let service = |ports: serde_json::Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}});
-    let dns = |protocol: &str, name: &str| json!({"port": 53, "protocol": protocol, "name": name});
+    let dns = |protocol: &str, name: &str| json!({"port": 53, "protocol": protocol, "name": name, "targetPort": 53});
+    let http = json!({"port": 80, "protocol": "TCP", "name": "http", "targetPort": 80});
     apply(&client, path, "fieldManager=a", &service(json!([dns("TCP", "t"), dns("UDP", "u")]))).await.ok();
-    let more = service(json!([{"port": 80}, {"port": 53, "name": "t"}]));
+    let more = service(json!([{"port": 80, "name": "http"}, {"port": 53, "name": "t"}]));
     let merged = apply(&client, path, "fieldManager=b", &more).await.ok();
-    assert_eq!(merged["spec"]["ports"], json!([{"port": 80}, dns("TCP", "t"), dns("UDP", "u")]));
+    assert_eq!(merged["spec"]["ports"], json!([http, dns("TCP", "t"), dns("UDP", "u")]));
     let left = apply(&client, path, "fieldManager=a", &service(json!([dns("UDP", "u")]))).await.ok();
-    assert_eq!(left["spec"]["ports"], json!([{"port": 80}, {"port": 53, "name": "t"}, dns("UDP", "u")]));
+    assert_eq!(left["spec"]["ports"], json!([http, dns("TCP", "t"), dns("UDP", "u")]));
 
     let twice = apply(&client, path, "fieldManager=a", &service(json!([{"port": 1}, {"port": 1}]))).await;
     assert_eq!(

@@ -190,6 +190,11 @@ pub(crate) fn pod(name: &str) -> Value {
         "labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
+pub(crate) fn job(name: &str) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}})
+}
+
 pub(crate) fn config_map(name: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {"key": value}})

@@ -82,7 +82,10 @@ impl World {
         let mut watch = self.client.watch(&format!("{path}?watch=1&resourceVersion={version}")).await;
         let last = self.server.version();
         // A bookmark of its own: the watch has all events when it has this one.
-        let marker = json!({"apiVersion": "v1", "metadata": {"name": "marker"}});
+        let mut marker = json!({"apiVersion": "v1", "metadata": {"name": "marker"}});
+        if path.ends_with("/pods") {
+            marker["spec"] = kinformer_apiserver::valid_pod("marker")["spec"].clone();
+        }
         let marked = self.client.post(path, &marker).await.ok();
         let mut events = Vec::new();
         loop {

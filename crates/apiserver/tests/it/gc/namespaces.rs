@@ -112,7 +112,8 @@ async fn pods_are_deleted_first() {
     let world = World::of(ApiServer::builder().kubelets(Kubelets::Absent)).await;
     world.namespace().await;
     let pods = "/api/v1/namespaces/x/pods";
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n"}});
+    let mut pod = kinformer_apiserver::valid_pod("p");
+    pod["spec"]["nodeName"] = "n".into();
     world.client.post(pods, &pod).await.ok();
     world.client.delete(&format!("{NAMESPACES}/x")).await.ok();
     assert_eq!(names(&world.client.get(INSIDE).await.ok()), ["a"]);
@@ -142,7 +143,8 @@ async fn content_of_all_kinds() {
     world.client.post(definitions, &widget_definition()).await.ok();
     let widgets = "/apis/example.com/v1/namespaces/x/widgets";
     world.client.post(widgets, &widget("w")).await.ok();
-    let job = json!({"metadata": {"name": "j"}});
+    let mut job = crate::common::job("j");
+    job["metadata"]["namespace"] = "x".into();
     world.client.post("/apis/batch/v1/namespaces/x/jobs", &job).await.ok();
     world.client.delete(&format!("{NAMESPACES}/x")).await.ok();
     assert_eq!(world.server.count("example.com/v1", "Widget").unwrap(), 0);

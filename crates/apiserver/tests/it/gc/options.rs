@@ -1,6 +1,7 @@
 //! The options of deletions.
 
 use http::Method;
+use kinformer_apiserver::{ApiServer, Validation};
 use serde_json::{Value, json};
 
 use super::{MAPS, World, blocking, owner};
@@ -141,8 +142,10 @@ async fn kinds_that_orphan_by_default() {
         pod["metadata"]["ownerReferences"] = json!([owner(&object)]);
         world.client.post(pods, &pod).await.ok();
     };
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}});
-    let controller = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "a"}});
+    let job = crate::common::job("a");
+    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod("p")["spec"]});
+    let controller = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "a"},
+        "spec": {"selector": {"app": "a"}, "template": template}});
     owned(JOBS, job.clone()).await;
     let answer = world.client.delete(&format!("{JOBS}/a")).await;
     let warning = answer.headers.get("warning").unwrap().to_str().unwrap();
@@ -168,7 +171,7 @@ async fn kinds_that_orphan_by_default() {
 // contract: E-14k
 #[tokio::test]
 async fn deletions_of_some_kinds_return_the_object() {
-    let world = World::new().await;
+    let world = World::of(ApiServer::builder().validation(Validation::Off)).await;
     let core = "/api/v1/namespaces/default";
     for (path, kind) in [
         (format!("{core}/pods"), "Pod"),

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle, ProtobufAnswers};
+use kinformer_apiserver::{ApiServer, Kubelets, NamespaceLifecycle, ProtobufAnswers, Validation};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -134,17 +134,24 @@ pub(crate) async fn run(line: &str) -> Ended {
 
 /// Starts a server with this many pods in namespace `default`.
 pub(crate) async fn server(pods: usize) -> ApiServer {
-    server_with(pods, ProtobufAnswers::default()).await
+    server_with(pods, ProtobufAnswers::default(), Validation::On).await
 }
 
 /// Starts a server that also offers protobuf.
 pub(crate) async fn server_with_protobuf(pods: usize) -> ApiServer {
-    server_with(pods, ProtobufAnswers::Offered).await
+    server_with(pods, ProtobufAnswers::Offered, Validation::On).await
 }
 
-async fn server_with(pods: usize, protobuf: ProtobufAnswers) -> ApiServer {
-    let builder =
-        ApiServer::builder().namespace_lifecycle(NamespaceLifecycle::AutoCreate).kubelets(Kubelets::Skipped);
+/// Starts a server that takes objects that no Kubernetes would take.
+pub(crate) async fn server_of_anything(pods: usize) -> ApiServer {
+    server_with(pods, ProtobufAnswers::default(), Validation::Off).await
+}
+
+async fn server_with(pods: usize, protobuf: ProtobufAnswers, validation: Validation) -> ApiServer {
+    let builder = ApiServer::builder()
+        .validation(validation)
+        .namespace_lifecycle(NamespaceLifecycle::AutoCreate)
+        .kubelets(Kubelets::Skipped);
     let server = builder.protobuf(protobuf).start().await.expect("the server starts");
     for number in 0..pods {
         server.create(pod("default", &format!("p{number}"))).expect("a pod");

@@ -5,6 +5,7 @@
 
 mod access;
 mod applies;
+mod builtin;
 mod deletions;
 mod json_patches;
 mod matrix;

@@ -14,52 +14,22 @@ const OWN: &[&str] = &[
     "lastTransitionTime",
     "continue",
     "kubectl.kubernetes.io/restartedAt",
-];
-
-/// Fields that kube-apiserver sets by schemas and admission plug-ins, which the embedded server does not have.
-pub(in super::super) const DEFAULTS: &[&str] = &[
-    // pods and their templates
-    "imagePullPolicy",
-    "protocol",
-    "resources",
-    "terminationMessagePath",
-    "terminationMessagePolicy",
-    "volumeMounts",
-    "dnsPolicy",
-    "enableServiceLinks",
-    "preemptionPolicy",
-    "priority",
-    "restartPolicy",
-    "schedulerName",
-    "securityContext",
-    "serviceAccount",
-    "serviceAccountName",
-    "terminationGracePeriodSeconds",
-    "tolerations",
-    "volumes",
-    "qosClass",
-    // deployments and jobs
-    "replicas",
-    "progressDeadlineSeconds",
-    "revisionHistoryLimit",
-    "strategy",
-    "status",
-    "backoffLimit",
-    "completionMode",
-    "completions",
-    "manualSelector",
-    "parallelism",
-    "podReplacementPolicy",
-    "selector",
-    "suspend",
-    "labels",
-    // services: the embedded cluster has no network
+    // jobs
+    "controller-uid",
+    "batch.kubernetes.io/controller-uid",
+    // services
     "clusterIP",
     "clusterIPs",
-    "internalTrafficPolicy",
-    "ipFamilies",
-    "ipFamilyPolicy",
-    "sessionAffinity",
+];
+
+/// Fields that kube-apiserver sets by admission plug-ins and controllers, which the embedded server does not have.
+pub(in super::super) const DEFAULTS: &[&str] = &[
+    // the service account of pods
+    "volumeMounts",
+    "serviceAccount",
+    "serviceAccountName",
+    "tolerations",
+    "volumes",
     // nodes: the embedded cluster has no node controller
     "taints",
     // discovery

@@ -422,7 +422,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("get svc -n shop", NO_ADDRESSES),
     ("get svc -n shop -o wide", NO_ADDRESSES),
     ("get all -n shop", NO_ADDRESSES),
-    ("describe deploy web -n shop", NO_DEFAULTS),
     ("describe pod p -n shop", NO_DEFAULTS),
     ("describe svc svc -n shop", NO_DEFAULTS),
     ("describe node node-1", NO_DEFAULTS),
@@ -439,8 +438,8 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("version -o json", "the embedded server reports its own name"),
 ];
 
-const NO_ADDRESSES: &str = "no cluster IPs are allocated, since there is no network";
-const NO_DEFAULTS: &str = "the defaults of schemas and admission plug-ins are missing";
+const NO_ADDRESSES: &str = "other cluster IPs, since there is no network";
+const NO_DEFAULTS: &str = "there are no admission plug-ins, and no network";
 const NO_SCHEMAS: &str = "no schemas are served";
 const NOT_ALL_KINDS: &str = "reviews, bindings as a resource and the newest kinds are not served";
 

@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
         },
     },
     Row {
-        why: "unknown fields are stored all the same",
+        why: "unknown fields of `metadata` are stored all the same",
         is: |call, real, ours| {
             call.to_string().contains("\"unknown\"")
                 && real.code == ours.code

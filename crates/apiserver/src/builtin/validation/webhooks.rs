@@ -1,0 +1,149 @@
+//! Configurations of webhooks.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::super::check::{Check, Fields, Object, texts};
+use super::super::names;
+use super::labels;
+
+pub(super) fn configuration(c: &mut Check, object: &Object, _: Option<&Object>) {
+    let mut seen = HashSet::new();
+    c.each("webhooks", object.items("webhooks"), |c, hook| {
+        webhook(c, hook);
+        versions(c, hook);
+        let name = hook.text("name");
+        if !name.is_empty() && !seen.insert(name) {
+            c.duplicate("name", name);
+        }
+    });
+}
+
+fn webhook(c: &mut Check, hook: &Value) {
+    let name = hook.text("name");
+    let broken = names::subdomain(name);
+    if name.is_empty() {
+        c.required("name", "");
+    } else if !broken.is_empty() {
+        c.invalid("name", name, &broken.join(","));
+    } else if name.split('.').count() < 3 {
+        c.invalid("name", name, "should be a domain with at least three segments separated by dots");
+    }
+    c.each("rules", hook.items("rules"), rule);
+    c.supported(hook, "failurePolicy", &["Fail", "Ignore"]);
+    c.supported(hook, "matchPolicy", &["Equivalent", "Exact"]);
+    if hook.has("sideEffects") {
+        c.supported(hook, "sideEffects", &["None", "NoneOnDryRun"]);
+    } else {
+        c.required("sideEffects", "must specify one of None, NoneOnDryRun");
+    }
+    if let Some(seconds) = hook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+        c.invalid("timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds");
+    }
+    for field in ["namespaceSelector", "objectSelector"] {
+        labels::selector(c, field, hook.of(field));
+    }
+    if hook.has("reinvocationPolicy") {
+        c.supported(hook, "reinvocationPolicy", &["IfNeeded", "Never"]);
+    }
+    client(c, hook.of("clientConfig"));
+}
+
+fn client(c: &mut Check, config: &Value) {
+    let (url, service) = (config.of("url"), config.of("service"));
+    if url.is_null() == service.is_null() {
+        return c.required("clientConfig", "exactly one of url or service is required");
+    }
+    c.enter("clientConfig", |c| {
+        if let Some(url) = url.as_str() {
+            const FORM: &str = "; desired format: https://host[/path]";
+            if !url.starts_with("https://") {
+                let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+                c.invalid("url", scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+            }
+            return;
+        }
+        c.enter("service", |c| {
+            // the fields change places in Kubernetes 1.37
+            for (field, named) in [("name", "namespace"), ("namespace", "name")] {
+                if service.text(field).is_empty() {
+                    c.required(named, "");
+                }
+            }
+            let path = service.text("path");
+            service_path(c, path);
+            let port = service.int("port").unwrap_or(443);
+            if !(1..=65535).contains(&port) {
+                c.invalid("port", port, "port is not valid: must be between 1 and 65535, inclusive");
+            }
+        });
+    });
+}
+
+fn service_path(c: &mut Check, path: &str) {
+    if path.is_empty() || path == "/" {
+        return;
+    }
+    if !path.starts_with('/') {
+        c.invalid("path", path, "must start with a '/'");
+    }
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if segment.is_empty() {
+            c.invalid("path", path, &format!("segment[{index}] may not be empty"));
+        }
+        for broken in names::subdomain(segment).iter().filter(|_| !segment.is_empty()) {
+            c.invalid("path", path, &format!("segment[{index}]: {broken}"));
+        }
+    }
+}
+
+fn rule(c: &mut Check, rule: &Value) {
+    let operations = rule.items("operations");
+    if operations.is_empty() {
+        c.required("operations", "");
+    }
+    if operations.len() > 1 && texts(operations).any(|operation| operation == "*") {
+        let why = "if '*' is present, must not specify other operations";
+        c.invalid("operations", rule.of("operations"), why);
+    }
+    const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    for (index, operation) in texts(operations).enumerate() {
+        if !OPERATIONS.contains(&operation) {
+            c.not_supported(&format!("operations[{index}]"), operation, &OPERATIONS);
+        }
+    }
+    for (field, what) in [("apiGroups", "groups"), ("apiVersions", "versions"), ("resources", "resources")] {
+        let list = rule.items(field);
+        if list.is_empty() {
+            c.required(field, "");
+        }
+        if field != "resources" && list.len() > 1 && texts(list).any(|item| item == "*") {
+            let name = if what == "groups" { "API groups" } else { "API versions" };
+            let why = format!("if '*' is present, must not specify other {name}");
+            c.invalid(field, rule.of(field), &why);
+        }
+        for (index, item) in texts(list).enumerate() {
+            if item.is_empty() && field != "apiGroups" {
+                c.required(&format!("{field}[{index}]"), "");
+            }
+        }
+    }
+    c.supported(rule, "scope", &["*", "Cluster", "Namespaced"]);
+}
+
+fn versions(c: &mut Check, hook: &Value) {
+    let versions = hook.items("admissionReviewVersions");
+    if versions.is_empty() {
+        return c.required("admissionReviewVersions", "must specify one of v1, v1beta1");
+    }
+    for (index, version) in texts(versions).enumerate() {
+        let field = format!("admissionReviewVersions[{index}]");
+        c.rules(&field, version, names::lowercase_identifier(version));
+    }
+    if !texts(versions).any(|version| matches!(version, "v1" | "v1beta1")) {
+        let value = hook.of("admissionReviewVersions");
+        c.invalid("admissionReviewVersions", value, "must include at least one of v1, v1beta1");
+    }
+}
