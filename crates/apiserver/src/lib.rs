@@ -80,6 +80,7 @@ mod patch;
 mod protobuf;
 mod registry;
 mod requests;
+mod schema;
 mod selectors;
 mod server;
 mod snapshot;

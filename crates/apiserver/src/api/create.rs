@@ -33,6 +33,7 @@ impl Api {
         let kind = &resource.kind;
         metadata::check_type(&mut object, kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
+        Self::decode(kind, &mut object)?;
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
@@ -69,16 +70,8 @@ impl Api {
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         let name = metadata::text(&object, "name").to_owned();
-        if name.is_empty() {
-            let cause = Cause::required("metadata.name", "name or generateName is required");
-            return Err(Status::invalid(kind.kind_subject(), "", vec![cause]));
-        }
-        if let Some(cause) = metadata::name_fault(kind, &name) {
-            return Err(Status::invalid(kind.kind_subject(), &name, vec![cause]));
-        }
-        let mut faults = metadata::faults(&object);
-        faults.extend(super::owner_references::finalizer_faults(&object));
-        if write.origin == Origin::Client && !faults.is_empty() {
+        let faults = Self::faults_of_new(kind, &name, &mut object, write);
+        if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
         if kind.namespaced {
@@ -98,6 +91,23 @@ impl Api {
         self.record_created(resource, &mut object, write);
         self.to_stored(resource, &mut object);
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)
+    }
+
+    fn faults_of_new(kind: &Kind, name: &str, object: &mut Object, write: Write<'_>) -> Vec<Cause> {
+        let mut faults: Vec<Cause> = if name.is_empty() {
+            vec![Cause::required("metadata.name", "name or generateName is required")]
+        } else {
+            metadata::name_fault(kind, name).into_iter().collect()
+        };
+        if !kind.custom && !faults.is_empty() {
+            return faults;
+        }
+        if write.origin == Origin::Client {
+            faults.extend(metadata::faults(object));
+            faults.extend(super::owner_references::finalizer_faults(object));
+        }
+        faults.extend(Self::schema_faults(kind, object, None, Part::Object));
+        faults
     }
 
     /// Stores a complete object under an unused key.

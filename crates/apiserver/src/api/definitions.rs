@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::registry::{Conversion, Definition, Registry, Resource, definition};
+use crate::registry::{Conversion, Definition, Kind, Registry, Resource, definition};
 use crate::status::Status;
 use crate::storage::{Change, ResourceStore, Stored};
 
@@ -19,7 +19,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let _definitions = self.definitions.lock();
-        let definition = definition(&mut object, &self.clock.rfc3339())?;
+        let definition = definition(&mut object, None, &self.clock.rfc3339())?;
         let key = Self::key(resource, "", metadata::text(&object, "name"));
         self.record_created(resource, &mut object, write);
         let stored = self.insert(resource, &key, object, write)?;
@@ -50,12 +50,28 @@ impl Api {
             let stored = old.iter().find(|resource| resource.conversion.is_none());
             let mixed = old.iter().any(|resource| resource.mixed)
                 || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
+            let was_revised = old.iter().any(|resource| resource.is_revised);
+            let is_same = |a: &Kind, b: &Kind| match (&a.checks, &b.checks) {
+                (Some(a), Some(b)) => a.is_same(b),
+                (None, None) => true,
+                _ => false,
+            };
+            let has_changed = |kind: &Kind| {
+                was_revised
+                    || !is_same(kind, &definition.storage)
+                    || stored.or(old.first()).is_some_and(|old| !is_same(kind, &old.kind))
+            };
+            let revised: Vec<bool> = std::iter::once(&definition.storage)
+                .filter(|_| definition.storage_served)
+                .chain(&definition.others)
+                .map(has_changed)
+                .collect();
             let storage = definition.storage_served.then_some((definition.storage, None));
             let others = definition.others.into_iter().map(|kind| (kind, Some(Conversion::Rename)));
-            for (kind, conversion) in storage.into_iter().chain(others) {
+            for ((kind, conversion), is_revised) in storage.into_iter().chain(others).zip(revised) {
                 if !registry.is_builtin(&kind.group, &kind.version) {
                     let store = store.clone();
-                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
                 }
             }
         });

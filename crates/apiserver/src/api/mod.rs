@@ -16,6 +16,7 @@ mod pod_rules;
 mod pods;
 mod rewrite;
 mod scale;
+mod schemas;
 mod state;
 mod update;
 mod view;
@@ -227,16 +228,25 @@ impl Api {
         if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
             conversion.to_served(&mut object, &resource.kind.api_version());
         }
+        Self::complete(resource, &mut object);
         object
     }
 
-    /// Converts an object of the resource's version to the stored version.
+    /// Converts an object of the resource's version to the stored version, with the defaults of that version.
     fn to_stored(&self, resource: &Resource, object: &mut Object) {
-        let Some(conversion) = resource.conversion else { return };
+        let Some(conversion) = resource.conversion else {
+            if let Some(schema) = &resource.kind.checks {
+                schema.complete(object);
+            }
+            return;
+        };
         let registry = self.registry();
         let stored = registry.stored().find(|other| Arc::ptr_eq(&other.store, &resource.store));
         if let Some(stored) = stored {
             conversion.to_stored(object, &stored.kind.api_version());
+            if let Some(schema) = &stored.kind.checks {
+                schema.complete(object);
+            }
         }
     }
 

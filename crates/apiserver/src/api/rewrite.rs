@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
-use super::{Object, Origin, Part, Write, metadata};
+use super::{Api, Object, Origin, Part, Write, metadata};
 
 /// Whether a write must name the version that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Rewrite<'_> {
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
-        self.check_metadata(&object)?;
+        self.check_fields(&mut object)?;
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }
@@ -153,11 +153,10 @@ impl Rewrite<'_> {
         Err(Status::invalid(self.kind.kind_subject(), self.name, causes))
     }
 
-    fn check_metadata(&self, object: &Object) -> Result<(), Status> {
-        if self.write.origin != Origin::Client {
-            return Ok(());
-        }
-        let faults = metadata::faults(object);
+    fn check_fields(&self, object: &mut Object) -> Result<(), Status> {
+        let is_client = self.write.origin == Origin::Client;
+        let mut faults = if is_client { metadata::faults(object) } else { Vec::new() };
+        faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
         if faults.is_empty() {
             return Ok(());
         }

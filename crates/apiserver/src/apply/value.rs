@@ -66,6 +66,13 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// A value as Go's encoder writes it, with escaped HTML characters.
+pub(crate) fn go_json(value: &Value) -> String {
+    let mut out = String::new();
+    write_json(&mut out, value);
+    out
+}
+
 /// Appends a value as Go's encoder writes it, with escaped HTML characters.
 pub(super) fn write_json(out: &mut String, value: &Value) {
     match value {
@@ -150,7 +157,7 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 /// A string in quotes, with Go's escapes (`%q`).
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -206,7 +213,7 @@ pub(super) fn go_syntax(value: &Value) -> String {
 }
 
 /// The Go type of a value.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::String(_) => "string",

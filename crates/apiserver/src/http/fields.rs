@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::{Object, Write};
+use crate::api::{Api, Object, Write};
 use crate::apply::{Schema, go_text, unknown_fields};
 use crate::patch::Patch;
 use crate::protobuf::MEDIA_TYPE;
@@ -37,11 +37,12 @@ impl Call<'_> {
             }
             // this server has stored the unknown fields of earlier writes
             let known = unknown_of(kind, &present);
-            let patched = patch.apply(present, kind.kind_subject(), name)?;
-            found = unknown_of(kind, &patched);
+            let mut patched = patch.apply(present, kind.kind_subject(), name)?;
+            let whole = patched.clone();
+            found = decoded(kind, &mut patched)?;
             found.retain(|field| !known.contains(field));
             if validation == Validation::Strict && !found.is_empty() {
-                return Err(strict_patch_error(patch, &patched, &found));
+                return Err(strict_patch_error(patch, &whole, &found));
             }
             Ok(patched)
         });
@@ -51,12 +52,12 @@ impl Call<'_> {
 
     /// # Errors
     /// 400 for an object with fields that its type does not have, in a strict write.
-    pub(super) fn check_fields(&mut self, object: &Object, validation: Validation) -> Result<(), Status> {
+    pub(super) fn check_fields(&mut self, object: &mut Object, validation: Validation) -> Result<(), Status> {
         if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
             return Ok(());
         }
         let Kind { kind, version, .. } = &self.resource.kind;
-        let found = unknown_of(&self.resource.kind, object);
+        let found = decoded(&self.resource.kind, object)?;
         if validation == Validation::Strict && !found.is_empty() {
             let why = strict_error(&found);
             return Err(Status::bad_request(format!(
@@ -71,6 +72,20 @@ impl Call<'_> {
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
     let schema = kind.schema.as_deref().unwrap_or_else(|| Schema::builtin());
     unknown_fields(schema, &kind.api_version(), &kind.kind, object)
+}
+
+/// Decodes an object and returns the paths of the fields that its type does not have.
+///
+/// # Errors
+/// 400 for a custom resource that cannot be decoded.
+fn decoded(kind: &Kind, object: &mut Object) -> Result<Vec<String>, Status> {
+    if kind.checks.is_none() {
+        return Ok(unknown_of(kind, object));
+    }
+    let mut found = unknown_of(kind, object);
+    found.retain(|field| field.starts_with("metadata."));
+    found.extend(Api::decode(kind, object)?);
+    Ok(found)
 }
 
 fn unknown_field(field: &str) -> String {

@@ -258,8 +258,8 @@ impl<'a> Call<'a> {
         match (&self.sub, self.target.name.as_deref()) {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
-                let object = self.object()?;
-                self.check_fields(&object, options.validation)?;
+                let mut object = self.object()?;
+                self.check_fields(&mut object, options.validation)?;
                 self.warn_of_differences(Creation::Yes, &object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 Ok(Made::Object(stored))
@@ -322,8 +322,8 @@ impl<'a> Call<'a> {
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
-            Change::Replace(object) => {
-                self.check_fields(&object, options.validation)?;
+            Change::Replace(mut object) => {
+                self.check_fields(&mut object, options.validation)?;
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;

@@ -1,12 +1,12 @@
 //! Reads the kinds that a CustomResourceDefinition defines.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::apply::{Schema, schema_of_definition};
-use crate::status::{Cause, Status};
+use crate::schema::{self, VersionSchema};
+use crate::status::Status;
 
 use super::{Column, FieldPath, Kind, ScalePaths};
 
@@ -24,19 +24,22 @@ pub(crate) struct Definition {
 }
 
 /// Parses and validates a definition, and completes it: list kind, singular, and the conditions `NamesAccepted` and
-/// `Established`.
+/// `Established`. `before` is the definition before an update.
 ///
 /// # Errors
 /// 422 with one cause per problem, with the wording of Kubernetes.
-pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<Definition, Status> {
+pub(crate) fn definition(
+    object: &mut Map<String, Value>,
+    before: Option<&Map<String, Value>>,
+    now: &str,
+) -> Result<Definition, Status> {
     let name =
         object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned();
-    let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-    let names = Names::of(&spec);
-    let versions = spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut causes = names.faults(&name);
-    causes.extend(faults_of_versions(&versions));
-    causes.extend(names.faults_of_labels());
+    let names = Names::of(object.get("spec").unwrap_or(&Value::Null));
+    names.complete(object);
+    let causes = schema::definition::faults(object, before);
+    let versions = object.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
+    let versions = versions.cloned().unwrap_or_default();
     let stored = versions.iter().find(|version| is(version, "storage"));
     let (Some(stored), true) = (stored, causes.is_empty()) else {
         let subject =
@@ -60,26 +63,6 @@ pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<D
 /// Whether a version has a flag.
 fn is(version: &Value, flag: &str) -> bool {
     version.get(flag).and_then(Value::as_bool).unwrap_or(false)
-}
-
-fn faults_of_versions(versions: &[Value]) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if versions.iter().filter(|version| is(version, "storage")).count() != 1 {
-        causes.push(Cause::invalid(
-            "spec.versions",
-            "Invalid value: must have exactly one version marked as storage version",
-        ));
-    }
-    let names = versions.iter().map(|version| version.get("name").and_then(Value::as_str).unwrap_or(""));
-    for (index, name) in names.clone().enumerate() {
-        if !is_label(name) {
-            causes.push(not_a_label(&format!("spec.versions[{index}].name"), name));
-        }
-    }
-    if names.collect::<BTreeSet<_>>().len() < versions.len() {
-        causes.push(Cause::invalid("spec.versions", "Invalid value: must contain unique version names"));
-    }
-    causes
 }
 
 /// The names and the scope of a definition, completed.
@@ -115,47 +98,15 @@ impl Names {
         }
     }
 
-    /// Returns what is wrong with the names of a definition that is called `name`.
-    fn faults(&self, name: &str) -> Vec<Cause> {
-        let Self { group, plural, kind, scope, .. } = self;
-        let mut causes = Vec::new();
-        for (field, value) in
-            [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", kind)]
-        {
-            if value.is_empty() {
-                causes.push(Cause::required(field, ""));
-            }
+    /// Sets the names that a definition need not have, and the conversion.
+    fn complete(&self, object: &mut Map<String, Value>) {
+        let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+        let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else { return };
+        if !self.kind.is_empty() {
+            names.insert("singular".into(), self.singular.as_str().into());
+            names.insert("listKind".into(), self.list_kind.as_str().into());
         }
-        if !group.is_empty() && !group.contains('.') {
-            causes.push(Cause::invalid(
-                "spec.group",
-                format!("Invalid value: {group:?}: should be a domain with at least one dot"),
-            ));
-        }
-        if name != format!("{plural}.{group}") {
-            causes.push(Cause::invalid(
-                "metadata.name",
-                format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
-            ));
-        }
-        if scope != "Namespaced" && scope != "Cluster" {
-            causes.push(Cause::not_supported("spec.scope", scope, "\"Cluster\", \"Namespaced\""));
-        }
-        causes
-    }
-
-    /// Returns which names are no labels. What is missing is another fault.
-    fn faults_of_labels(&self) -> Vec<Cause> {
-        let names = [
-            ("plural", &self.plural),
-            ("singular", &self.singular),
-            ("kind", &self.kind.to_lowercase()),
-            ("listKind", &self.list_kind.to_lowercase()),
-        ];
-        let wrong = names
-            .into_iter()
-            .filter(|(_, name)| !self.kind.is_empty() && !name.is_empty() && !is_label(name));
-        wrong.map(|(field, name)| not_a_label(&format!("spec.names.{field}"), name)).collect()
     }
 
     /// Returns the types of all versions.
@@ -187,32 +138,16 @@ impl Names {
             columns: Some(columns(version)),
             custom: true,
             schema: Some(schema.clone()),
+            checks: version
+                .pointer("/schema/openAPIV3Schema")
+                .map(|schema| Arc::new(VersionSchema::parse(schema))),
         }
     }
 }
 
-/// Whether a name is a DNS label that starts with a letter. Follows Kubernetes 1.37 (`IsDNS1035Label`).
-fn is_label(name: &str) -> bool {
-    name.len() <= 63
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-}
-
-fn not_a_label(field: &str, name: &str) -> Cause {
-    let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-                character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-                validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-    Cause::invalid(field, format!("Invalid value: {name:?}: {rule}"))
-}
-
 fn complete(object: &mut Map<String, Value>, storage: &Kind, now: &str) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-    let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else { return };
-    names.insert("singular".into(), storage.singular.as_str().into());
-    names.insert("listKind".into(), storage.list_kind.as_str().into());
-    let accepted = Value::Object(names.clone());
+    let accepted =
+        object.get("spec").and_then(|spec| spec.get("names")).cloned().unwrap_or_else(|| json!({}));
     let established = object.get("status").and_then(|s| s.get("conditions")).is_some();
     let status = object.entry("status").or_insert_with(|| json!({}));
     if !status.is_object() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::apply::Schema;
+use crate::schema::VersionSchema;
 use crate::status::Subject;
 
 use super::builtin::{Row, Scope};
@@ -30,6 +31,8 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     /// The types of a definition, for all its versions; `None` for built-in kinds.
     pub(crate) schema: Option<Arc<Schema>>,
+    /// The schema that objects of this version are checked against; `None` for built-in kinds.
+    pub(crate) checks: Option<Arc<VersionSchema>>,
 }
 
 /// The field paths of the scale subresource.
@@ -135,6 +138,7 @@ impl From<&Row> for Kind {
             columns: None,
             custom: false,
             schema: None,
+            checks: None,
         }
     }
 }

@@ -24,12 +24,14 @@ pub(crate) struct Resource {
     pub(crate) conversion: Option<Conversion>,
     /// Whether objects may be stored in a former storage version.
     pub(crate) mixed: bool,
+    /// Whether objects may be stored in the form of another schema, and are brought into that of this version.
+    pub(crate) is_revised: bool,
 }
 
 impl Resource {
     /// Whether the stored bytes can be served unchanged.
     pub(crate) fn serves_as_stored(&self) -> bool {
-        self.conversion.is_none() && !self.mixed
+        self.conversion.is_none() && !self.mixed && !self.is_revised
     }
 }
 
@@ -63,7 +65,13 @@ impl Registry {
                 Some(observer) if !kind.is("", "events") => store.observed_by(observer.clone(), id),
                 _ => store,
             });
-            registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
+            registry.insert(Arc::new(Resource {
+                kind,
+                store,
+                conversion: None,
+                mixed: false,
+                is_revised: false,
+            }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
             let stored = registry.get(group, version, row.plural).map(|resource| resource.store.clone());
@@ -74,6 +82,7 @@ impl Registry {
                     store,
                     conversion: Some(*conversion),
                     mixed: false,
+                    is_revised: false,
                 }));
             }
         }

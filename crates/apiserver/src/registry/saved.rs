@@ -27,6 +27,7 @@ struct SavedResource {
     kind: Kind,
     conversion: Option<Conversion>,
     mixed: bool,
+    is_revised: bool,
     /// The position of the store.
     store: usize,
 }
@@ -43,11 +44,12 @@ impl Registry {
                 stores.push(SavedStore { id, fields, objects: resource.store.snapshot().objects });
                 stores.len() - 1
             });
-            let Resource { kind, conversion, mixed, .. } = &**resource;
+            let Resource { kind, conversion, mixed, is_revised, .. } = &**resource;
             resources.push(SavedResource {
                 kind: kind.clone(),
                 conversion: *conversion,
                 mixed: *mixed,
+                is_revised: *is_revised,
                 store,
             });
         }
@@ -70,10 +72,10 @@ impl SavedRegistry {
         };
         let stores: Vec<Arc<ResourceStore>> = self.stores.iter().map(store).collect();
         let mut registry = Registry::empty(versions.clone(), observer.cloned());
-        for SavedResource { kind, conversion, mixed, store } in &self.resources {
+        for SavedResource { kind, conversion, mixed, is_revised, store } in &self.resources {
             if let Some(store) = stores.get(*store).cloned() {
-                let (kind, conversion, mixed) = (kind.clone(), *conversion, *mixed);
-                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+                let (kind, conversion, mixed, is_revised) = (kind.clone(), *conversion, *mixed, *is_revised);
+                registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
             }
         }
         registry

@@ -23,5 +23,6 @@ mod kube_runtime;
 mod lists;
 mod objects;
 mod protobuf;
+mod schema;
 mod server;
 mod watches;

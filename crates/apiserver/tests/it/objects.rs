@@ -363,7 +363,7 @@ async fn invalid_definition_reports_all_causes() {
         ),
         ("/spec/versions/1/name", "V1", "spec.versions[1].name: Invalid value"),
         ("/spec/versions/1/name", "", "spec.versions[1].name: Invalid value"),
-        ("/spec/versions/1/name", "v1", "spec.versions: Invalid value: must contain unique version names"),
+        ("/spec/versions/1/name", "v1", "must contain unique version names"),
         ("/spec/names/kind", "Wid/get", "spec.names.kind: Invalid value"),
         ("/spec/names/kind", "7", "spec.names.kind: Invalid value"),
     ] {

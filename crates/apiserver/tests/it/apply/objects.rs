@@ -218,7 +218,7 @@ async fn custom_resources_are_merged_by_their_schema() {
     let mut definition = widget_definition();
     let text = json!({"type": "string"});
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-        "items": {"type": "object", "properties": {"name": text, "value": text}}});
+        "items": {"type": "object", "required": ["name"], "properties": {"name": text, "value": text}}});
     let spec = json!({"type": "object", "properties": {
         "items": keyed,
         "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},

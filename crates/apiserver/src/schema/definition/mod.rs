@@ -1,0 +1,13 @@
+//! The rules for schemas and the other fields of a CustomResourceDefinition.
+
+mod columns;
+mod defaults;
+mod names;
+mod node;
+mod nodes;
+mod spec;
+mod structure;
+
+pub(super) use defaults::prune_defaults;
+pub(crate) use names::{dns_1035_fault, dns_1123_label_fault};
+pub(crate) use spec::faults;
