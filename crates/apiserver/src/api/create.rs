@@ -33,7 +33,7 @@ impl Api {
         let kind = &resource.kind;
         metadata::check_type(&mut object, kind)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
-        Self::decode(kind, &mut object)?;
+        Self::decode_write(kind, &mut object, write.entries)?;
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);

@@ -66,7 +66,10 @@ impl Rewrite<'_> {
         fn annotations(object: &Object) -> Option<&Value> {
             object.get("metadata")?.get("annotations")
         }
+        // a status without a subresource is a field as any other
+        let is_plain_status = self.kind.custom && !self.kind.has_status;
         metadata::spec_differs(self.before, object)
+            || (is_plain_status && self.before.get("status") != object.get("status"))
             || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
     }
 

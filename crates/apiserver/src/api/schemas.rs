@@ -6,7 +6,7 @@ use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
 
-use super::{Api, Object, Part};
+use super::{Api, Entries, Object, Part};
 
 impl Api {
     /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
@@ -15,13 +15,30 @@ impl Api {
     /// # Errors
     /// 400 for an embedded resource that cannot be decoded.
     pub(crate) fn decode(kind: &Kind, object: &mut Object) -> Result<Vec<String>, Status> {
-        let Some(schema) = &kind.checks else { return Ok(Vec::new()) };
-        schema.decode(object).map_err(|cause| {
+        Self::decode_fields(kind, object).map_err(|why| {
             let Kind { kind, version, .. } = kind;
-            let field = cause.field.unwrap_or_default();
-            let why = format!("{field}: {}", cause.message);
             Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
         })
+    }
+
+    /// As [`Self::decode`].
+    ///
+    /// # Errors
+    /// Why the object cannot be decoded.
+    pub(crate) fn decode_fields(kind: &Kind, object: &mut Object) -> Result<Vec<String>, String> {
+        let Some(schema) = &kind.checks else { return Ok(Vec::new()) };
+        schema
+            .decode(object)
+            .map_err(|cause| format!("{}: {}", cause.field.unwrap_or_default(), cause.message))
+    }
+
+    /// As [`Self::decode`]; the result of server-side apply only gets the defaults.
+    pub(super) fn decode_write(kind: &Kind, object: &mut Object, entries: Entries) -> Result<(), Status> {
+        match (&kind.checks, entries) {
+            (Some(schema), Entries::Given) => schema.set_defaults(object),
+            _ => drop(Self::decode(kind, object)?),
+        }
+        Ok(())
     }
 
     /// Returns what is wrong with an object of a custom resource, of which a write has changed a part.

@@ -32,17 +32,18 @@ impl Call<'_> {
     ) -> Result<Arc<Stored>, Status> {
         let (kind, mut found) = (&self.resource.kind, Vec::new());
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            if validation == Validation::Ignored {
-                return patch.apply(present, kind.kind_subject(), name);
-            }
             // this server has stored the unknown fields of earlier writes
-            let known = unknown_of(kind, &present);
+            let is_ignored = validation == Validation::Ignored;
+            let known = if is_ignored { Vec::new() } else { unknown_of(kind, &present) };
             let mut patched = patch.apply(present, kind.kind_subject(), name)?;
-            let whole = patched.clone();
-            found = decoded(kind, &mut patched)?;
-            found.retain(|field| !known.contains(field));
+            let whole = kind.custom.then(|| patched.clone());
+            let error = |patched: &Object, why: &str| {
+                strict_patch_error(patch, whole.as_ref().unwrap_or(patched), why)
+            };
+            found = decoded(kind, &mut patched).map_err(|why| error(&patched, &why))?;
+            found.retain(|field| !is_ignored && !known.contains(field));
             if validation == Validation::Strict && !found.is_empty() {
-                return Err(strict_patch_error(patch, &whole, &found));
+                return Err(error(&patched, &strict_error(&found)));
             }
             Ok(patched)
         });
@@ -57,7 +58,9 @@ impl Call<'_> {
             return Ok(());
         }
         let Kind { kind, version, .. } = &self.resource.kind;
-        let found = decoded(&self.resource.kind, object)?;
+        let found = decoded(&self.resource.kind, object).map_err(|why| {
+            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+        })?;
         if validation == Validation::Strict && !found.is_empty() {
             let why = strict_error(&found);
             return Err(Status::bad_request(format!(
@@ -77,14 +80,14 @@ fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
 /// Decodes an object and returns the paths of the fields that its type does not have.
 ///
 /// # Errors
-/// 400 for a custom resource that cannot be decoded.
-fn decoded(kind: &Kind, object: &mut Object) -> Result<Vec<String>, Status> {
+/// Why a custom resource cannot be decoded.
+fn decoded(kind: &Kind, object: &mut Object) -> Result<Vec<String>, String> {
     if kind.checks.is_none() {
         return Ok(unknown_of(kind, object));
     }
     let mut found = unknown_of(kind, object);
     found.retain(|field| field.starts_with("metadata."));
-    found.extend(Api::decode(kind, object)?);
+    found.extend(Api::decode_fields(kind, object)?);
     Ok(found)
 }
 
@@ -98,11 +101,11 @@ fn strict_error(fields: &[String]) -> String {
 }
 
 /// Follows Kubernetes 1.37: the error names a strategic merge patch, or the result of another one.
-fn strict_patch_error(patch: &Patch, patched: &Object, fields: &[String]) -> Status {
+fn strict_patch_error(patch: &Patch, patched: &Object, why: &str) -> Status {
     let value = match patch {
         Patch::Strategic(patch) => go_text(&Value::Object(patch.clone())),
         Patch::Json(_) | Patch::Merge(_) => serde_json::to_string(patched).unwrap_or_default(),
     };
-    let cause = Cause::invalid("patch", format!("Invalid value: {value:?}: {}", strict_error(fields)));
+    let cause = Cause::invalid("patch", format!("Invalid value: {value:?}: {why}"));
     Status::invalid(Subject { group: "", resource: "" }, "", vec![cause])
 }

@@ -261,7 +261,9 @@ impl<'a> Call<'a> {
                 let mut object = self.object()?;
                 self.check_fields(&mut object, options.validation)?;
                 self.warn_of_differences(Creation::Yes, &object);
+                let notes = self.notes_on_definition(&object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
+                self.warnings.extend(notes);
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
@@ -334,6 +336,12 @@ impl<'a> Call<'a> {
             }
         };
         written.map(Written::Object)
+    }
+
+    /// Returns what kube-apiserver warns of when a definition is created.
+    fn notes_on_definition(&self, object: &Object) -> Vec<String> {
+        let is_definition = self.resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
+        if is_definition { crate::schema::definition::notes(object) } else { Vec::new() }
     }
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {

@@ -97,7 +97,7 @@ impl Patch {
         let mut document = Value::Object(object);
         match self {
             Self::Json(operations) => apply_json(&mut document, operations, kind, name)?,
-            Self::Merge(patch) => json_patch::merge(&mut document, patch),
+            Self::Merge(patch) => json_patch::merge(&mut document, &without_nulls_in_lists(patch)),
             Self::Strategic(patch) => {
                 if let Value::Object(object) = &mut document {
                     strategic::merge(object, patch)?;
@@ -169,6 +169,21 @@ fn moved_by(document: &Value, operation: &PatchOperation) -> usize {
         PatchOperation::Remove(remove) => length(&remove.path),
         PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
     }
+}
+
+/// Removes the nulls in the objects of lists, as the library of Kubernetes does.
+fn without_nulls_in_lists(patch: &Value) -> Value {
+    fn clean(value: &Value, is_in_list: bool) -> Value {
+        match value {
+            Value::Array(items) => items.iter().map(|item| clean(item, true)).collect(),
+            Value::Object(fields) => {
+                let kept = fields.iter().filter(|(_, value)| !(is_in_list && value.is_null()));
+                kept.map(|(name, value)| (name.clone(), clean(value, is_in_list))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+    clean(patch, false)
 }
 
 #[cfg(test)]

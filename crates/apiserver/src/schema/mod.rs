@@ -83,6 +83,11 @@ impl VersionSchema {
         Ok(removed)
     }
 
+    /// Sets the defaults. The result of server-side apply is not pruned: it has no unknown fields, and its nulls are errors.
+    pub(crate) fn set_defaults(&self, object: &mut Map<String, Value>) {
+        set_defaults(object, &self.root);
+    }
+
     /// Brings an object that was stored with another schema into the form of this one, as [`Self::decode`] does.
     pub(crate) fn complete(&self, object: &mut Map<String, Value>) {
         // a value of a wrong type in embedded metadata stays

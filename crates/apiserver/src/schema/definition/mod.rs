@@ -2,12 +2,15 @@
 
 mod columns;
 mod defaults;
+mod internal;
 mod names;
 mod node;
 mod nodes;
+mod notes;
 mod spec;
 mod structure;
 
 pub(super) use defaults::prune_defaults;
 pub(crate) use names::{dns_1035_fault, dns_1123_label_fault};
+pub(crate) use notes::notes;
 pub(crate) use spec::faults;

@@ -4,17 +4,17 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
-use super::super::fault::{forbidden, invalid, invalid_text, not_supported, required, value_text};
+use super::super::fault::{forbidden, invalid, invalid_text, not_supported, required};
 use super::super::structural::Structural;
 use super::columns;
 use super::defaults::faults_of_defaults;
 use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
 use super::node::Node;
-use super::{nodes, structure};
+use super::{internal, nodes, structure};
 
 /// The fields of a version that are reported at the top if all versions have the same.
 const SHARED: [(&str, &str); 4] = [
@@ -126,13 +126,13 @@ impl<'a> Rules<'a> {
                 }
             }
         }
-        let listed = || internal_versions(&versions);
+        let listed = internal::versions(&versions, |field| self.common(field).is_some());
         if names.len() < versions.len() {
-            self.found.push(invalid_text("spec.versions", &listed(), "must contain unique version names"));
+            self.found.push(invalid_text("spec.versions", &listed, "must contain unique version names"));
         }
         if stored != 1 {
             let rule = "must have exactly one version marked as storage version";
-            self.found.push(invalid_text("spec.versions", &listed(), rule));
+            self.found.push(invalid_text("spec.versions", &listed, rule));
         }
         if let Some(first) = versions.first() {
             let name = first.text("name");
@@ -300,7 +300,7 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
             let rule = format!(
                 "only {names} fields are allowed at the root of the schema if the status subresource is enabled"
             );
-            found.push(invalid(path, &Value::Object(schema.0.clone()), &rule));
+            found.push(invalid_text(path, &internal::schema(schema), &rule));
         }
     }
     if schema.flag("nullable") {
@@ -316,28 +316,4 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
     }
     found.extend(nodes::faults(path, schema));
     found
-}
-
-/// The versions as Go prints its own form of them. Parts that differ between versions are left out.
-fn internal_versions(versions: &[Node<'_>]) -> String {
-    let null = |value: Option<&Value>| value.cloned().unwrap_or(Value::Null);
-    let internal = versions.iter().map(|version| {
-        let parts = [
-            ("Name", json!(version.text("name"))),
-            ("Served", json!(version.flag("served"))),
-            ("Storage", json!(version.flag("storage"))),
-            ("Deprecated", json!(version.flag("deprecated"))),
-            ("DeprecationWarning", null(version.get("deprecationWarning"))),
-            ("Schema", Value::Null),
-            ("Subresources", Value::Null),
-            ("AdditionalPrinterColumns", Value::Null),
-            ("SelectableFields", Value::Null),
-        ];
-        let fields = parts.iter().map(|(name, value)| format!("\"{name}\":{}", value_text(value)));
-        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-    });
-    match versions {
-        [] => "null".to_owned(),
-        _ => format!("[{}]", internal.collect::<Vec<_>>().join(",")),
-    }
 }

@@ -6,6 +6,7 @@
 mod applies;
 mod deletions;
 mod objects;
+mod schemas;
 
 use std::collections::HashMap;
 

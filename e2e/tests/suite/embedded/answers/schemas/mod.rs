@@ -1,0 +1,161 @@
+//! Random definitions, and random objects of their kinds, which are valid or not.
+
+mod random;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use e2e::Options;
+use fastrand::Rng;
+use http::Method;
+use kinformer_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+use super::super::kubectl::compare;
+use super::{Call, Found, Server, Servers, report};
+use crate::differential::seeds;
+use crate::planes;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The objects of a definition, and the writes to each.
+const OBJECTS: usize = 6;
+const WRITES: usize = 3;
+
+/// Metadata and the status of a definition are compared elsewhere.
+const OWN: &[&str] = &["managedFields", "lastTransitionTime", "conditions"];
+
+// contract: E-22a, E-22b, E-22d
+#[tokio::test(flavor = "multi_thread")]
+async fn schemas_and_their_objects_have_equal_answers() {
+    let control_plane = planes::take(Options::new()).await;
+    let server = ApiServer::builder().start().await.unwrap();
+    let real = Server::new(control_plane.client().await.unwrap());
+    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
+    let mut run = Run { servers: Servers { real, ours }, counts: BTreeMap::new(), problems: Vec::new() };
+    for seed in seeds() {
+        run.definition(seed).await;
+    }
+    println!("requests by kind and code: {:?}", run.counts);
+    report(&run.problems);
+    let count = |what: &str, code: u16| run.counts.get(&(what, code)).copied().unwrap_or_default();
+    let seeds = seeds().count();
+    assert!(count("create", 201) > seeds && count("create", 422) > 0, "too few of a kind: {:?}", run.counts);
+    server.shutdown().await;
+}
+
+struct Run {
+    servers: Servers,
+    counts: BTreeMap<(&'static str, u16), usize>,
+    problems: Vec<String>,
+}
+
+impl Run {
+    /// Sends a request to both servers. Returns the code if the answers are equal.
+    async fn send(&mut self, seed: u64, what: &'static str, call: &Call) -> Option<u16> {
+        let ignored = compare::Ignored { own: OWN, defaults: &[] };
+        let (code, found) = self.servers.send(call, &ignored).await;
+        *self.counts.entry((what, code)).or_default() += 1;
+        if let Found::Differences(found) = found {
+            self.problems.push(format!("seed {seed}: {what}: {call}\n    {}", found.join("\n    ")));
+            return None;
+        }
+        Some(code)
+    }
+
+    async fn definition(&mut self, seed: u64) {
+        let mut rng = Rng::with_seed(seed);
+        let mut schema = json!({"type": "object", "properties": {
+            "x": random::schema(&mut rng, 3), "y": random::schema(&mut rng, 2),
+            "status": {"type": "object", "properties": {"a": random::schema(&mut rng, 2)}}}});
+        if rng.u8(..4) == 0 {
+            random::spoil(&mut rng, &mut schema);
+        }
+        let has_status = rng.bool();
+        let definition = definition(seed, &schema, has_status);
+        self.servers.real.forget_numbers();
+        self.servers.ours.forget_numbers();
+        let made = self.send(seed, "definition", &Call::new(Method::POST, DEFINITIONS, definition)).await;
+        if made == Some(201) {
+            self.wait_until_served(seed).await;
+            for number in 0..OBJECTS {
+                self.object(&mut rng, seed, &schema, has_status, number).await;
+            }
+        }
+        let path = format!("{DEFINITIONS}/s{seed}s.schemas.example.com");
+        for server in [&self.servers.real, &self.servers.ours] {
+            server.raw(&Method::DELETE, &path, "application/json", &Value::Null).await;
+        }
+    }
+
+    async fn wait_until_served(&self, seed: u64) {
+        for server in [&self.servers.real, &self.servers.ours] {
+            let served = async {
+                while server.raw(&Method::GET, &all(seed), "application/json", &Value::Null).await.0 != 200 {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), served).await.expect("the kind is served");
+        }
+    }
+
+    async fn object(&mut self, rng: &mut Rng, seed: u64, schema: &Value, has_status: bool, number: usize) {
+        let name = format!("o{number}");
+        let wrong = random::one(rng, &[0, 0, 10, 30]);
+        let validation = random::one(rng, &["Strict", "Warn", "Ignore"]);
+        let create = |object| Call::new(Method::POST, format!("{}?fieldValidation={validation}", all(seed)), object);
+        let mut made = self.send(seed, "create", &create(object(rng, seed, schema, &name, wrong))).await;
+        if made.is_some_and(|code| code != 201) {
+            let empty = object(rng, seed, &Value::Null, &name, 0);
+            made = self.send(seed, "create an empty one", &create(empty)).await;
+        }
+        if made != Some(201) {
+            return;
+        }
+        for _ in 0..WRITES {
+            let given = object(rng, seed, schema, &name, random::one(rng, &[0, 10]));
+            let sub = if has_status && rng.bool() { "/status" } else { "" };
+            let one = format!("{}/{name}", all(seed));
+            let (what, call) = match rng.u8(..3) {
+                0 => ("update", Call::change(format!("{one}{sub}"), given)),
+                1 => ("merge patch", Call::patch(format!("{one}{sub}"), "application/merge-patch+json", given)),
+                _ => {
+                    let path = format!("{one}{sub}?fieldManager=m&force=true");
+                    ("apply", Call::patch(path, "application/apply-patch+yaml", given))
+                }
+            };
+            let get = Call::new(Method::GET, one, Value::Null);
+            if self.send(seed, what, &call).await.is_none() || self.send(seed, "get", &get).await.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+fn all(seed: u64) -> String {
+    format!("/apis/schemas.example.com/v1/s{seed}s")
+}
+
+fn definition(seed: u64, schema: &Value, has_status: bool) -> Value {
+    let mut version =
+        json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    if has_status {
+        version["subresources"] = json!({"status": {}});
+    }
+    let plural = format!("s{seed}s");
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.schemas.example.com")},
+        "spec": {"group": "schemas.example.com", "scope": "Cluster", "versions": [version], "names":
+            {"plural": plural, "singular": format!("s{seed}"), "kind": format!("S{seed}"), "listKind": format!("S{seed}List")}}})
+}
+
+fn object(rng: &mut Rng, seed: u64, schema: &Value, name: &str, wrong: u8) -> Value {
+    let mut object = json!({"apiVersion": "schemas.example.com/v1", "kind": format!("S{seed}"),
+        "metadata": {"name": name}});
+    for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if rng.u8(..100) < 85 {
+            object[field] = random::value(rng, schema, wrong);
+        }
+    }
+    object
+}
