@@ -66,7 +66,7 @@ pub(crate) enum DryRun {
 pub(crate) enum Origin {
     /// A client: all rules apply, and the status can only be written through its subresource.
     Client,
-    /// The in-process API of the server: objects are stored as they are.
+    /// The in-process API of the server: objects are stored as they are, if their schema allows that.
     Owner,
 }
 

@@ -227,6 +227,7 @@ async fn custom_resources_are_merged_by_their_schema() {
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
     for version in definition["spec"]["versions"].as_array_mut().unwrap() {
         version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": spec}});
+        version["selectableFields"] = json!([]);
     }
     client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.ok();
     let path = "/apis/example.com/v1/namespaces/default/widgets/w";

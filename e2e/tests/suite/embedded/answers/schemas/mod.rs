@@ -103,7 +103,8 @@ impl Run {
         let name = format!("o{number}");
         let wrong = random::one(rng, &[0, 0, 10, 30]);
         let validation = random::one(rng, &["Strict", "Warn", "Ignore"]);
-        let create = |object| Call::new(Method::POST, format!("{}?fieldValidation={validation}", all(seed)), object);
+        let create =
+            |object| Call::new(Method::POST, format!("{}?fieldValidation={validation}", all(seed)), object);
         let mut made = self.send(seed, "create", &create(object(rng, seed, schema, &name, wrong))).await;
         if made.is_some_and(|code| code != 201) {
             let empty = object(rng, seed, &Value::Null, &name, 0);
@@ -118,7 +119,9 @@ impl Run {
             let one = format!("{}/{name}", all(seed));
             let (what, call) = match rng.u8(..3) {
                 0 => ("update", Call::change(format!("{one}{sub}"), given)),
-                1 => ("merge patch", Call::patch(format!("{one}{sub}"), "application/merge-patch+json", given)),
+                1 => {
+                    ("merge patch", Call::patch(format!("{one}{sub}"), "application/merge-patch+json", given))
+                }
                 _ => {
                     let path = format!("{one}{sub}?fieldManager=m&force=true");
                     ("apply", Call::patch(path, "application/apply-patch+yaml", given))

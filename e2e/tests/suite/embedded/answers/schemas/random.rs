@@ -165,7 +165,9 @@ pub(super) fn value(rng: &mut Rng, schema: &Value, wrong: u8) -> Value {
             let texts = FORMATS.iter().find(|(format, _)| schema["format"] == *format);
             one(rng, texts.map_or(&TEXTS[..], |(_, texts)| texts)).into()
         }
-        Some("integer") => one(rng, &[json!(0), json!(1), json!(2), json!(4), json!(2.0), json!(3_000_000_000_i64)]),
+        Some("integer") => {
+            one(rng, &[json!(0), json!(1), json!(2), json!(4), json!(2.0), json!(3_000_000_000_i64)])
+        }
         Some("number") => one(rng, &[json!(1), json!(0.5), json!(2.5), json!(0.3)]),
         Some("boolean") => true.into(),
         Some("array") => (0..rng.usize(..4)).map(|_| value(rng, &schema["items"], wrong)).collect(),
@@ -193,7 +195,8 @@ fn fields(rng: &mut Rng, schema: &Value, wrong: u8) -> Value {
 }
 
 fn embedded(rng: &mut Rng) -> Value {
-    let mut resource = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}});
+    let mut resource =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}});
     match rng.u8(..8) {
         0 => resource["apiVersion"] = "a/b/c".into(),
         1 => resource["kind"] = one(rng, &["", "pod/x"]).into(),
