@@ -82,10 +82,7 @@ async fn schemas_are_refused_as_by_kubernetes() {
         ),
         (
             json!({"type": "object", "anyOf": [{"type": "object", "properties": {"a": {}}}]}),
-            vec![
-                ".anyOf[0].type Forbidden: Forbidden: must be empty to be structural",
-                ".properties[a] Required: Required value: because it is defined in",
-            ],
+            vec![".anyOf[0].type Forbidden: Forbidden: must be empty to be structural"],
         ),
         (
             json!({"type": "object", "x-kubernetes-embedded-resource": true}),
@@ -202,7 +199,7 @@ async fn names_are_immutable() {
     let client = Client::new(&server);
     client.post(DEFINITIONS, &definition(&json!({"type": "object"}))).await.ok();
     let change = json!({"spec": {"scope": "Cluster", "names": {"kind": "Other"}}});
-    let answer = client.patch(&format!("{DEFINITIONS}/things.example.com"), "merge", &change).await;
+    let answer = client.patch(&format!("{DEFINITIONS}/things.example.com"), "merge-patch", &change).await;
     assert_eq!(
         causes(&answer),
         [

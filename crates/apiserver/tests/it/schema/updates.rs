@@ -21,19 +21,19 @@ async fn unchanged_fields_are_not_validated() {
     client
         .patch(
             &format!("{DEFINITIONS}/things.example.com"),
-            "merge",
+            "merge-patch",
             &json!({"spec": definition(&schema(2))["spec"]}),
         )
         .await
         .ok();
 
     let one = format!("{THINGS}/t");
-    client.patch(&one, "merge", &json!({"y": 1})).await.ok();
-    let changed = client.patch(&one, "merge", &json!({"x": "other"})).await;
+    client.patch(&one, "merge-patch", &json!({"y": 1})).await.ok();
+    let changed = client.patch(&one, "merge-patch", &json!({"x": "other"})).await;
     assert_eq!(causes(&changed), ["x TooLong: Too long: may not be more than 2 bytes"]);
     // items are found by their keys
     let moved = json!({"list": [{"name": "b", "value": "long"}, {"name": "c", "value": "long"}]});
-    let moved = client.patch(&one, "merge", &moved).await;
+    let moved = client.patch(&one, "merge-patch", &moved).await;
     assert_eq!(causes(&moved), ["list[1].value TooLong: Too long: may not be more than 2 bytes"]);
 }
 
@@ -51,7 +51,7 @@ async fn stored_objects_get_the_form_of_a_later_schema() {
     client
         .patch(
             &format!("{DEFINITIONS}/things.example.com"),
-            "merge",
+            "merge-patch",
             &json!({"spec": {"versions": new["spec"]["versions"]}}),
         )
         .await
