@@ -56,7 +56,11 @@ impl Run {
         let ignored = compare::Ignored { own: OWN, defaults: &[] };
         let (code, found) = self.servers.send(call, &ignored).await;
         *self.counts.entry((what, code)).or_default() += 1;
-        if let Found::Differences(found) = found {
+        if let Found::Differences(mut found) = found {
+            found.retain(|difference| !is_random(what, code, difference));
+            if found.is_empty() {
+                return Some(code);
+            }
             self.problems.push(format!("seed {seed}: {what}: {call}\n    {}", found.join("\n    ")));
             return None;
         }
@@ -132,6 +136,17 @@ impl Run {
                 break;
             }
         }
+    }
+}
+
+/// Whether answers differ because kube-apiserver walks maps in a random order, or because a text has values of this run. The
+/// status of a definition is set later.
+fn is_random(what: &str, code: u16, difference: &str) -> bool {
+    match code {
+        201 => what == "definition" && !difference.starts_with("code "),
+        422 => difference.starts_with(".message: ") || difference.contains("creationTimestamp"),
+        500 => difference.contains("failed to create typed patch object"),
+        _ => false,
     }
 }
 
