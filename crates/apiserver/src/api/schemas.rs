@@ -6,7 +6,7 @@ use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
 
-use super::{Api, Entries, Object, Part};
+use super::{Api, Entries, Object, Part, Write};
 
 impl Api {
     /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
@@ -38,6 +38,17 @@ impl Api {
             (Some(schema), Entries::Given) => schema.set_defaults(object),
             _ => drop(Self::decode(kind, object)?),
         }
+        Ok(())
+    }
+
+    /// Decodes the result of an update, and removes the fields that kube-apiserver does not keep.
+    pub(super) fn decode_update(
+        resource: &Resource,
+        object: &mut Object,
+        write: Write<'_>,
+    ) -> Result<(), Status> {
+        Self::decode_write(&resource.kind, object, write.entries)?;
+        Self::drop_unset(resource, object, write);
         Ok(())
     }
 

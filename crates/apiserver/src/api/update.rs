@@ -125,10 +125,9 @@ impl Api {
             let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
-            Self::decode_write(&resource.kind, &mut object, write.entries)?;
             // An empty list of managers has a meaning.
             let given = metadata::managed_fields(&object).cloned();
-            Self::drop_unset(resource, &mut object, write);
+            Self::decode_update(resource, &mut object, write)?;
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;
             if is_definition {

@@ -159,29 +159,31 @@ impl ListKind {
     }
 }
 
+/// The fields of a schema that are rules.
+const RULES: [&str; 18] = [
+    "format",
+    "maximum",
+    "minimum",
+    "multipleOf",
+    "maxLength",
+    "minLength",
+    "maxItems",
+    "minItems",
+    "maxProperties",
+    "minProperties",
+    "uniqueItems",
+    "pattern",
+    "enum",
+    "required",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+];
+
 impl Rules {
     fn of(schema: &Map<String, Value>, depth: usize) -> Option<Self> {
-        const NAMES: [&str; 18] = [
-            "format",
-            "maximum",
-            "minimum",
-            "multipleOf",
-            "maxLength",
-            "minLength",
-            "maxItems",
-            "minItems",
-            "maxProperties",
-            "minProperties",
-            "uniqueItems",
-            "pattern",
-            "enum",
-            "required",
-            "allOf",
-            "anyOf",
-            "oneOf",
-            "not",
-        ];
-        if !NAMES.iter().any(|name| schema.contains_key(*name)) {
+        if !RULES.iter().any(|name| schema.contains_key(*name)) {
             return None;
         }
         let count = |name: &str| schema.get(name).and_then(Value::as_i64);
