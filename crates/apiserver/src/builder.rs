@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Api, NamespaceLifecycle, Settings};
+use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::gc::{GarbageCollection, Kubelets};
 use crate::http::{Access, Context, FaultHeader, Listening, ProtobufAnswers, Token, serve};
 use crate::requests::RequestLog;
@@ -240,7 +240,7 @@ impl Builder {
         };
         let api = Api::new(settings)?;
         if let Some(snapshot) = &self.snapshot {
-            api.load(snapshot.state());
+            api.load(snapshot.state(), Clients::None);
         }
         let access = Access { token: self.token, hosts: self.accept_hosts };
         let context = Arc::new(Context::new(

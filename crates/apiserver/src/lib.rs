@@ -14,8 +14,8 @@
 //! # Trade-offs
 //!
 //! Nothing is persisted or authorized. Custom resources are pruned, defaulted and validated by their schemas, without CEL;
-//! objects of built-in kinds are not validated. No controller creates objects: a Deployment has no pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
-//! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
+//! objects of built-in kinds are not validated. No controller creates objects: a Deployment has no pods. What follows
+//! from a deletion is done as in a cluster, but without a delay, before the request is answered: dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
 //! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
 //! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
 //! [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so that the versions of
@@ -72,6 +72,7 @@ mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
+mod fault;
 mod faults;
 mod gc;
 mod http;

@@ -41,46 +41,9 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// A cause with a whole message; [`crate::fault`] has those of Kubernetes.
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self { reason: "FieldValueInvalid", message: message.into(), field: Some(field.into()) }
-    }
-
-    pub(crate) fn forbidden(field: &str, message: impl AsRef<str>) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {}", message.as_ref()),
-            field: Some(field.into()),
-        }
-    }
-
-    pub(crate) fn required(field: &str, message: impl AsRef<str>) -> Self {
-        Self {
-            reason: "FieldValueRequired",
-            message: format!("Required value: {}", message.as_ref()),
-            field: Some(field.into()),
-        }
-    }
-
-    pub(crate) fn too_long(field: &str, limit: usize) -> Self {
-        Self {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {limit} bytes"),
-            field: Some(field.into()),
-        }
-    }
-
-    /// `value` is formatted as JSON.
-    pub(crate) fn not_supported<V: serde::Serialize + ?Sized>(
-        field: &str,
-        value: &V,
-        supported: &str,
-    ) -> Self {
-        let value = serde_json::to_string(value).unwrap_or_default();
-        Self {
-            reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {value}: supported values: {supported}"),
-            field: Some(field.into()),
-        }
     }
 }
 
@@ -203,6 +166,14 @@ impl Status {
         status
     }
 
+    /// 422 without causes.
+    pub(crate) fn rejected_request() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut status = Self::new(422, "Invalid", message);
+        status.details = Some(Box::default());
+        status
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let mut status = Self::new(
             405,
@@ -298,8 +269,11 @@ impl Status {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": metadata,
-            "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
+            "status": "Failure", "message": self.message, "code": self.code,
         });
+        if let (false, Some(map)) = (self.reason.is_empty(), status.as_object_mut()) {
+            map.insert("reason".into(), self.reason.into());
+        }
         if let (Some(details), Some(map)) = (&self.details, status.as_object_mut()) {
             map.insert("details".into(), details.to_json());
         }

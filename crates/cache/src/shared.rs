@@ -88,13 +88,10 @@ impl Shared {
 
     /// Makes further reads of the metadata of a resource use this informer, unless they use another one. Returns theirs.
     pub(crate) fn share_metadata(&self, resource: &ApiResource, informer: Informer<()>) -> Informer<()> {
-        let mut of_metadata = self.metadata.lock();
-        let known = of_metadata.get(resource).filter(|known| !known.status().is_stopped()).cloned();
-        let stopped = match known {
-            Some(_) => None,
-            None => of_metadata.insert(resource.clone(), informer.clone()),
-        };
-        drop(of_metadata); // first, since the drop of an informer may run user code
+        let mut shared = self.metadata.lock();
+        let known = shared.get(resource).filter(|known| !known.status().is_stopped()).cloned();
+        let stopped = if known.is_none() { shared.insert(resource.clone(), informer.clone()) } else { None };
+        drop(shared); // first, since the drop of an informer may run user code
         drop(stopped);
         known.unwrap_or(informer)
     }
@@ -143,7 +140,10 @@ impl Shared {
             if !are_last {
                 informers.extend(self.informers(stored));
             }
-            state(informers.get(known..)?)
+            let informers = informers.get(known..).filter(|informers| !informers.is_empty())?;
+            // Before the version, so that a version after it is not taken for one before.
+            let went_back = informers.iter().map(|informer| (informer.id(), went_back(informer))).collect();
+            Some(InformersState { informers: went_back, version: lowest_version(informers) })
         }
     }
 
@@ -171,16 +171,9 @@ pub(crate) fn lowest(versions: impl Iterator<Item = ResourceVersion>) -> Resourc
     lowest.unwrap_or(ResourceVersion::UNSET)
 }
 
-/// Returns the state of informers for the record of writes; `None` if there are none.
-fn state(informers: &[Informer<()>]) -> Option<InformersState> {
-    let of_informer = |informer: &Informer<()>| {
-        let parts = informer.status().parts().iter();
-        (informer.id(), parts.map(|part| part.reflector().versions_went_back()).sum::<u64>())
-    };
-    // Before the version, so that a version after it is not taken for one before.
-    let went_back = informers.iter().map(of_informer).collect();
-    (!informers.is_empty())
-        .then(|| InformersState { informers: went_back, version: lowest_version(informers) })
+/// How often the reflectors of an informer have found that versions went back.
+fn went_back(informer: &Informer<()>) -> u64 {
+    informer.status().parts().iter().map(|part| part.reflector().versions_went_back()).sum()
 }
 
 /// The name of a resource, as kubectl has it: `pods`, `deployments.apps`.

@@ -162,13 +162,12 @@ impl<K: Key> Workers<K> {
     /// The keys that are being reconciled, in their `Debug` form.
     pub(crate) async fn keys_in_flight(&self) -> Vec<String> {
         let mut keys = Vec::new();
+        let visit = |key: &K| {
+            keys.push(contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string()));
+            false // no wait
+        };
         // A key in flight may also be one that the program took itself, or that its worker has not begun.
         if self.metrics().active > 0 {
-            let text = |key: &K| contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string());
-            let visit = |key: &K| {
-                keys.push(text(key));
-                false // no wait
-            };
             self.queue.in_flight(visit).await;
         }
         keys

@@ -257,7 +257,7 @@ impl Selected {
     }
 
     /// The name of the part; empty for one with the objects of all namespaces.
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.place {
             Place::All | Place::NoNamespace => "",
             Place::Namespace(name) => name,
@@ -267,14 +267,9 @@ impl Selected {
 }
 
 /// The part with the objects of a namespace.
-fn part_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a Selected> {
+pub(crate) fn part_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a Selected> {
     let own = parts.iter().find(|part| !part.is_others() && part.has_namespace(namespace));
     own.or_else(|| parts.iter().find(|part| part.is_others()))
-}
-
-/// The name of that part.
-pub(crate) fn name_of<'a>(parts: &'a [Selected], namespace: &str) -> Option<&'a str> {
-    part_of(parts, namespace).map(Selected::name)
 }
 
 /// Whether an informer with these parts has an object in this state, by its namespace, labels and fields.
@@ -452,8 +447,8 @@ mod tests {
             (all_parts, &["a"], Some("other namespaces")),
         ] {
             assert_eq!(namespaces(&parts).collect::<Vec<_>>(), named);
-            named.iter().for_each(|name| assert_eq!(name_of(&parts, name), Some(*name)));
-            assert_eq!(name_of(&parts, "c"), of_c);
+            named.iter().for_each(|name| assert_eq!(part_of(&parts, name).map(Selected::name), Some(*name)));
+            assert_eq!(part_of(&parts, "c").map(Selected::name), of_c);
         }
     }
 }

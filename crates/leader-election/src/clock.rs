@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use tokio::time::Instant;
+
 /// A clock that leases are measured by. It needs to count the time during which the computer is suspended.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the time since a fixed moment. It must never go back, and no correction of the wall clock may change it.
@@ -38,5 +40,53 @@ impl Clock for BootClock {
         static START: std::sync::LazyLock<std::time::Instant> =
             std::sync::LazyLock::new(std::time::Instant::now);
         START.elapsed()
+    }
+}
+
+/// Tokio's clock, for tests that pause it: leases then expire in paused time, which the [`BootClock`] does not follow.
+///
+/// It does not count the time during which the computer is suspended: use it in tests only.
+///
+/// ```
+/// use kinformer_leader_election::{LeaderElector, TokioClock, kube_client::Client};
+///
+/// # fn elector(client: Client) -> Result<LeaderElector, kinformer_leader_election::Error> {
+/// LeaderElector::builder(client, "default", "my-operator").identity("a").clock(TokioClock::new()).build()
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    start: Instant,
+}
+
+impl TokioClock {
+    /// Returns a clock that starts now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn tokio_clock_follows_paused_time() {
+        let clock = TokioClock::new();
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        assert_eq!(clock.now(), Duration::from_secs(3_600));
     }
 }

@@ -162,11 +162,11 @@ async fn renew(
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, "could not renew the lease");
-                term.renewal_failed(error.to_string());
+                *term.last_error.lock() = Some(error.to_string().into());
             }
             Err(_) => {
                 tracing::warn!(lease = %term.lease, "could not renew the lease: no response in time");
-                term.renewal_failed("no response in time");
+                *term.last_error.lock() = Some("no response in time".into());
             }
         }
     }

@@ -78,7 +78,7 @@ mod lease;
 mod term;
 mod timing;
 
-pub use clock::{BootClock, Clock};
+pub use clock::{BootClock, Clock, TokioClock};
 pub use elector::{LeaderElector, LeaderElectorBuilder};
 pub use error::{End, Error, NotLeader};
 pub use leadership::Leadership;

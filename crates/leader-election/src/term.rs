@@ -27,7 +27,7 @@ pub(crate) struct Term {
     /// Until when writes without a response may take effect, in nanoseconds of the clock.
     unanswered: AtomicU64,
     /// The error of the last renewal, if it has failed.
-    last_error: Mutex<Option<Arc<str>>>,
+    pub(crate) last_error: Mutex<Option<Arc<str>>>,
     end: OnceLock<End>,
     pub(crate) ended: CancellationToken,
     /// The writes of wrapped clients that have not ended.
@@ -62,10 +62,6 @@ impl Term {
         *self.last_error.lock() = None;
     }
 
-    pub(crate) fn renewal_failed(&self, error: impl Into<Arc<str>>) {
-        *self.last_error.lock() = Some(error.into());
-    }
-
     /// Ends the leadership. The first reason counts.
     pub(crate) fn end(&self, end: End) {
         if self.end.set(end).is_ok() {
@@ -73,9 +69,14 @@ impl Term {
         }
     }
 
-    fn expire(&self) {
-        let last_error = self.last_error.lock().clone();
-        self.end(End::Expired(last_error));
+    /// Ends the leadership if it was not renewed for this time. Returns whether that is so.
+    fn expire_after(&self, limit: Duration) -> bool {
+        let is_expired = self.age() >= limit;
+        if is_expired {
+            let last_error = self.last_error.lock().clone();
+            self.end(End::Expired(last_error));
+        }
+        is_expired
     }
 
     /// The time by the clock of this leadership.
@@ -112,23 +113,17 @@ impl Term {
 
     /// Returns for how long no other process acquires the Lease, or ends the leadership if the renew deadline has passed.
     pub(crate) fn check(&self) -> Result<Duration, NotLeader> {
-        let age = self.age();
-        if age >= self.timing.renew_deadline {
-            self.expire();
-        }
+        self.expire_after(self.timing.renew_deadline);
         match self.end.get() {
-            None => Ok(self.timing.lease_duration.saturating_sub(age)),
+            None => Ok(self.timing.lease_duration.saturating_sub(self.age())),
             Some(end) => Err(self.not_leader(end.clone())),
         }
     }
 
     /// Returns whether another process can hold the Lease now. Then the leadership has ended.
     pub(crate) fn end_if_over(&self) -> bool {
-        if self.age() >= self.timing.lease_duration {
-            self.expire();
-            return true;
-        }
-        matches!(self.end.get(), Some(End::HeldBy(_) | End::Removed))
+        self.expire_after(self.timing.lease_duration)
+            || matches!(self.end.get(), Some(End::HeldBy(_) | End::Removed))
     }
 
     /// Waits until another process can hold the Lease.

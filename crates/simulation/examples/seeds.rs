@@ -15,7 +15,7 @@ use kinformer_simulation::{run, shrink};
 /// The time of the processor that a seed may take, whatever else runs on the machine. A healthy one takes some milliseconds.
 const MOST_WORK: Duration = Duration::from_secs(60);
 
-/// How long a seed may take if it does not work, or on a system that does not tell the time of the processor.
+/// How long a seed may take if it does not work, or on a system without a known time of the processor.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The time between two looks at the seed that is running.
@@ -100,7 +100,7 @@ fn end_if_stuck() {
     }
 }
 
-/// The time of the processor of the main thread, in which the seeds run. Linux tells it.
+/// The time of the processor of the main thread, in which the seeds run. Known on Linux only.
 fn work_of_runs() -> Duration {
     let times = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     Duration::from_nanos(

@@ -61,15 +61,16 @@ async fn follow(versions: Versions) {
     // No deletion is the last event of a watch: client-go would continue at its version, which may be lower than those of
     // other events, and deliver them again. kinformer never moves back (R-08c).
     world.apply("a", 2).await;
-    world.end_watches().await;
+    world.next_watches_after(FakeSource::disconnect).await;
     world.delete("a").await;
     world.apply("c", 2).await;
     // A list has to follow, unless the versions of watches are ignored. The version of the highest item would stay expired.
-    if versions != Versions::HighestItem {
+    if versions == Versions::HighestItem {
+        world.next_watches_after(FakeSource::disconnect).await;
+    } else {
         source.tick();
-        source.compact();
+        world.next_watches_after(FakeSource::disconnect_and_compact).await;
     }
-    world.end_watches().await;
     world.apply("c", 3).await;
     world.apply("end", 1).await;
     world.compare().await;
@@ -132,11 +133,11 @@ impl World {
         self.wait_until_equal(&format!("no {name}")).await;
     }
 
-    /// Ends all watches without an error, and waits for the next ones.
-    async fn end_watches(&self) {
+    /// Ends all watches by `end`, and waits for the next ones.
+    async fn next_watches_after(&self, end: fn(&FakeSource<Item>)) {
         let followers = 2 + usize::from(self.reference.is_some());
         let before = self.source.requests().1;
-        self.source.disconnect();
+        end(&self.source);
         until("the next watches", || {
             let (watches, open) = (self.source.requests().1 - before, self.source.open_watches());
             check(open == followers && watches >= followers as u64, (self.versions, watches, open))

@@ -28,7 +28,7 @@ pub(super) fn run(first: u64, seeds: u64, choice: Choice<'_>) -> Result<(), Stri
     for Patch { number, name, seed, .. } in &chosen {
         let mutant = original.clone().with_mutant(*number);
         let known = seed.map(|seed| seed..seed.saturating_add(1));
-        let ranges = known.into_iter().chain([first..first.saturating_add(seeds)]);
+        let ranges = known.into_iter().chain(std::iter::once(first..first.saturating_add(seeds)));
         match find(&mutant, &original, ranges) {
             Ok(Some(found)) => println!("{name}: found by {found}"),
             Ok(None) => {

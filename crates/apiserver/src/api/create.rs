@@ -7,12 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::apply;
+use crate::fault;
 use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::{Change, EventType, Key, Outcome, Stored};
 
-use super::{Api, DryRun, Entries, Object, Origin, Part, Write, metadata};
+use super::{Api, DryRun, Entries, NamespaceLifecycle, Object, Origin, Part, Write, metadata};
 
 /// How often a generated name is regenerated when it is taken. Follows Kubernetes 1.37.
 const NAME_ATTEMPTS: usize = 8;
@@ -31,18 +32,15 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
-        metadata::check_type(&mut object, kind)?;
+        metadata::check_type(&mut object, kind, write.origin)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         Self::decode_write(kind, &mut object, write.entries)?;
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
         }
-        if !metadata::text(&object, "resourceVersion").is_empty()
-            && write.origin == Origin::Client
-            && !is_applied
-        {
-            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        if kind.namespaced && self.settings.lifecycle == NamespaceLifecycle::Enforce {
+            self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
@@ -74,6 +72,12 @@ impl Api {
         if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
+        if !metadata::text(&object, "resourceVersion").is_empty()
+            && write.origin == Origin::Client
+            && write.entries != Entries::Given
+        {
+            return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
+        }
         if kind.namespaced {
             self.check_namespace_takes(resource, namespace, &name)?;
         }
@@ -95,7 +99,7 @@ impl Api {
 
     fn faults_of_new(kind: &Kind, name: &str, object: &mut Object, write: Write<'_>) -> Vec<Cause> {
         let mut faults: Vec<Cause> = if name.is_empty() {
-            vec![Cause::required("metadata.name", "name or generateName is required")]
+            vec![fault::required("metadata.name", "name or generateName is required")]
         } else {
             metadata::name_fault(kind, name).into_iter().collect()
         };
@@ -103,8 +107,7 @@ impl Api {
             return faults;
         }
         if write.origin == Origin::Client {
-            faults.extend(metadata::faults(object));
-            faults.extend(super::owner_references::finalizer_faults(object));
+            faults.extend(super::object_rules::faults(kind, object));
         }
         faults.extend(Self::schema_faults(kind, object, None, Part::Object));
         faults
@@ -186,9 +189,10 @@ impl Api {
         if !keep(metadata.get("creationTimestamp")) {
             metadata.insert("creationTimestamp".into(), now.into());
         }
-        metadata.remove("generation");
         if kind.has_generation {
             metadata.insert("generation".into(), 1.into());
+        } else if metadata.get("generation").is_some_and(|generation| generation == 0) {
+            metadata.remove("generation");
         }
         defaults(kind, object);
     }

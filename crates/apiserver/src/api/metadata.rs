@@ -4,26 +4,36 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::{Kind, Resource};
 use crate::selectors::{key_fault, value_fault};
-use crate::status::{Cause, Status};
+use crate::status::{Cause, Status, Subject};
 
-use super::Object;
+use super::{Object, Origin};
 
-/// Checks the type of an object against the resource of the request, and fills in missing fields.
+/// Checks the type of an object against the resource of the request, and fills in missing fields, except in custom objects
+/// of clients, as Kubernetes.
 ///
 /// # Errors
-/// 400, with the wording of Kubernetes.
-pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status> {
+/// 400, with the wording of Kubernetes; 422 for a custom object of another kind.
+pub(super) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Result<(), Status> {
     let expected = kind.api_version();
+    let must_be_given = kind.custom && origin == Origin::Client;
+    if must_be_given && object.get("kind").and_then(Value::as_str).unwrap_or("").is_empty() {
+        let why = "Object 'Kind' is missing in 'unstructured object has no kind'";
+        return Err(Status::bad_request(why));
+    }
     for (member, expected) in [("apiVersion", expected.as_str()), ("kind", kind.kind.as_str())] {
         match object.get(member) {
-            None | Some(Value::Null) => {
+            None | Some(Value::Null) if !must_be_given => {
                 object.insert(member.into(), expected.into());
             }
             Some(Value::String(given)) if given == expected => {}
+            None | Some(Value::Null) => return Err(other_version("", expected)),
             Some(Value::String(given)) if member == "apiVersion" => {
-                return Err(Status::bad_request(format!(
-                    "the API version in the data ({given}) does not match the expected API version ({expected})"
-                )));
+                return Err(other_version(given, expected));
+            }
+            Some(Value::String(given)) if kind.custom => {
+                let cause = Cause::invalid("kind", format!("Invalid value: {given:?}: must be {expected}"));
+                let subject = Subject { group: &kind.group, resource: given };
+                return Err(Status::invalid(subject, text(object, "name"), vec![cause]));
             }
             Some(given) => {
                 let given = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
@@ -35,6 +45,12 @@ pub(super) fn check_type(object: &mut Object, kind: &Kind) -> Result<(), Status>
         }
     }
     check_shape(object, kind)
+}
+
+fn other_version(given: &str, expected: &str) -> Status {
+    Status::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
 }
 
 fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
@@ -152,6 +168,13 @@ pub(super) fn managed_fields(object: &Object) -> Option<&Value> {
     object.get("metadata").and_then(|metadata| metadata.get("managedFields"))
 }
 
+/// Returns the managers that a client gives with an object. An empty list has a meaning, but is dropped from custom objects,
+/// as by Kubernetes.
+pub(super) fn given_managers(object: &Object, kind: &Kind) -> Option<Value> {
+    let given = managed_fields(object)?;
+    (!kind.custom || given != &json!([])).then(|| given.clone())
+}
+
 /// Returns the metadata of an object that [`check_type`] has accepted.
 pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
     member(object, "metadata")
@@ -202,6 +225,11 @@ pub(super) fn check_namespace(
 ) -> Result<(), Status> {
     let namespace = if resource.kind.namespaced { namespace } else { "" };
     let metadata = of(object);
+    if namespace.is_empty() {
+        // Follows Kubernetes 1.37: the namespace of an object without one is dropped.
+        metadata.remove("namespace");
+        return Ok(());
+    }
     match metadata.get("namespace").and_then(Value::as_str).unwrap_or("") {
         given if given == namespace => {}
         "" => {
@@ -213,10 +241,23 @@ pub(super) fn check_namespace(
             ));
         }
     }
-    if namespace.is_empty() {
-        metadata.remove("namespace");
-    }
     Ok(())
+}
+
+/// Follows Kubernetes 1.37 (`checkName`).
+///
+/// # Errors
+/// 400 if the object of an update has no name, or another than the request.
+pub(super) fn check_name(object: &Object, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        given if given == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
 }
 
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \

@@ -11,6 +11,7 @@ mod managers;
 mod metadata;
 mod namespace_rules;
 mod namespaces;
+mod object_rules;
 mod owner_references;
 mod pod_rules;
 mod pods;
@@ -38,9 +39,10 @@ pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
 pub(crate) use namespace_rules::spec_finalizers;
+pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
-pub(crate) use scale::{ScaleWrite, scale_of};
-pub(crate) use state::State;
+pub(crate) use scale::{ScaleWrite, check_scale, read_scale, scale_kind, scale_of};
+pub(crate) use state::{Clients, State};
 pub(crate) use view::{ListItem, converted, write_object};
 
 /// How objects in a missing namespace are handled.
@@ -257,6 +259,12 @@ impl Api {
         let result = write();
         self.finish_deletions();
         result
+    }
+
+    /// Runs a read. Until then, the whole state is not replaced.
+    pub(crate) fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
+        let _reading = self.writing.read();
+        read()
     }
 
     /// Drops the history of every resource.

@@ -1,7 +1,10 @@
 //! Validation of owner references and finalizers.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
+use crate::fault;
 use crate::selectors::key_fault;
 use crate::status::Cause;
 use crate::storage::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS};
@@ -37,7 +40,22 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
     faults
 }
 
-/// Returns the problems with the finalizers of a new object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
+/// Removes owners that an object has twice, and returns their UIDs. Follows Kubernetes 1.37 (`dedupOwnerReferences`).
+pub(crate) fn drop_duplicates(object: &mut Object) -> Vec<String> {
+    let owners = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
+    let Some(owners) = owners.and_then(Value::as_array_mut) else { return Vec::new() };
+    let (mut seen, mut dropped) = (HashSet::new(), Vec::new());
+    owners.retain(|owner| {
+        let is_new = !owner.is_object() || seen.insert(serialized(owner).to_string());
+        if !is_new {
+            dropped.push(text(owner, "uid").to_owned());
+        }
+        is_new
+    });
+    dropped
+}
+
+/// Returns the problems with the finalizers of an object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
 pub(super) fn finalizer_faults(object: &Object) -> Vec<Cause> {
     let finalizers = of(object, "finalizers");
     let names = finalizers.iter().filter_map(Value::as_str);
@@ -67,7 +85,7 @@ fn reference_faults(position: usize, owner: &Value, faults: &mut Vec<Cause>) {
     }
     for field in ["apiVersion", "kind", "name", "uid"] {
         if text(owner, field).is_empty() {
-            faults.push(Cause::required(&format!("{path}.{field}"), "must not be empty"));
+            faults.push(fault::required(&format!("{path}.{field}"), "must not be empty"));
         }
     }
     if (version, text(owner, "kind")) == ("v1", "Event") {

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use crate::fault;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
-use super::{Api, Object, Origin, Part, Write, metadata};
+use super::{Api, Object, Origin, Part, Write, metadata, object_rules};
 
 /// Whether a write must name the version that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,7 @@ impl Rewrite<'_> {
     pub(super) fn next_state(&self, object: Object) -> Result<Object, Status> {
         self.check_version(&object)?;
         self.check_uid(&object)?;
+        self.check_deletion(&object)?;
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
@@ -74,10 +76,15 @@ impl Rewrite<'_> {
     }
 
     fn check_version(&self, object: &Object) -> Result<(), Status> {
-        let must_be_given =
-            self.kind.custom && self.versioned == Versioned::Update && self.write.origin == Origin::Client;
+        let must_be_given = self.kind.needs_version()
+            && self.versioned == Versioned::Update
+            && self.write.origin == Origin::Client;
         let why = match metadata::text(object, "resourceVersion") {
-            "" | "0" if must_be_given => "Invalid value: 0x0: must be specified for an update".to_owned(),
+            "" | "0" if must_be_given => {
+                let why = "Invalid value: 0: must be specified for an update";
+                let cause = Cause::invalid("metadata.resourceVersion", why);
+                return Err(Status::invalid(self.kind.resource_subject(), self.name, vec![cause]));
+            }
             "" | "0" => return Ok(()),
             given if given == metadata::text(self.before, "resourceVersion") => return Ok(()),
             given if given.parse::<u64>().is_err() => format!("Invalid value: {given:?}: must be a number"),
@@ -92,16 +99,36 @@ impl Rewrite<'_> {
             return Ok(());
         }
         Err(match self.versioned {
-            Versioned::Patch => {
-                let why = format!("Invalid value: {given:?}: field is immutable");
-                self.invalid(Cause::invalid("metadata.uid", why))
-            }
+            Versioned::Patch => self.immutable("metadata.uid", &format!("{given:?}")),
             Versioned::Update => {
                 let why =
                     format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
                 Status::conflict(self.kind.resource_subject(), self.name, &why)
             }
         })
+    }
+
+    /// # Errors
+    /// 422 for a write that makes the object terminate, or changes its grace period.
+    fn check_deletion(&self, object: &Object) -> Result<(), Status> {
+        if self.write.part != Part::Object || self.write.origin != Origin::Client {
+            return Ok(());
+        }
+        let of = |object: &Object, field: &str| {
+            object.get("metadata").and_then(|metadata| metadata.get(field)).cloned()
+        };
+        let given = |field: &str| of(object, field).filter(|value| !value.is_null());
+        let immutable =
+            |field: &str, value: &Value| self.immutable(&format!("metadata.{field}"), &value.to_string());
+        match (given("deletionTimestamp"), given("deletionGracePeriodSeconds")) {
+            (Some(time), _) if !metadata::is_terminating(self.before) => {
+                Err(immutable("deletionTimestamp", &time))
+            }
+            (_, period @ Some(_)) if period != of(self.before, "deletionGracePeriodSeconds") => {
+                Err(immutable("deletionGracePeriodSeconds", &period.unwrap_or_default()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes from `object` only the part that the write can change.
@@ -150,20 +177,30 @@ impl Rewrite<'_> {
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{\"{}\"}}",
             new.join("\", \"")
         );
-        let cause = Cause::forbidden("metadata.finalizers", why);
+        let cause = fault::forbidden("metadata.finalizers", &why);
         // kube-apiserver validates the metadata of custom resources twice.
         let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
         Err(Status::invalid(self.kind.kind_subject(), self.name, causes))
     }
 
     fn check_fields(&self, object: &mut Object) -> Result<(), Status> {
-        let is_client = self.write.origin == Origin::Client;
-        let mut faults = if is_client { metadata::faults(object) } else { Vec::new() };
+        let mut faults = Vec::new();
+        if self.write.origin == Origin::Client {
+            faults.extend(object_rules::change_faults(self.kind, self.before, object));
+            faults.extend(object_rules::faults(self.kind, object));
+        }
         faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
         if faults.is_empty() {
             return Ok(());
         }
         Err(Status::invalid(self.kind.kind_subject(), self.name, faults))
+    }
+
+    /// 422; twice the cause for custom objects, whose metadata kube-apiserver validates twice.
+    fn immutable(&self, field: &str, value: &str) -> Status {
+        let cause = Cause::invalid(field, format!("Invalid value: {value}: field is immutable"));
+        let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
+        Status::invalid(self.kind.kind_subject(), self.name, causes)
     }
 
     fn invalid(&self, cause: Cause) -> Status {

@@ -4,21 +4,27 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer};
-use crate::patch::Patch;
-use crate::registry::{Resource, ScalePaths, assign, lookup};
+use crate::apply::{
+    Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer, go_text, is_same_but_times,
+};
+use crate::registry::{Kind, Resource, ScalePaths, assign, lookup};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
-use super::{Api, Entries, Object, Write, metadata};
+use super::{Api, Entries, Object, Origin, Write, metadata};
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
+const REPLICAS: [&str; 2] = ["spec", "replicas"];
+
+/// What stands for the replica count of a custom object without one. Follows Kubernetes 1.37 (`invalidSpecReplicas`).
+const NO_REPLICAS: i64 = -2_147_483_648;
 
 /// A write to a scale.
-pub(crate) enum ScaleWrite {
+pub(crate) enum ScaleWrite<'a> {
     Replace(Object),
-    Patch(Patch),
+    /// Returns the changed scale.
+    Patch(&'a mut dyn FnMut(Object) -> Result<Object, Status>),
     Apply(Value, Conflicts),
 }
 
@@ -47,7 +53,7 @@ impl Api {
         namespace: &str,
         name: &str,
         paths: &ScalePaths,
-        change: &ScaleWrite,
+        mut change: ScaleWrite<'_>,
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let now = self.clock.rfc3339();
@@ -60,12 +66,15 @@ impl Api {
             let managers =
                 ScaleManagers::new(entries, &api_version, &paths.spec_replicas).map_err(invalid)?;
             let mut scale = scale_of(&object, paths);
+            if resource.kind.custom && lookup(&object, &paths.spec_replicas).is_none() {
+                assign(&mut scale, &REPLICAS.map(str::to_owned), NO_REPLICAS.into());
+            }
             if let Some(entries) = managers.to_scale() {
                 metadata::of(&mut scale).insert("managedFields".into(), entries);
             }
-            let scale = changed_scale(scale, change, name, writer)?;
+            let scale = changed_scale(&resource.kind, scale, name, &mut change, writer)?;
             let entries = managers.to_object(metadata::managed_fields(&scale)).map_err(invalid)?;
-            apply_scale(&mut object, &scale, paths)?;
+            apply_scale(&resource.kind, &mut object, &scale, paths)?;
             match entries {
                 Some(entries) => metadata::of(&mut object).insert("managedFields".into(), entries),
                 None => metadata::of(&mut object).remove("managedFields"),
@@ -75,11 +84,30 @@ impl Api {
     }
 }
 
+/// Returns the kind of scales.
+pub(crate) fn scale_kind() -> Kind {
+    Kind { group: "autoscaling".into(), version: "v1".into(), kind: KIND.into(), ..Kind::default() }
+}
+
+/// # Errors
+/// 400 for an update that is not a scale, or that names another object.
+pub(crate) fn check_scale(
+    scale: &mut Object,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
+    metadata::check_type(scale, &scale_kind(), Origin::Client)?;
+    metadata::check_namespace(scale, resource, namespace)?;
+    metadata::check_name(scale, name)
+}
+
 /// Returns a scale after a write, with its managers.
 fn changed_scale(
+    kind: &Kind,
     scale: Object,
-    change: &ScaleWrite,
     name: &str,
+    change: &mut ScaleWrite<'_>,
     writer: Writer<'_>,
 ) -> Result<Object, Status> {
     let managers = FieldManager {
@@ -91,11 +119,18 @@ fn changed_scale(
     };
     let live = Value::Object(scale.clone());
     let changed = match change {
-        ScaleWrite::Apply(applied, conflicts) => managers.apply(live, applied, writer, *conflicts)?,
+        ScaleWrite::Apply(applied, conflicts) => {
+            let changed = managers.apply(live.clone(), applied, writer, *conflicts)?;
+            if kind.custom && !is_same(&live, &changed) {
+                return Err(not_converted(applied));
+            }
+            changed
+        }
         ScaleWrite::Replace(given) => recorded(&managers, &live, given.clone(), writer),
         ScaleWrite::Patch(patch) => {
-            let subject = Subject { group: "autoscaling", resource: KIND };
-            recorded(&managers, &live, patch.apply(scale, subject, name)?, writer)
+            let patched = (*patch)(scale)?;
+            metadata::check_name(&patched, name)?;
+            recorded(&managers, &live, patched, writer)
         }
     };
     match changed {
@@ -104,10 +139,98 @@ fn changed_scale(
     }
 }
 
-fn recorded(managers: &FieldManager<'_>, live: &Value, scale: Object, writer: Writer<'_>) -> Value {
+fn recorded(managers: &FieldManager<'_>, live: &Value, mut scale: Object, writer: Writer<'_>) -> Value {
+    // Go omits a count of zero, which then has no owner.
+    if let Some(Value::Object(spec)) = scale.get_mut("spec")
+        && spec.get("replicas").is_some_and(|replicas| replicas == 0)
+    {
+        spec.remove("replicas");
+    }
     let mut scale = Value::Object(scale);
     managers.record(live, &mut scale, writer);
     scale
+}
+
+/// Whether an apply has changed nothing but the time of its manager.
+fn is_same(live: &Value, changed: &Value) -> bool {
+    let entries =
+        |scale: &Value| scale.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
+    live.get("spec") == changed.get("spec")
+        && is_same_but_times(&entries(live).unwrap_or_default(), &entries(changed).unwrap_or_default())
+}
+
+/// Follows Kubernetes 1.37, which cannot apply the scale of a custom object.
+fn not_converted(applied: &Value) -> Status {
+    let text = |field: &str| {
+        applied.get("metadata").and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or("")
+    };
+    Status::new(
+        500,
+        "",
+        format!(
+            "failed to convert new object ({}/{}; {API_VERSION}, Kind={KIND}) to proper version: request to convert CR to an \
+             invalid group/version: {API_VERSION}",
+            text("namespace"),
+            text("name")
+        ),
+    )
+}
+
+/// Returns the scale of an object for a read.
+///
+/// # Errors
+/// 500 for a custom object whose replica count is missing, or no number.
+pub(crate) fn read_scale(kind: &Kind, object: &Object, paths: &ScalePaths) -> Result<Object, Status> {
+    if kind.custom {
+        if let Some(fault) = accessor_fault(object, &paths.spec_replicas)
+            .or_else(|| accessor_fault(object, &paths.status_replicas))
+        {
+            return Err(Status::new(500, "", fault));
+        }
+        if lookup(object, &paths.spec_replicas).is_none() {
+            let why = format!("the spec replicas field {:?} does not exist", path_text(&paths.spec_replicas));
+            return Err(Status::internal(why));
+        }
+    }
+    Ok(scale_of(object, paths))
+}
+
+/// Returns the problems with the counts of a custom object. Follows Kubernetes 1.37 (`ValidateScaleSpec`).
+pub(super) fn scale_faults(kind: &Kind, object: &Object) -> Vec<Cause> {
+    let Some(paths) = kind.scale.as_ref().filter(|_| kind.custom) else { return Vec::new() };
+    let fault = |path: &Vec<String>| {
+        let (field, number) = (path_text(path), lookup(object, path).and_then(Value::as_i64).unwrap_or(0));
+        let why = match accessor_fault(object, path) {
+            Some(fault) => fault,
+            None if number < 0 => "should be a non-negative integer".to_owned(),
+            None if number > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+            None => return None,
+        };
+        Some(Cause::invalid(&field, format!("Invalid value: {number}: {why}")))
+    };
+    [&paths.spec_replicas, &paths.status_replicas].into_iter().filter_map(fault).collect()
+}
+
+fn path_text(path: &[String]) -> String {
+    format!(".{}", path.join("."))
+}
+
+/// Why a count cannot be read, if it cannot. Follows Kubernetes 1.37 (`NestedInt64`).
+fn accessor_fault(object: &Object, path: &[String]) -> Option<String> {
+    let value = lookup(object, path).filter(|value| !value.is_i64())?;
+    let of = match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+        Value::Null => "<nil>",
+    };
+    Some(format!(
+        "{} accessor error: {} is of the type {of}, expected int64",
+        path_text(path),
+        go_text(value)
+    ))
 }
 
 /// Returns the `autoscaling/v1` Scale of an object.
@@ -125,8 +248,13 @@ pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
     if let (Some(selector), Some(status)) = (selector, status.as_object_mut()) {
         status.insert("selector".into(), selector.into());
     }
-    let scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": {"replicas": number(&paths.spec_replicas)}, "status": status});
+    // Go omits a count of zero.
+    let spec = match number(&paths.spec_replicas) {
+        0 => json!({}),
+        replicas => json!({"replicas": replicas}),
+    };
+    let scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec,
+        "status": status});
     scale.as_object().cloned().unwrap_or_default()
 }
 
@@ -134,7 +262,7 @@ pub(crate) fn scale_of(object: &Object, paths: &ScalePaths) -> Object {
 ///
 /// # Errors
 /// 400 for a body that is not a Scale, 422 for a negative count.
-fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePaths) -> Result<(), Status> {
+fn apply_scale(kind: &Kind, object: &mut Object, scale: &Object, paths: &ScalePaths) -> Result<(), Status> {
     if scale.get("kind").is_some_and(|kind| kind != "Scale") {
         return Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)"));
     }
@@ -146,7 +274,14 @@ fn apply_scale(object: &mut Object, scale: &Object, paths: &ScalePaths) -> Resul
             )
         })?,
     };
-    if replicas < 0 || replicas > i64::from(i32::MAX) {
+    if kind.custom && replicas == NO_REPLICAS {
+        return Err(Status::bad_request(format!(
+            "the spec replicas field {:?} cannot be empty",
+            path_text(&paths.spec_replicas)
+        )));
+    }
+    // Those of custom objects are validated with the object.
+    if !kind.custom && (replicas < 0 || replicas > i64::from(i32::MAX)) {
         let cause = Cause::invalid(
             "spec.replicas",
             format!("Invalid value: {replicas}: must be greater than or equal to 0"),

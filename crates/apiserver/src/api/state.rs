@@ -17,6 +17,13 @@ pub(crate) struct State {
     next_store: u32,
 }
 
+/// Who may have seen the former state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    None,
+    Any,
+}
+
 impl State {
     pub(crate) fn version(&self) -> u64 {
         self.version
@@ -37,10 +44,18 @@ impl Api {
     }
 
     /// Replaces the state. Watches of the former one end; their resources are closed. O(resources + objects with owners).
-    pub(crate) fn load(&self, state: &State) {
+    ///
+    /// A version that the former state had is not issued again, and the history begins after all of them: a client that
+    /// has seen one cannot continue from it.
+    pub(crate) fn load(&self, state: &State, clients: Clients) {
         let _all = self.writing.write();
+        let issued = self.registry().versions.current();
+        let version = match clients {
+            Clients::Any if issued >= state.version => issued.saturating_add(1),
+            Clients::Any | Clients::None => state.version,
+        };
         // The former versions stay with the former stores, so that a list that has begun names a version of its own state.
-        let versions = Arc::new(Versions::new(state.version, self.activity.clone()));
+        let versions = Arc::new(Versions::new(version, self.activity.clone()));
         let observer: Observer = self.graph.clone();
         let registry = state.registry.load(&versions, self.settings.window, &observer);
         self.graph.load(&state.graph);

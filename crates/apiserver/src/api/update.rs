@@ -11,7 +11,7 @@ use crate::storage::{Change, Outcome, Stored};
 
 use super::apply::{Applied, update_or_create};
 use super::rewrite::{Rewrite, Versioned};
-use super::{Api, DryRun, Object, Part, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 impl Api {
     /// Replaces an object, or the part that `write` selects. An object of some kinds is created if there is none.
@@ -26,19 +26,13 @@ impl Api {
         mut object: Object,
         write: Write<'_>,
     ) -> Result<Applied, Status> {
-        metadata::check_type(&mut object, &resource.kind)?;
+        metadata::check_type(&mut object, &resource.kind, write.origin)?;
         apply::refuse_packed(&mut object);
         metadata::check_namespace(&mut object, resource, namespace)?;
-        match metadata::text(&object, "name") {
-            given if given == name => {}
-            "" => {
-                metadata::of(&mut object).insert("name".into(), name.into());
-            }
-            given => {
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
+        if write.origin == Origin::Client || !metadata::text(&object, "name").is_empty() {
+            metadata::check_name(&object, name)?;
+        } else {
+            metadata::of(&mut object).insert("name".into(), name.into());
         }
         let update =
             || self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)));
@@ -85,14 +79,9 @@ impl Api {
     ) -> Result<Arc<Stored>, Status> {
         self.rewrite(resource, namespace, name, write, |present| {
             let mut object = change(present.clone())?;
-            metadata::check_type(&mut object, &resource.kind)?;
+            metadata::check_type(&mut object, &resource.kind, write.origin)?;
             metadata::check_namespace(&mut object, resource, namespace)?;
-            if metadata::text(&object, "name") != name {
-                let given = metadata::text(&object, "name");
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({given}) does not match the name on the URL ({name})"
-                )));
-            }
+            metadata::check_name(&object, name)?;
             Ok((object, Versioned::Patch))
         })
     }
@@ -125,8 +114,7 @@ impl Api {
             let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
-            // An empty list of managers has a meaning.
-            let given = metadata::managed_fields(&object).cloned();
+            let given = metadata::given_managers(&object, &resource.kind);
             Self::decode_update(resource, &mut object, write)?;
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;

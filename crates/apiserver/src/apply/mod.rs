@@ -50,7 +50,7 @@ pub(crate) use schema::Schema;
 pub(crate) use unknown::unknown_fields;
 pub(crate) use unset::drop_unset;
 pub(crate) use update::{Conflicts, Versions};
-pub(crate) use value::{go_json, go_text, go_type, quoted};
+pub(crate) use value::{go_json, go_text, go_type, is_printable, quoted};
 
 /// The manager of what an object has before it is applied for the first time.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";

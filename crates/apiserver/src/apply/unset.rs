@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::{Atom, DEDUCED, FieldType, Schema, TypeRef};
+use super::schema::{Atom, DEDUCED, FieldType, STRING, Schema, TypeRef};
 
 /// Removes the fields that the conversion to Go structs removes: those of built-in kinds that are null, or empty maps and
 /// lists; those of custom resources that are null and declared as not nullable.
@@ -29,6 +29,10 @@ fn drop_fields(schema: &Schema, atom: &Atom, fields: &mut Map<String, Value>) {
     let Some(map) = &atom.map else { return };
     fields.retain(|name, value| {
         let field = map.field(name);
+        // A null is an empty text in a map of texts.
+        if field.is_none() && value.is_null() && schema.is_builtin() && map.element == Some(STRING) {
+            *value = "".into();
+        }
         let is_kept = match field {
             Some(field) => field.is_nullable,
             None => !schema.is_builtin() || map.element == Some(DEDUCED),

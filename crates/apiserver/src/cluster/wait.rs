@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::LoggedRequests;
+use crate::{Fault, LoggedRequests};
 
 use super::test_cluster::TestCluster;
 
@@ -90,7 +91,14 @@ impl Wait<'_> {
         self,
         mut check: impl FnMut() -> Result<T, E>,
     ) -> Result<T, NotReached> {
-        self.eventually_async(async || check()).await
+        let mut progress = Progress::new(self);
+        loop {
+            progress.before_check();
+            if let Some(outcome) = progress.after_check(Some(check())) {
+                return outcome;
+            }
+            progress.changed().await;
+        }
     }
 
     /// As [`TestCluster::eventually_async`].
@@ -101,40 +109,14 @@ impl Wait<'_> {
         self,
         mut check: impl AsyncFnMut() -> Result<T, E>,
     ) -> Result<T, NotReached> {
-        let mut activity = self.cluster.server.activity();
-        let began = Instant::now();
-        // One that is too long for the clock is as good as never.
-        let deadline = began.checked_add(self.limit).unwrap_or_else(|| began + Duration::from_secs(1 << 30));
-        let recheck = (self.limit / RECHECKS).clamp(SHORTEST, LONGEST);
-        let (mut checks, mut standstill, mut last) = (0, 0, began);
-        let mut reason = "the first check did not finish".to_owned();
+        let mut progress = Progress::new(self);
         loop {
-            // Before the check, so that a write during the check leads to another one.
-            activity.mark_unchanged();
-            let is_last = checks > 0 && Instant::now() >= deadline;
-            match timeout_at(deadline, check()).await {
-                Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => reason = error.to_string(),
-                // One that waits at the limit has no time to do so.
-                Err(_) if is_last => {}
-                Err(_) => reason.push_str("; a check was running at the time limit"),
+            progress.before_check();
+            let result = timeout_at(progress.deadline, check()).await;
+            if let Some(outcome) = progress.after_check(result.ok()) {
+                return outcome;
             }
-            checks += 1;
-            let now = Instant::now();
-            standstill = if now == last { standstill + 1 } else { 0 };
-            last = now;
-            if standstill >= STANDSTILL {
-                reason.push_str(
-                    "; the paused clock does not advance, because requests or writes follow each other endlessly",
-                );
-            }
-            if now >= deadline || standstill >= STANDSTILL {
-                return Err(self.not_reached(reason, now - began, checks));
-            }
-            tokio::select! {
-                _ = activity.changed() => {}
-                () = sleep_until(deadline.min(now + recheck)) => {}
-            }
+            progress.changed().await;
         }
     }
 
@@ -145,12 +127,101 @@ impl Wait<'_> {
             waited,
             checks,
             explanations: explanations.iter().map(ToString::to_string).collect(),
+            unfired: self.unfired(),
             requests: self.cluster.server.requests().last(SHOWN),
         }))
     }
+
+    /// The faults that have not fired, with those whose resource is not served.
+    fn unfired(&self) -> Vec<String> {
+        let server = &self.cluster.server;
+        let text = |fault: &Fault| match fault.plural() {
+            Some(plural) if !plural.is_empty() && !server.serves(plural) => {
+                format!("{fault}; it cannot fire: no kind with the plural {plural:?} is served")
+            }
+            _ => fault.to_string(),
+        };
+        server.faults().unfired().iter().map(text).collect()
+    }
 }
 
-/// A state was not reached in time. Its text has the last error of the check, the explanations, and the last requests.
+/// The checks of a wait.
+struct Progress<'c> {
+    wait: Wait<'c>,
+    activity: watch::Receiver<()>,
+    began: Instant,
+    deadline: Instant,
+    /// Whether the next check begins at the time limit.
+    is_last: bool,
+    checks: u32,
+    /// The checks since the clock has advanced.
+    standstill: u32,
+    last: Instant,
+    reason: String,
+}
+
+impl<'c> Progress<'c> {
+    fn new(wait: Wait<'c>) -> Self {
+        let began = Instant::now();
+        Self {
+            activity: wait.cluster.server.activity(),
+            began,
+            // One that is too long for the clock is as good as never.
+            deadline: began.checked_add(wait.limit).unwrap_or_else(|| began + Duration::from_secs(1 << 30)),
+            is_last: false,
+            checks: 0,
+            standstill: 0,
+            last: began,
+            reason: "the first check did not finish".to_owned(),
+            wait,
+        }
+    }
+
+    /// Before a check, so that a write during the check leads to another one.
+    fn before_check(&mut self) {
+        self.activity.mark_unchanged();
+        self.is_last = self.checks > 0 && Instant::now() >= self.deadline;
+    }
+
+    /// Returns the outcome of the wait, if it ends with this check; `None` is one that has not finished.
+    fn after_check<T, E: fmt::Display>(
+        &mut self,
+        result: Option<Result<T, E>>,
+    ) -> Option<Result<T, NotReached>> {
+        match result {
+            Some(Ok(value)) => return Some(Ok(value)),
+            Some(Err(error)) => self.reason = error.to_string(),
+            // One that waits at the limit has no time to do so.
+            None if self.is_last => {}
+            None => self.reason.push_str("; a check was running at the time limit"),
+        }
+        self.checks += 1;
+        let now = Instant::now();
+        self.standstill = if now == self.last { self.standstill + 1 } else { 0 };
+        self.last = now;
+        if self.standstill >= STANDSTILL {
+            self.reason.push_str(
+                "; the paused clock does not advance, because requests or writes follow each other endlessly",
+            );
+        }
+        let is_over = now >= self.deadline || self.standstill >= STANDSTILL;
+        is_over.then(|| {
+            Err(self.wait.not_reached(std::mem::take(&mut self.reason), now - self.began, self.checks))
+        })
+    }
+
+    /// Waits until something was written, or for the time after which a state is checked again.
+    async fn changed(&mut self) {
+        let recheck = (self.wait.limit / RECHECKS).clamp(SHORTEST, LONGEST);
+        tokio::select! {
+            _ = self.activity.changed() => {}
+            () = sleep_until(self.deadline.min(self.last + recheck)) => {}
+        }
+    }
+}
+
+/// A state was not reached in time. Its text has the last error of the check, the explanations, the faults
+/// that have not fired, and the last requests.
 pub struct NotReached(Box<Failure>);
 
 struct Failure {
@@ -158,6 +229,7 @@ struct Failure {
     waited: Duration,
     checks: u32,
     explanations: Vec<String>,
+    unfired: Vec<String>,
     requests: LoggedRequests,
 }
 
@@ -180,10 +252,14 @@ impl NotReached {
 
 impl fmt::Display for NotReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { reason, waited, checks, explanations, requests } = &*self.0;
+        let Failure { reason, waited, checks, explanations, unfired, requests } = &*self.0;
         write!(f, "not reached in {:.3}s, after {checks} checks: {reason}", waited.as_secs_f64())?;
         for explanation in explanations.iter().filter(|text| !text.is_empty()) {
             write!(f, "\n{explanation}")?;
+        }
+        if !unfired.is_empty() {
+            f.write_str("\nfaults that have not fired:")?;
+            unfired.iter().try_for_each(|fault| write!(f, "\n  {fault}"))?;
         }
         if requests.is_empty() {
             return f.write_str("\nno requests are logged");

@@ -1,6 +1,9 @@
 //! Faults: what fails, for which requests, and how often.
 
+use std::fmt;
 use std::time::Duration;
+
+use crate::requests::is_client;
 
 use super::requested::Requested;
 use super::verb::Verb;
@@ -41,13 +44,19 @@ pub struct Fault {
     verb: Option<Verb>,
     resource: Option<String>,
     subresource: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    client: Option<String>,
     pub(super) times: Option<u64>,
     pub(super) after_events: u64,
 }
 
 impl Fault {
     fn new(kind: Kind) -> Self {
-        Self { kind, verb: None, resource: None, subresource: None, times: Some(1), after_events: 0 }
+        let (verb, resource, subresource) = (None, None, None);
+        let (namespace, name, client) = (None, None, None);
+        let (times, after_events) = (Some(1), 0);
+        Self { kind, verb, resource, subresource, namespace, name, client, times, after_events }
     }
 
     /// Closes the connection without a response. To refuse connections altogether, see
@@ -143,6 +152,26 @@ impl Fault {
         self
     }
 
+    /// Restricts the fault to requests in this namespace. Requests for all namespaces, and for cluster-scoped kinds, have
+    /// none.
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
+        self
+    }
+
+    /// Restricts the fault to requests for the object of this name. Lists, watches and creates name no object.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Restricts the fault to requests of a client, by its field manager or the program in its `User-Agent`, the text
+    /// before `/`.
+    pub fn by(mut self, client: impl Into<String>) -> Self {
+        self.client = Some(client.into());
+        self
+    }
+
     /// Sets how often the fault fires; 0 for never.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
@@ -165,6 +194,58 @@ impl Fault {
         self.verb.is_none_or(|wanted| wanted == requested.verb)
             && self.resource.as_deref().is_none_or(|wanted| wanted == requested.resource)
             && self.subresource.as_deref().is_none_or(|wanted| wanted == requested.subresource)
+            && self.namespace.as_deref().is_none_or(|wanted| wanted == requested.namespace)
+            && self.name.as_deref().is_none_or(|wanted| wanted == requested.name)
+            && self
+                .client
+                .as_deref()
+                .is_none_or(|wanted| is_client(wanted, &requested.field_manager, &requested.user_agent))
+    }
+
+    #[cfg(feature = "test-cluster")]
+    pub(crate) fn plural(&self) -> Option<&str> {
+        self.resource.as_deref()
+    }
+
+    /// Returns why no request can meet the fault, as far as it is known without the served resources.
+    pub(super) fn obstacle(&self) -> Option<&'static str> {
+        use Verb::{Create, DeleteCollection, Get, List, Patch, Update, Watch};
+        let verb = self.verb?;
+        if self.name.is_some() && matches!(verb, List | Watch | Create | DeleteCollection) {
+            return Some("a request with this verb names no object");
+        }
+        match self.kind {
+            Kind::Conflict if !matches!(verb, Update | Patch) => {
+                Some("a conflict answers updates and patches only")
+            }
+            Kind::ExpiredEvent | Kind::MissingBookmark | Kind::DuplicateEvent | Kind::FutureVersion
+                if verb != Watch =>
+            {
+                Some("it applies to watches only")
+            }
+            Kind::Malformed if !matches!(verb, Get | List | Watch) => Some("it applies to reads only"),
+            _ => None,
+        }
+    }
+
+    /// Returns the name in the header form.
+    fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Refuse => "refuse",
+            Kind::Delay(_) => "delay",
+            Kind::Truncate => "truncate",
+            Kind::Expired => "expired",
+            Kind::Forbidden => "forbidden",
+            Kind::Conflict => "conflict",
+            Kind::ExpiredEvent => "expired-event",
+            Kind::TooManyRequests(_) => "too-many-requests",
+            Kind::InternalError => "internal-error",
+            Kind::Stall => "stall",
+            Kind::Malformed => "malformed",
+            Kind::MissingBookmark => "missing-bookmark",
+            Kind::DuplicateEvent => "duplicate-event",
+            Kind::FutureVersion => "future-versions",
+        }
     }
 
     /// Parses the header form: `truncate`, `delay=50` (milliseconds), `too-many-requests=3` (seconds).
@@ -187,5 +268,31 @@ impl Fault {
             "future-versions" => Self::future_versions(),
             _ => return None,
         })
+    }
+}
+
+/// One line: `conflict on update of pods/status in namespace a, named b, by c`, and why it cannot fire, if that is known.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind_name())?;
+        if let Some(verb) = self.verb {
+            write!(f, " on {}", verb.as_str())?;
+        }
+        match (self.resource.as_deref(), self.subresource.as_deref()) {
+            (None, None) => {}
+            (resource, None | Some("")) => write!(f, " of {}", resource.unwrap_or("objects"))?,
+            (resource, Some(subresource)) => write!(f, " of {}/{subresource}", resource.unwrap_or("*"))?,
+        }
+        for (words, text) in
+            [(" in namespace ", &self.namespace), (", named ", &self.name), (", by ", &self.client)]
+        {
+            if let Some(text) = text {
+                write!(f, "{words}{text}")?;
+            }
+        }
+        match self.obstacle() {
+            Some(why) => write!(f, "; it cannot fire: {why}"),
+            None => Ok(()),
+        }
     }
 }

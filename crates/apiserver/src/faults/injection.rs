@@ -15,8 +15,15 @@ use super::requested::Requested;
 pub struct FaultId(u64);
 
 #[derive(Debug)]
+struct Rule {
+    id: FaultId,
+    fault: Fault,
+    has_fired: bool,
+}
+
+#[derive(Debug)]
 struct Inner {
-    rules: Mutex<Vec<(FaultId, Fault)>>,
+    rules: Mutex<Vec<Rule>>,
     /// The number of rules, which watches read without taking the lock.
     armed: AtomicUsize,
     next: AtomicU64,
@@ -61,7 +68,7 @@ impl Faults {
         let id = FaultId(self.0.next.fetch_add(1, Ordering::Relaxed));
         if fault.times != Some(0) {
             let mut rules = self.0.rules.lock();
-            rules.push((id, fault));
+            rules.push(Rule { id, fault, has_fired: false });
             self.0.armed.store(rules.len(), Ordering::Release);
         }
         self.0.changed.send_modify(|count| *count = count.wrapping_add(1));
@@ -71,7 +78,7 @@ impl Faults {
     /// Removes a fault. Does nothing if it has been removed already or has fired for the last time.
     pub fn remove(&self, id: FaultId) {
         let mut rules = self.0.rules.lock();
-        rules.retain(|(other, _)| *other != id);
+        rules.retain(|rule| rule.id != id);
         self.0.armed.store(rules.len(), Ordering::Release);
     }
 
@@ -87,6 +94,30 @@ impl Faults {
     /// Returns how often faults have fired.
     pub fn fired(&self) -> u64 {
         self.0.fired.load(Ordering::Acquire)
+    }
+
+    /// Returns the injected faults that no request has met yet, oldest first. The text of one says what it waits for.
+    ///
+    /// A test that ends with such a fault has not tested what it names:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kinformer_apiserver::ApiServer::builder().start().await?;
+    /// use kinformer_apiserver::{Fault, Verb};
+    ///
+    /// server.faults().inject(Fault::conflict().on(Verb::Create).resource("pods"));
+    /// let unfired: Vec<String> = server.faults().unfired().iter().map(ToString::to_string).collect();
+    /// assert_eq!(
+    ///     unfired,
+    ///     ["conflict on create of pods; it cannot fire: a conflict answers updates and patches only"]
+    /// );
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unfired(&self) -> Vec<Fault> {
+        let rules = self.0.rules.lock();
+        rules.iter().filter(|rule| !rule.has_fired).map(|rule| rule.fault.clone()).collect()
     }
 
     /// Closes the listening socket, so that the operating system refuses new connections. Open connections are not
@@ -125,10 +156,11 @@ impl Faults {
             return None;
         }
         let mut rules = self.0.rules.lock();
-        let index = rules.iter().position(|(_, fault)| {
+        let index = rules.iter().position(|Rule { fault, .. }| {
             wanted(fault.kind) && fault.after_events <= events && fault.applies_to(requested)
         })?;
-        let (_, fault) = rules.get_mut(index)?;
+        let Rule { fault, has_fired, .. } = rules.get_mut(index)?;
+        *has_fired = true;
         let kind = fault.kind;
         if let Some(times) = &mut fault.times {
             *times = times.saturating_sub(1);

@@ -2,10 +2,14 @@
 
 use super::verb::Verb;
 
-/// What a request is for: the plural and the subresource are empty if it names none.
+/// What a request is for, and who sent it. What it does not name is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Requested {
     pub(crate) verb: Verb,
     pub(crate) resource: String,
     pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) field_manager: String,
+    pub(crate) user_agent: String,
 }

@@ -78,8 +78,9 @@ fn all(remaining: &Remaining) -> [Condition; 5] {
     };
     let content = counted(&remaining.resources, "has")
         .map(|parts| ("SomeResourcesRemain", format!("Some resources are remaining: {parts}")));
-    let finalizers = counted(&remaining.finalizers, "in")
-        .map(|parts| ("SomeFinalizerRemain", format!("Some finalizers are remaining: {parts}")));
+    let finalizers = counted(&remaining.finalizers, "in").map(|parts| {
+        ("SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {parts}"))
+    });
     let failure = (!remaining.errors.is_empty()).then(|| {
         let (number, errors) = (remaining.errors.len(), remaining.errors.join(", "));
         (

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 
 use ::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
@@ -12,6 +13,10 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
 
 use crate::status::Status;
+
+/// The message of a refused request, for the log.
+#[derive(Clone)]
+pub(super) struct Refusal(pub(super) Arc<str>);
 
 /// A response. An error in its body breaks the connection.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -55,6 +60,7 @@ pub(super) fn text(code: StatusCode, text: &'static str) -> Answer {
 pub(super) fn failure(status: &Status) -> Answer {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = json(code, &status.to_json());
+    answer.extensions_mut().insert(Refusal(status.message().into()));
     if let Some(seconds) = status.retry_after_seconds() {
         answer.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     }

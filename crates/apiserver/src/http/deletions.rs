@@ -3,7 +3,7 @@
 use ::http::StatusCode;
 use serde_json::Value;
 
-use crate::api::{DeleteOptions, Deleted, ListItem, converted, write_object};
+use crate::api::{DeleteOptions, Deleted, ListItem, Preconditions, converted, write_object};
 use crate::status::{Status, deleted};
 use crate::storage::write_json;
 
@@ -28,12 +28,17 @@ impl Call<'_> {
             return DeleteOptions::parse(&Value::Object(self.object()?));
         }
         let given = |name: &str| self.query.get(name).filter(|value| !value.is_empty());
+        let precondition = |name: &str| given(name).map(str::to_owned);
         let options = DeleteOptions {
+            preconditions: Preconditions {
+                uid: precondition("uid"),
+                version: precondition("resourceVersion"),
+            },
             grace: self.query.number("gracePeriodSeconds")?,
             orphan_dependents: self.query.optional_flag("orphanDependents"),
             ..DeleteOptions::default()
         };
-        let dry_run: Vec<&str> = given("dryRun").into_iter().collect();
+        let dry_run: Vec<&str> = self.query.all("dryRun").collect();
         options.validated(given("propagationPolicy"), &dry_run)
     }
 
@@ -90,7 +95,7 @@ impl Call<'_> {
         out.extend_from_slice(b",\"apiVersion\":");
         write_json(&mut out, &kind.api_version());
         out.extend_from_slice(b",\"metadata\":");
-        write_json(&mut out, &page.metadata());
+        write_json(&mut out, &page.metadata_of(self.resource));
         out.extend_from_slice(b",\"items\":[");
         for (position, stored) in page.items.iter().enumerate() {
             if position > 0 {

@@ -94,6 +94,17 @@ const DIFFERENCES: &[Difference] = &[
         &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
         "every request is allowed; inject `Fault::forbidden()`, or use kube-apiserver"),
 
+    refused("admissionregistration.k8s.io", &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"],
+        "admission policies are not evaluated; use kube-apiserver"),
+    refused("certificates.k8s.io", &["clustertrustbundles", "podcertificaterequests"],
+        "there are no signers and no kubelets; use a cluster"),
+    refused("resource.k8s.io", &["devicetaintrules"],
+        "there are no devices and no schedulers; use a cluster"),
+    refused("storage.k8s.io", &["csinodes/status"],
+        "write the object with the in-process API of the server"),
+    refused("storagemigration.k8s.io", &["storageversionmigrations"],
+        "objects are stored in one version; use kube-apiserver"),
+
     warned("admissionregistration.k8s.io", &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         Writes, Always, "no webhook is called; call its handler in the test, or use kube-apiserver"),
     warned("admissionregistration.k8s.io", &["validatingadmissionpolicies", "validatingadmissionpolicybindings"],
@@ -139,6 +150,26 @@ const DIFFERENCES: &[Difference] = &[
         "JSON is not indented: `pretty` has no effect"),
     otherwise(&[],
         "`fieldValidation` finds unknown fields, in the order of their names, but no duplicate fields; unknown fields are stored all the same"),
+    otherwise(&[],
+        "YAML is not among the formats of answers; protobuf is with `Builder::protobuf`; a list as `PartialObjectMetadata` is one"),
+    otherwise(&[],
+        "the message of an error has other words, if it is about a request that cannot be parsed, or a name that is not a path segment"),
+    otherwise(&[],
+        "a patch of the wrong form or kind may get another of the codes 400, 409, 422 and 500"),
+    otherwise(&[],
+        "tables have other columns or descriptions of their columns, if their kind has few"),
+    otherwise(&[],
+        "a path of no group, and a method that no path has, get a `Status` with 404 or 405"),
+    otherwise(&[],
+        "a watch from a version of the future with `sendInitialEvents` gets 504 at once, not an event after three seconds"),
+    otherwise(&[],
+        "a write of a status changes no annotations, owners and finalizers, which it does for some kinds"),
+    otherwise(&["limitranges"],
+        "a limit range without a name is refused"),
+    otherwise(&[],
+        "`ignoreStoreReadErrorWithClusterBreakingPotential` has no effect"),
+    otherwise(&[],
+        "a bookmark has metadata and no other fields"),
 ];
 
 fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
@@ -201,12 +232,14 @@ pub(super) fn refusal(group: &str, plural: &str, subresource: Option<&str>) -> S
         Some(subresource) => format!("{plural}/{subresource}"),
         None => plural.to_owned(),
     };
-    let applies = |row: &&Difference| {
-        row.case == Case::Refused && row.group == group && row.resources.contains(&name.as_str())
-    };
-    match DIFFERENCES.iter().find(applies) {
-        Some(row) => {
-            let message = format!("kinformer-apiserver does not simulate {name}: {}", row.text);
+    let rows = DIFFERENCES.iter().filter(|row| row.case == Case::Refused && row.group == group);
+    // The subresources of a refused resource are refused as well.
+    let is_it = |resource: &&&str| **resource == name || **resource == plural;
+    let found =
+        rows.filter_map(|row| row.resources.iter().find(is_it).map(|resource| (row, resource))).next();
+    match found {
+        Some((row, resource)) => {
+            let message = format!("kinformer-apiserver does not simulate {resource}: {}", row.text);
             Status::new(501, "NotImplemented", message)
         }
         None => Status::no_such_path(),

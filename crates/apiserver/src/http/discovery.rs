@@ -15,6 +15,8 @@ use super::{negotiate, openapi};
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// The verbs of namespaces.
+const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The verbs of a resource whose definition is being deleted. Follows Kubernetes 1.37.
 const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
@@ -130,7 +132,13 @@ fn subresources(kind: &Kind) -> Vec<Subresource> {
 }
 
 fn verbs(api: &Api, resource: &Resource) -> &'static [&'static str] {
-    if api.is_definition_terminating(resource) { TERMINATING_VERBS } else { ALL_VERBS }
+    if api.is_definition_terminating(resource) {
+        TERMINATING_VERBS
+    } else if resource.kind.is("", "namespaces") {
+        NAMESPACE_VERBS
+    } else {
+        ALL_VERBS
+    }
 }
 
 fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Result<Value, Status> {

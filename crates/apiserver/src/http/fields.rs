@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::{Api, Object, Write};
+use crate::api::{self, Api, Object, Write};
 use crate::apply::{Schema, go_text, unknown_fields};
 use crate::patch::Patch;
-use crate::protobuf::MEDIA_TYPE;
+use crate::protobuf::{Decoder, MEDIA_TYPE, type_fault};
 use crate::registry::Kind;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -15,6 +15,7 @@ use crate::storage::Stored;
 use super::field_manager::Validation;
 use super::objects::Call;
 use super::request::media_type;
+use super::warnings::duplicate_owners;
 
 impl Call<'_> {
     /// Applies a patch, whose result is checked.
@@ -30,35 +31,44 @@ impl Call<'_> {
         write: Write<'_>,
         validation: Validation,
     ) -> Result<Arc<Stored>, Status> {
-        let (kind, mut found) = (&self.resource.kind, Vec::new());
+        let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            // this server has stored the unknown fields of earlier writes
-            let is_ignored = validation == Validation::Ignored;
-            let known = if is_ignored { Vec::new() } else { unknown_of(kind, &present) };
-            let mut patched = patch.apply(present, kind.kind_subject(), name)?;
-            let whole = kind.custom.then(|| patched.clone());
-            let error = |patched: &Object, why: &str| {
-                strict_patch_error(patch, whole.as_ref().unwrap_or(patched), why)
-            };
-            found = decoded(kind, &mut patched).map_err(|why| error(&patched, &why))?;
-            found.retain(|field| !is_ignored && !known.contains(field));
-            if validation == Validation::Strict && !found.is_empty() {
-                return Err(error(&patched, &strict_error(&found)));
-            }
-            Ok(patched)
+            let mut object = patched(kind, patch, present, validation, &mut found)?;
+            dropped = api::drop_duplicate_owners(&mut object);
+            Ok(object)
         });
-        self.warnings.extend(found.iter().map(|field| unknown_field(field)));
+        self.warnings.extend(found);
+        self.warnings.extend(duplicate_owners(&dropped, " after mutating admission happens"));
         stored
     }
 
     /// # Errors
-    /// 400 for an object with fields that its type does not have, in a strict write.
-    pub(super) fn check_fields(&mut self, object: &mut Object, validation: Validation) -> Result<(), Status> {
-        if validation == Validation::Ignored || media_type(self.headers) == MEDIA_TYPE {
+    /// 400 for an object with a field of another type, and, in a strict write, with fields that its type does not have.
+    pub(super) fn check_fields(
+        &mut self,
+        of: &Kind,
+        object: &mut Object,
+        validation: Validation,
+    ) -> Result<(), Status> {
+        if media_type(self.headers) == MEDIA_TYPE {
             return Ok(());
         }
-        let Kind { kind, version, .. } = &self.resource.kind;
-        let found = decoded(&self.resource.kind, object).map_err(|why| {
+        let Kind { kind, version, .. } = of;
+        let is_other =
+            |field: &str, own: &str| object.get(field).is_some_and(|given| !given.is_null() && given != own);
+        let api_version = of.api_version();
+        if !is_other("kind", kind)
+            && !is_other("apiVersion", &api_version)
+            && let Some(why) = type_fault(&api_version, kind, object, Decoder::Json)
+        {
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+            )));
+        }
+        if validation == Validation::Ignored {
+            return Ok(());
+        }
+        let found = decoded(of, object).map_err(|why| {
             Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
         })?;
         if validation == Validation::Strict && !found.is_empty() {
@@ -70,6 +80,45 @@ impl Call<'_> {
         self.warnings.extend(found.iter().map(|field| unknown_field(field)));
         Ok(())
     }
+}
+
+/// Returns a patched object, and sets `found` to the warnings about the patch.
+///
+/// # Errors
+/// The errors of the patch; 422 for a result of another type, and, in a strict write, for fields that its type does not have.
+pub(super) fn patched(
+    kind: &Kind,
+    patch: &Patch,
+    present: Object,
+    validation: Validation,
+    found: &mut Vec<String>,
+) -> Result<Object, Status> {
+    found.clear();
+    let is_ignored = validation == Validation::Ignored;
+    // this server has stored the unknown fields of earlier writes
+    let known = if is_ignored { Vec::new() } else { unknown_of(kind, &present) };
+    if let Patch::Json(operations) = patch
+        && !is_ignored
+    {
+        operations.check_types()?;
+    }
+    let mut object = patched_object(kind, patch, patch.apply(present)?)?;
+    let whole = kind.checks.is_some().then(|| object.clone());
+    let error = |object: &Object, why: &str| {
+        patch_error(patch, &Value::Object(whole.as_ref().unwrap_or(object).clone()), why)
+    };
+    let unknown = decoded(kind, &mut object).map_err(|why| error(&object, &why))?;
+    if is_ignored {
+        return Ok(object);
+    }
+    if let Patch::Json(operations) = patch {
+        found.extend_from_slice(operations.unknown_fields());
+    }
+    found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
+    if validation == Validation::Strict && !found.is_empty() {
+        return Err(error(&object, &format!("strict decoding error: {}", found.join(", "))));
+    }
+    Ok(object)
 }
 
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
@@ -100,11 +149,65 @@ fn strict_error(fields: &[String]) -> String {
     format!("strict decoding error: {}", fields.join(", "))
 }
 
+/// Returns the result of a patch as an object of its kind.
+///
+/// # Errors
+/// 422 for a result that is none.
+fn patched_object(kind: &Kind, patch: &Patch, patched: Value) -> Result<Object, Status> {
+    match patched {
+        Value::Object(mut object) => {
+            if let Some(why) = check_kind(kind, patch, &mut object) {
+                return Err(patch_error(patch, &Value::Object(object), &why));
+            }
+            let decoder = if patch.is_strategic() { Decoder::Unstructured } else { Decoder::Json };
+            match type_fault(&kind.api_version(), &kind.kind, &object, decoder) {
+                Some(why) => Err(patch_error(patch, &Value::Object(object), &why)),
+                None => Ok(object),
+            }
+        }
+        other => {
+            let why = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type \
+                struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+            Err(patch_error(patch, &other, why))
+        }
+    }
+}
+
+/// Returns why the result of a patch of a built-in kind is of another kind. One of a strategic merge patch is not, since it
+/// is decoded without its type.
+fn check_kind(kind: &Kind, patch: &Patch, object: &mut Object) -> Option<String> {
+    if kind.custom {
+        return None;
+    }
+    let api_version = kind.api_version();
+    if patch.is_strategic() {
+        object.insert("apiVersion".into(), api_version.into());
+        object.insert("kind".into(), kind.kind.as_str().into());
+        return None;
+    }
+    let given = |field: &str, default: &str| match object.get(field) {
+        None | Some(Value::Null) => Ok(default.to_owned()),
+        Some(Value::String(text)) => Ok(if text.is_empty() { default } else { text }.to_owned()),
+        Some(_) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal value into Go struct field .{field} of type \
+             string"
+        )),
+    };
+    match (given("apiVersion", &api_version), given("kind", &kind.kind)) {
+        (Ok(version), Ok(name)) if version == api_version && name == kind.kind => None,
+        (Ok(version), Ok(name)) => Some(format!(
+            "no kind {name:?} is registered for version {version:?} in scheme \
+             \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\""
+        )),
+        (Err(why), _) | (_, Err(why)) => Some(why),
+    }
+}
+
 /// Follows Kubernetes 1.37: the error names a strategic merge patch, or the result of another one.
-fn strict_patch_error(patch: &Patch, patched: &Object, why: &str) -> Status {
+fn patch_error(patch: &Patch, patched: &Value, why: &str) -> Status {
     let value = match patch {
         Patch::Strategic(patch) => go_text(&Value::Object(patch.clone())),
-        Patch::Json(_) | Patch::Merge(_) => serde_json::to_string(patched).unwrap_or_default(),
+        Patch::Json(_) | Patch::Merge(_) => patched.to_string(),
     };
     let cause = Cause::invalid("patch", format!("Invalid value: {value:?}: {why}"));
     Status::invalid(Subject { group: "", resource: "" }, "", vec![cause])

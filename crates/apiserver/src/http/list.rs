@@ -52,11 +52,14 @@ impl Continue {
     }
 
     fn decode(text: &str) -> Result<Self, Status> {
-        let invalid = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let invalid = |why: &str| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&error.to_string()))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
-        if token.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
-            return Err(invalid("server does not recognize this encoded version"));
+        let form = token.get("v").and_then(Value::as_str).unwrap_or("");
+        if form != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {form}")));
         }
         let version = match token.get("rv").and_then(Value::as_i64).unwrap_or(0) {
             -1 => None,
@@ -191,7 +194,16 @@ fn page_of(
 }
 
 impl Page {
-    pub(super) fn metadata(&self) -> Value {
+    /// The metadata of a list of objects. Lists of custom resources have a `continue` in all cases, as in Kubernetes.
+    pub(super) fn metadata_of(&self, resource: &Resource) -> Value {
+        let mut metadata = self.metadata();
+        if let (true, Some(map)) = (resource.kind.custom, metadata.as_object_mut()) {
+            map.entry("continue").or_insert_with(|| "".into());
+        }
+        metadata
+    }
+
+    fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.version.to_string()});
         if let Some(map) = metadata.as_object_mut() {
             if let Some(token) = &self.continue_token {
@@ -237,7 +249,8 @@ fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> 
     head.extend_from_slice(b",\"apiVersion\":");
     write_json(&mut head, &version);
     head.extend_from_slice(b",\"metadata\":");
-    write_json(&mut head, &page.metadata());
+    let metadata = if form == Form::Metadata { page.metadata() } else { page.metadata_of(&resource) };
+    write_json(&mut head, &metadata);
     head.extend_from_slice(b",\"items\":[");
     let mut pieces = Pieces { out: head, items: page.items.into(), first: true, malformed, form, resource };
     let first = pieces.next().unwrap_or_default();

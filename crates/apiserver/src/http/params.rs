@@ -1,10 +1,13 @@
 //! Parameters of lists and watches.
 
+use serde_json::json;
+
+use crate::fault;
 use crate::registry::Resource;
 use crate::selectors::{FieldSelector, LabelSelector, Selection};
 use crate::status::{Cause, Status, Subject};
 
-use super::request::{Query, Target};
+use super::request::{Query, Target, why_no_number};
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,10 @@ impl ListParams {
         }
         let version = match version_text {
             "" => None,
-            text => Some(version(text)?),
+            text if watch => Some(version(text)?),
+            text => Some(version(text).map_err(|status| {
+                Status::bad_request(format!("invalid resource version: {}", status.message()))
+            })?),
         };
         let fields = fields(query, target, resource)?;
         Ok(Self {
@@ -84,12 +90,14 @@ impl ListParams {
     }
 }
 
-fn version(text: &str) -> Result<u64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: \
-             parsing {text:?}: invalid syntax"
-        ))
+/// # Errors
+/// 500 for a text that is not a number, as kube-apiserver answers reads of an object, and watches.
+pub(super) fn version(text: &str) -> Result<u64, Status> {
+    text.parse().map_err(|error| {
+        let why = why_no_number(&error);
+        let message =
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+        Status::new(500, "", message)
     })
 }
 
@@ -110,27 +118,27 @@ fn list_faults(match_text: &str, version: &str, initial_events: Option<bool>, co
     let mut causes = Vec::new();
     if !match_text.is_empty() {
         if version.is_empty() {
-            causes.push(Cause::forbidden(
+            causes.push(fault::forbidden(
                 MATCH,
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
         if continues {
             causes
-                .push(Cause::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+                .push(fault::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
         }
         if !matches!(match_text, "Exact" | "NotOlderThan") {
-            causes.push(Cause::not_supported(MATCH, match_text, "\"Exact\", \"NotOlderThan\", \"\""));
+            causes.push(fault::not_supported(MATCH, &json!(match_text), &["Exact", "NotOlderThan", ""]));
         }
         if match_text == "Exact" && version == "0" {
-            causes.push(Cause::forbidden(
+            causes.push(fault::forbidden(
                 MATCH,
                 "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             ));
         }
     }
     if initial_events.is_some() {
-        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        causes.push(fault::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     causes
 }
@@ -139,19 +147,19 @@ fn watch_faults(match_text: &str, initial_events: Option<bool>, continues: bool)
     let mut causes = Vec::new();
     if initial_events.is_some() && match_text != "NotOlderThan" {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(Cause::forbidden(MATCH, why));
+        causes.push(fault::forbidden(MATCH, why));
     }
     if !match_text.is_empty() {
         if initial_events.is_none() {
             let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            causes.push(Cause::forbidden(MATCH, why));
+            causes.push(fault::forbidden(MATCH, why));
         }
         if match_text != "NotOlderThan" {
-            causes.push(Cause::not_supported(MATCH, match_text, "\"NotOlderThan\""));
+            causes.push(fault::not_supported(MATCH, &json!(match_text), &["NotOlderThan"]));
         }
         if continues {
             causes
-                .push(Cause::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+                .push(fault::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
         }
     }
     causes

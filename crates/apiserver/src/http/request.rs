@@ -1,5 +1,6 @@
 //! Parsing requests: path, query, body.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
 use ::http::{HeaderMap, header};
@@ -124,11 +125,19 @@ impl Query {
     /// 400 for a value that is not a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.get(name) {
-            None | Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| {
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+            None => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|error: ParseIntError| {
+                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", why_no_number(&error)))
             }),
         }
+    }
+}
+
+/// Returns why a text is no number, in the words of Go.
+pub(super) fn why_no_number(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
     }
 }
 
@@ -183,6 +192,7 @@ pub(super) fn decode_object(media_type: &str, body: &[u8]) -> Result<Map<String,
     };
     match value {
         Value::Object(map) => Ok(map),
+        Value::Null => Ok(Map::new()),
         _ => Err(Status::bad_request("the object provided is unrecognized: it is not a JSON object")),
     }
 }

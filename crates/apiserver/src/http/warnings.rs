@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use ::http::{HeaderValue, header};
 
+use crate::registry::Kind;
+
 use super::answer::Answer;
 
 /// How many characters the warnings of a response have in all, before each is shortened. Follows Kubernetes 1.37.
@@ -18,6 +20,11 @@ pub(super) struct Warnings {
 }
 
 impl Warnings {
+    /// The warnings that each answer about a kind has.
+    pub(super) fn about(kind: &Kind) -> Self {
+        Self { texts: kind.deprecation.iter().cloned().collect() }
+    }
+
     pub(super) fn extend(&mut self, texts: impl IntoIterator<Item = impl Into<String>>) {
         self.texts.extend(texts.into_iter().map(Into::into));
     }
@@ -43,6 +50,15 @@ impl Warnings {
         }
         answer
     }
+}
+
+/// The warning for owners that an object had twice. Follows Kubernetes 1.37.
+pub(super) fn duplicate_owners(uids: &[String], when: &str) -> Option<String> {
+    let uids = (!uids.is_empty()).then(|| uids.join(", "))?;
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ))
 }
 
 /// The value of a header; `None` for a text with control characters, which is not sent, as by Kubernetes.

@@ -412,7 +412,7 @@ impl Encoder {
     }
 
     fn bookmark(&self, version: u64, ends_initial: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": version.to_string()});
         if ends_initial && let Some(map) = metadata.as_object_mut() {
             map.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
         }

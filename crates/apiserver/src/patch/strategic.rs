@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::apply::go_text;
 use crate::status::Status;
 
 const PATCH: &str = "$patch";
@@ -48,70 +49,182 @@ fn is_set(list: &str) -> bool {
 /// Merges `patch` into `object`.
 ///
 /// # Errors
-/// 400 for an invalid directive; `object` is then partly merged and must not be used.
+/// 400 and 500 for an invalid directive, 500 for an element without the merge key of its list; `object` is then partly
+/// merged and must not be used.
 pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Status> {
-    match patch.get(PATCH).map(|directive| directive.as_str()) {
-        None | Some(Some("merge")) => {}
-        Some(Some("replace")) => {
-            *object = patch.iter().filter(|(name, _)| *name != PATCH).map(own).collect();
-            return Ok(());
-        }
-        Some(Some("delete")) => {
-            object.clear();
-            return Ok(());
-        }
-        Some(_) => return Err(bad("Unknown patch type found in map")),
-    }
-    if let Some(Value::Array(keep)) = patch.get(RETAIN_KEYS) {
-        let keep: HashSet<&str> = keep.iter().filter_map(Value::as_str).collect();
-        object.retain(|name, _| keep.contains(name.as_str()));
-    }
-    for (name, value) in patch {
-        if let Some(list) = name.strip_prefix(DELETE_FROM_LIST) {
-            let gone = value.as_array().ok_or_else(|| bad("$deleteFromPrimitiveList takes a list"))?;
-            let gone: HashSet<&Value> = gone.iter().collect();
-            if let Some(Value::Array(values)) = object.get_mut(list) {
-                values.retain(|value| !gone.contains(value));
-            }
-        }
-    }
-    let mut orders = Vec::new();
-    for (name, value) in patch {
-        if let (Some(list), Value::Array(order)) = (name.strip_prefix(ELEMENT_ORDER), value) {
-            let original = object.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-            orders.push((list, order, original));
-        }
-    }
-    for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
-        merge_field(object, name, value)?;
-    }
-    for (list, order, original) in orders {
-        if let Some(Value::Array(elements)) = object.get_mut(list) {
-            *elements = in_order(std::mem::take(elements), order, &original, merge_keys(list));
-        }
-    }
-    Ok(())
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
+    Merge { kind: &kind }.map(object, patch)
 }
 
-fn merge_field(object: &mut Map<String, Value>, name: &str, value: &Value) -> Result<(), Status> {
-    match value {
-        Value::Null => {
-            object.remove(name);
-        }
-        Value::Object(inner) => {
-            let target = object.entry(name).or_insert(Value::Null);
-            if !target.is_object() {
-                *target = Value::Object(Map::new());
-            }
-            if let Value::Object(target) = target {
-                merge(target, inner)?;
-            }
-        }
-        Value::Array(elements) => merge_list(object, name, elements)?,
-        plain => {
-            object.insert(name.to_owned(), plain.clone());
-        }
+/// Follows Kubernetes 1.37 (`strategicpatch.mergeMap`).
+struct Merge<'a> {
+    kind: &'a str,
+}
+
+impl Merge<'_> {
+    fn merge_keys(&self, list: &str) -> &'static [&'static str] {
+        if list == "ports" && self.kind == "EndpointSlice" { &[] } else { merge_keys(list) }
     }
+
+    fn map(&self, object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Status> {
+        match patch.get(PATCH) {
+            None => {}
+            Some(directive) if directive == "replace" => {
+                *object = patch.iter().filter(|(name, _)| *name != PATCH).map(own).collect();
+                return Ok(());
+            }
+            Some(directive) if directive == "delete" => {
+                object.clear();
+                return Ok(());
+            }
+            Some(directive) => return Err(unknown_directive(directive, patch)),
+        }
+        retain_keys(object, patch)?;
+        for (name, value) in patch {
+            if let (Some(list), Value::Array(gone)) = (name.strip_prefix(DELETE_FROM_LIST), value) {
+                let gone: HashSet<&Value> = gone.iter().collect();
+                if let Some(Value::Array(values)) = object.get_mut(list) {
+                    values.retain(|value| !gone.contains(value));
+                }
+            }
+        }
+        let mut orders = Vec::new();
+        for (name, value) in patch {
+            if let (Some(list), Value::Array(order)) = (name.strip_prefix(ELEMENT_ORDER), value) {
+                let original = object.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+                orders.push((list, order, original));
+            }
+        }
+        for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
+            self.field(object, name, value)?;
+        }
+        for (list, order, original) in orders {
+            if let Some(Value::Array(elements)) = object.get_mut(list) {
+                *elements = in_order(std::mem::take(elements), order, &original, self.merge_keys(list));
+            }
+        }
+        Ok(())
+    }
+
+    fn field(&self, object: &mut Map<String, Value>, name: &str, value: &Value) -> Result<(), Status> {
+        match (object.get_mut(name), value) {
+            (_, Value::Null) => {
+                object.remove(name);
+            }
+            (Some(Value::Object(present)), Value::Object(patch)) => self.map(present, patch)?,
+            (Some(Value::Array(present)), Value::Array(patch)) => {
+                *present = self.list(std::mem::take(present), name, patch)?;
+            }
+            // What has a directive is dropped: there is nothing that it is about.
+            (_, value) => match without_directives(value) {
+                Some(value) => {
+                    object.insert(name.to_owned(), value);
+                }
+                None => {
+                    object.remove(name);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn list(&self, present: Vec<Value>, name: &str, patch: &[Value]) -> Result<Vec<Value>, Status> {
+        let keys = self.merge_keys(name);
+        if is_set(name) {
+            let mut known: HashSet<&Value> = present.iter().collect();
+            let added = patch.iter().filter(|value| known.insert(value)).cloned();
+            let merged = present.iter().cloned().chain(added).collect();
+            return Ok(in_order(merged, patch, &present, keys));
+        }
+        if keys.is_empty() || (present.is_empty() && patch.is_empty()) {
+            return Ok(patch.to_vec());
+        }
+        let mut replaces = false;
+        for element in patch {
+            let Value::Object(element) = element else {
+                return Err(failed("list element types are not identical".to_owned()));
+            };
+            let directive = element.get(PATCH);
+            match directive.map(|directive| directive.as_str()) {
+                Some(Some("replace")) => replaces = true,
+                Some(Some("merge")) => {
+                    return Err(failed("merging lists cannot yet be specified in the patch".to_owned()));
+                }
+                None | Some(Some("delete")) if keys.iter().any(|key| element.contains_key(*key)) => {}
+                None | Some(Some("delete")) => {
+                    let (element, key) =
+                        (go_text(&Value::Object(element.clone())), keys.first().unwrap_or(&""));
+                    return Err(failed(format!("map: {element} does not contain declared merge key: {key}")));
+                }
+                Some(_) => {
+                    return Err(unknown_directive(directive.unwrap_or(&Value::Null), element));
+                }
+            }
+        }
+        if replaces {
+            return Ok(patch.iter().filter(|element| element.get(PATCH).is_none()).cloned().collect());
+        }
+        let merged = self.elements(present.clone(), patch, keys)?;
+        Ok(in_order(merged, patch, &present, keys))
+    }
+
+    fn elements(&self, present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Result<Vec<Value>, Status> {
+        let mut merged: Vec<Option<Value>> = present.into_iter().map(Some).collect();
+        let mut places: HashMap<(String, Value), BTreeSet<usize>> = HashMap::new();
+        let note = |places: &mut HashMap<(String, Value), BTreeSet<usize>>, place, element: &Value| {
+            for (key, value) in values_of(element, keys) {
+                places.entry((key.to_owned(), value.clone())).or_default().insert(place);
+            }
+        };
+        for (place, element) in merged.iter().flatten().enumerate() {
+            note(&mut places, place, element);
+        }
+        for element in patch {
+            let Value::Object(element) = element else { continue };
+            let Some((key, value)) = keys.iter().find_map(|key| Some((*key, element.get(*key)?))) else {
+                continue;
+            };
+            let named = (key.to_owned(), value.clone());
+            // Where an element had this value; a merge may have changed it.
+            let is_same = |place: &usize| {
+                let other = merged.get(*place).and_then(Option::as_ref);
+                other.is_some_and(|other| other.get(key) == Some(value))
+            };
+            if element.get(PATCH).and_then(Value::as_str) == Some("delete") {
+                let gone: Vec<usize> =
+                    places.remove(&named).into_iter().flatten().filter(|place| is_same(place)).collect();
+                for place in gone {
+                    if let Some(element) = merged.get_mut(place) {
+                        *element = None;
+                    }
+                }
+                continue;
+            }
+            let found = places.get(&named).and_then(|places| places.iter().copied().find(is_same));
+            let place = found.unwrap_or(merged.len());
+            if found.is_none() {
+                merged.push(Some(Value::Object(Map::new())));
+            }
+            if let Some(Some(Value::Object(target))) = merged.get_mut(place) {
+                self.map(target, element)?;
+            }
+            if let Some(Some(target)) = merged.get(place) {
+                note(&mut places, place, target);
+            }
+        }
+        Ok(merged.into_iter().flatten().collect())
+    }
+}
+
+fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Status> {
+    let Some(keep) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let wrong = || Status::bad_request("invalid patch format of retainKeys");
+    let keep: HashSet<&Value> = keep.as_array().ok_or_else(wrong)?.iter().collect();
+    let is_kept = |name: &str| keep.contains(&Value::from(name));
+    if patch.iter().any(|(name, value)| !value.is_null() && !name.starts_with('$') && !is_kept(name)) {
+        return Err(wrong());
+    }
+    object.retain(|name, _| is_kept(name));
     Ok(())
 }
 
@@ -119,84 +232,30 @@ fn own((name, value): (&String, &Value)) -> (String, Value) {
     (name.clone(), value.clone())
 }
 
-fn bad(message: &str) -> Status {
-    Status::bad_request(message)
+/// Returns a new value without nulls and without what has a directive. Follows Kubernetes 1.37 (`removeDirectives`).
+fn without_directives(value: &Value) -> Option<Value> {
+    Some(match value {
+        Value::Object(members) if members.contains_key(PATCH) => return None,
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(
+                members
+                    .filter_map(|(name, value)| Some((name.clone(), without_directives(value)?)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => items.iter().filter_map(without_directives).collect(),
+        plain => plain.clone(),
+    })
 }
 
-fn merge_list(object: &mut Map<String, Value>, name: &str, patch: &[Value]) -> Result<(), Status> {
-    let keys = merge_keys(name);
-    let has_key = |value: &Value| keys.iter().any(|key| value.get(key).is_some());
-    let directive = |value: &Value| value.get(PATCH).and_then(Value::as_str).map(str::to_owned);
-    let replaces = patch.iter().any(|element| {
-        directive(element).as_deref() == Some("replace") && element.as_object().is_some_and(|o| o.len() == 1)
-    });
-    let present = match object.get_mut(name) {
-        Some(Value::Array(elements)) if !replaces => std::mem::take(elements),
-        _ => Vec::new(),
-    };
-    let merged = if is_set(name) {
-        let mut known: HashSet<&Value> = present.iter().collect();
-        let added = patch.iter().filter(|value| known.insert(value)).cloned();
-        let merged = present.iter().cloned().chain(added).collect();
-        in_order(merged, patch, &present, keys)
-    } else if keys.is_empty()
-        || !patch.iter().all(|e| e.is_object() && (has_key(e) || directive(e).is_some()))
-    {
-        // The list has no merge key, or its elements are not objects with that key.
-        patch.to_vec()
-    } else {
-        let merged = merge_elements(present.clone(), patch, keys)?;
-        in_order(merged, patch, &present, keys)
-    };
-    object.insert(name.to_owned(), Value::Array(merged));
-    Ok(())
+fn failed(message: String) -> Status {
+    Status::new(500, "", message)
 }
 
-fn merge_elements(present: Vec<Value>, patch: &[Value], keys: &[&str]) -> Result<Vec<Value>, Status> {
-    let mut merged: Vec<Option<Value>> = present.into_iter().map(Some).collect();
-    let mut places: HashMap<(String, Value), BTreeSet<usize>> = HashMap::new();
-    let note = |places: &mut HashMap<(String, Value), BTreeSet<usize>>, place, element: &Value| {
-        for (key, value) in values_of(element, keys) {
-            places.entry((key.to_owned(), value.clone())).or_default().insert(place);
-        }
-    };
-    for (place, element) in merged.iter().flatten().enumerate() {
-        note(&mut places, place, element);
-    }
-    for element in patch {
-        let Value::Object(element) = element else { continue };
-        let Some((key, value)) = keys.iter().find_map(|key| Some((*key, element.get(*key)?))) else {
-            continue;
-        };
-        let named = (key.to_owned(), value.clone());
-        // Where an element had this value; a merge may have changed it.
-        let is_same = |place: &usize| {
-            let other = merged.get(*place).and_then(Option::as_ref);
-            other.is_some_and(|other| other.get(key) == Some(value))
-        };
-        if element.get(PATCH).and_then(Value::as_str) == Some("delete") {
-            let gone: Vec<usize> =
-                places.remove(&named).into_iter().flatten().filter(|place| is_same(place)).collect();
-            for place in gone {
-                if let Some(element) = merged.get_mut(place) {
-                    *element = None;
-                }
-            }
-            continue;
-        }
-        let found = places.get(&named).and_then(|places| places.iter().copied().find(is_same));
-        let place = found.unwrap_or(merged.len());
-        if found.is_none() {
-            merged.push(Some(Value::Object(Map::new())));
-        }
-        if let Some(Some(Value::Object(target))) = merged.get_mut(place) {
-            merge(target, element)?;
-        }
-        if let Some(Some(target)) = merged.get(place) {
-            note(&mut places, place, target);
-        }
-    }
-    Ok(merged.into_iter().flatten().collect())
+fn unknown_directive(directive: &Value, patch: &Map<String, Value>) -> Status {
+    let (directive, patch) = (go_text(directive), go_text(&Value::Object(patch.clone())));
+    failed(format!("unknown patch type: {directive} in map: {patch}"))
 }
 
 /// The merge keys that an element has, with their values.
@@ -321,7 +380,7 @@ mod tests {
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]},
             "spec": {"strategy": {"$retainKeys": ["type"], "type": "B"},
                 "$setElementOrder/volumes": [{"name": "w"}, {"name": "v"}],
-                "volumes": [{"name": "v", "$patch": "replace", "hostPath": {"path": "/"}}]}});
+                "volumes": [{"name": "v", "emptyDir": null, "hostPath": {"path": "/"}}]}});
         assert_eq!(
             merged(object, patch),
             json!({"metadata": {"finalizers": ["c", "b"]}, "spec": {"strategy": {"type": "B"},
@@ -352,10 +411,48 @@ mod tests {
         );
     }
 
+    fn refusal(object: Value, patch: Value) -> (u16, String) {
+        let mut object = object.as_object().unwrap().clone();
+        let status = merge(&mut object, patch.as_object().unwrap()).unwrap_err();
+        (status.code(), status.message().to_owned())
+    }
+
+    // The messages of kube-apiserver 1.37.1.
+    // contract: E-01s
     #[test]
-    fn unknown_directive_is_a_bad_request() {
-        let patch = json!({"$patch": "explode"});
-        let error = merge(&mut Map::new(), patch.as_object().unwrap()).unwrap_err();
-        assert_eq!(error.code(), 400);
+    fn invalid_directives_and_elements_without_a_key_are_refused() {
+        let object = json!({"containers": [{"name": "a"}], "ports": [{"port": 1}]});
+        for (patch, code, message) in [
+            (json!({"$patch": "explode"}), 500, "unknown patch type: explode in map: map[$patch:explode]"),
+            (json!({"$patch": "merge"}), 500, "unknown patch type: merge in map: map[$patch:merge]"),
+            (
+                json!({"containers": [{"image": "nokey"}]}),
+                500,
+                "map: map[image:nokey] does not contain declared merge key: name",
+            ),
+            (
+                json!({"containers": [{"$patch": "merge", "name": "a"}]}),
+                500,
+                "merging lists cannot yet be specified in the patch",
+            ),
+            (json!({"$retainKeys": ["a"], "b": 1}), 400, "invalid patch format of retainKeys"),
+            (json!({"$retainKeys": "a"}), 400, "invalid patch format of retainKeys"),
+        ] {
+            assert_eq!(refusal(object.clone(), patch), (code, message.to_owned()));
+        }
+    }
+
+    /// A directive is about what the object has.
+    // contract: E-01s
+    #[test]
+    fn new_values_with_directives_are_dropped() {
+        let patch = json!({"labels": {"$patch": "replace", "q": "r"}, "m": {"a": {"$patch": "delete"}, "b": 1, "c": null},
+            "containers": [{"name": "a", "$patch": "delete"}, {"image": "b"}], "n": {"$patch": "replace", "x": 1}});
+        assert_eq!(merged(json!({"n": 1}), patch), json!({"m": {"b": 1}, "containers": [{"image": "b"}]}));
+        let patch = json!({"labels": {"$patch": "replace", "q": "r"}, "volumes": [{"$patch": "replace", "name": "x"}, {"name": "y"}]});
+        assert_eq!(
+            merged(json!({"labels": {"a": "b"}, "volumes": [{"name": "v"}]}), patch),
+            json!({"labels": {"q": "r"}, "volumes": [{"name": "y"}]})
+        );
     }
 }

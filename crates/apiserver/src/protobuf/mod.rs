@@ -5,6 +5,7 @@
 //! Kubernetes' Go types.
 
 mod encode;
+mod json_types;
 mod schema;
 mod value;
 mod wire;
@@ -13,6 +14,8 @@ use serde_json::{Map, Value};
 
 use schema::SCHEMA;
 use wire::{Fields, Malformed};
+
+pub(crate) use json_types::{Decoder, type_fault};
 
 /// The media type of protobuf bodies.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

@@ -16,6 +16,7 @@ pub(super) struct Schema {
 /// The fields of a message, by number.
 #[derive(Debug, Default)]
 pub(super) struct Message {
+    name: &'static str,
     fields: Vec<FieldType>,
 }
 
@@ -69,7 +70,10 @@ impl Schema {
                         schema.kinds.insert(format!("{version} {kind}"), message);
                     }
                 }
-                _ => schema.messages.push(Message { fields: words.filter_map(field).collect() }),
+                Some(name) => {
+                    schema.messages.push(Message { name, fields: words.filter_map(field).collect() });
+                }
+                None => {}
             }
         }
         schema
@@ -87,6 +91,10 @@ impl Schema {
 }
 
 impl Message {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
     pub(super) fn fields(&self) -> &[FieldType] {
         &self.fields
     }

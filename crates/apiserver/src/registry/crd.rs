@@ -8,7 +8,7 @@ use crate::apply::{Schema, schema_of_definition};
 use crate::schema::{self, VersionSchema};
 use crate::status::Status;
 
-use super::{Column, FieldPath, Kind, ScalePaths};
+use super::{Column, FieldPath, Kind, ScalePaths, version_rank};
 
 /// The resources of a valid CustomResourceDefinition.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ pub(crate) fn definition(
         return Err(Status::invalid(subject, &name, causes));
     };
     let schema = Arc::new(names.schema(&versions));
-    let storage = names.kind(stored, &schema);
+    let storage = names.kind(stored, &versions, &schema);
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
-    let others = others.map(|version| names.kind(version, &schema)).collect();
+    let others = others.map(|version| names.kind(version, &versions, &schema)).collect();
     complete(object, &storage, now);
     Ok(Definition {
         group: names.group,
@@ -58,6 +58,10 @@ pub(crate) fn definition(
         storage_served: is(stored, "served"),
         others,
     })
+}
+
+fn name_of(version: &Value) -> &str {
+    version.get("name").and_then(Value::as_str).unwrap_or("")
 }
 
 /// Whether a version has a flag.
@@ -119,11 +123,11 @@ impl Names {
     }
 
     /// Returns the kind in one version.
-    fn kind(&self, version: &Value, schema: &Arc<Schema>) -> Kind {
+    fn kind(&self, version: &Value, versions: &[Value], schema: &Arc<Schema>) -> Kind {
         let namespaced = self.scope == "Namespaced";
         Kind {
             group: self.group.clone(),
-            version: version.get("name").and_then(Value::as_str).unwrap_or("").to_owned(),
+            version: name_of(version).to_owned(),
             plural: self.plural.clone(),
             singular: self.singular.clone(),
             kind: self.kind.clone(),
@@ -141,7 +145,22 @@ impl Names {
             checks: version
                 .pointer("/schema/openAPIV3Schema")
                 .map(|schema| Arc::new(VersionSchema::parse(schema))),
+            deprecation: is(version, "deprecated").then(|| self.deprecation(version, versions)),
         }
+    }
+
+    /// Returns the warning of a deprecated version. Follows Kubernetes 1.37 (`defaultDeprecationWarning`).
+    fn deprecation(&self, version: &Value, versions: &[Value]) -> String {
+        if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+            return text.to_owned();
+        }
+        let (Self { group, kind, .. }, name) = (self, name_of(version));
+        let current =
+            versions.iter().filter(|other| is(other, "served") && !is(other, "deprecated")).map(name_of);
+        let newest = current.max_by_key(|name| version_rank(name));
+        let newest = newest.filter(|newest| version_rank(newest) > version_rank(name));
+        let instead = newest.map(|newest| format!("; use {group}/{newest} {kind}")).unwrap_or_default();
+        format!("{group}/{name} {kind} is deprecated{instead}")
     }
 }
 

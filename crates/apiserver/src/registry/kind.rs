@@ -33,6 +33,8 @@ pub(crate) struct Kind {
     pub(crate) schema: Option<Arc<Schema>>,
     /// The schema that objects of this version are checked against; `None` for built-in kinds.
     pub(crate) checks: Option<Arc<VersionSchema>>,
+    /// The warning of every answer about a deprecated kind.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// The field paths of the scale subresource.
@@ -105,6 +107,23 @@ impl Kind {
         }
     }
 
+    /// Whether an update must have the version that it replaces. Follows Kubernetes 1.37 (`AllowUnconditionalUpdate`).
+    pub(crate) fn needs_version(&self) -> bool {
+        const STORAGE: [&str; 4] = ["csidrivers", "csinodes", "csistoragecapacities", "volumeattachments"];
+        match self.group.as_str() {
+            "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io" => true,
+            "storage.k8s.io" => STORAGE.contains(&self.plural.as_str()),
+            _ => {
+                self.custom
+                    || self.is("policy", "poddisruptionbudgets")
+                    || self.is("node.k8s.io", "runtimeclasses")
+            }
+        }
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
@@ -139,6 +158,10 @@ impl From<&Row> for Kind {
             custom: false,
             schema: None,
             checks: None,
+            // Follows Kubernetes 1.37 (`APILifecycleDeprecated`).
+            deprecation: (row.plural == "endpoints").then(|| {
+                "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()
+            }),
         }
     }
 }

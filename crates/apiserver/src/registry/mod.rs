@@ -9,6 +9,8 @@ mod saved;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 
 pub(crate) use convert::Conversion;
@@ -47,12 +49,13 @@ pub(crate) struct Registry {
     pub(crate) versions: Arc<Versions>,
     /// `None` without garbage collection.
     pub(crate) observer: Option<Observer>,
-    resources: BTreeMap<Address, Arc<Resource>>,
+    /// A clone shares its parts, so that a definition does not copy all others.
+    resources: OrdMap<Address, Arc<Resource>>,
 }
 
 impl Registry {
     fn empty(versions: Arc<Versions>, observer: Option<Observer>) -> Self {
-        Self { versions, observer, resources: BTreeMap::new() }
+        Self { versions, observer, resources: OrdMap::new() }
     }
 
     /// Changes of all objects but events are observed.
@@ -96,12 +99,14 @@ impl Registry {
 
     /// Removes a custom resource in all its versions.
     pub(crate) fn remove(&mut self, group: &str, plural: &str) -> Vec<Arc<Resource>> {
-        let (gone, rest) = std::mem::take(&mut self.resources)
-            .into_iter()
-            .partition(|((g, _, p), resource)| g == group && p == plural && resource.kind.custom);
-        self.resources = rest;
-        let gone: BTreeMap<Address, Arc<Resource>> = gone;
-        gone.into_values().collect()
+        let of_group = self.in_order_from(group, "").take_while(|((other, ..), _)| other == group);
+        let gone = of_group.filter(|((.., other), resource)| other == plural && resource.kind.custom);
+        let gone: Vec<Address> = gone.map(|(address, _)| address.clone()).collect();
+        gone.iter().filter_map(|address| self.resources.remove(address)).collect()
+    }
+
+    fn in_order_from(&self, group: &str, version: &str) -> impl Iterator<Item = (&Address, &Arc<Resource>)> {
+        self.resources.range((group.to_owned(), version.to_owned(), String::new())..)
     }
 
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
@@ -116,7 +121,7 @@ impl Registry {
     /// Finds a resource by the `apiVersion` and `kind` of an object.
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.iter().find(|r| r.kind.kind == kind && r.kind.version == version && r.kind.group == group)
+        self.of_version(group, version).into_iter().find(|resource| resource.kind.kind == kind)
     }
 
     /// Finds a resource by the id of its store.
@@ -140,7 +145,9 @@ impl Registry {
 
     /// Returns the resources of one API version.
     pub(crate) fn of_version(&self, group: &str, version: &str) -> Vec<&Arc<Resource>> {
-        self.iter().filter(|r| r.kind.group == group && r.kind.version == version).collect()
+        let of_version = self.in_order_from(group, version);
+        let of_version = of_version.take_while(|((g, v, _), _)| g == group && v == version);
+        of_version.map(|(_, resource)| resource).collect()
     }
 
     /// Returns the versions of each named group, the preferred version first; groups are sorted by name.

@@ -50,14 +50,16 @@ impl RequestLog {
         Some(number)
     }
 
-    /// Logs the status code of a request; `None` if its connection was closed without a response.
-    pub(crate) fn end(&self, number: RequestNumber, code: Option<u16>) {
+    /// Logs the status code of a request, `None` if its connection was closed without a response, and the message of a
+    /// refused one.
+    pub(crate) fn end(&self, number: RequestNumber, code: Option<u16>, message: &str) {
         let now = self.started.elapsed();
         let mut ring = self.ring.lock();
         let index = number.0.checked_sub(ring.first).and_then(|index| usize::try_from(index).ok());
         if let Some(request) = index.and_then(|index| ring.requests.get_mut(index)) {
             let request = Arc::make_mut(request);
             request.code = code;
+            request.set_message(message);
             request.duration = Some(now.saturating_sub(request.since_start));
         }
     }

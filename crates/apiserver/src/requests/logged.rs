@@ -8,6 +8,8 @@ use crate::faults::Verb;
 
 /// The longest path, in bytes.
 const MAX_PATH: usize = 2_048;
+/// The longest message, in bytes.
+const MAX_MESSAGE: usize = 1_024;
 
 /// A request that the server has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct LoggedRequest {
     pub user_agent: String,
     /// The status code of the response; `None` if there is none: not yet, or because the connection was closed.
     pub code: Option<u16>,
+    /// The message of the `Status` with which the request was refused, cut after 1,024 bytes; empty if it was not.
+    pub message: String,
     /// When the request arrived, since the start of the server, on tokio's clock.
     pub since_start: Duration,
     /// The time until the head of the response, or until the connection was closed without one, on tokio's clock.
@@ -42,13 +46,9 @@ pub struct LoggedRequest {
 impl LoggedRequest {
     /// A request for no object.
     pub(crate) fn of(method: &str, path: &str) -> Self {
-        let mut end = path.len().min(MAX_PATH);
-        while !path.is_char_boundary(end) {
-            end -= 1;
-        }
         Self {
             method: method.to_owned(),
-            path: path.get(..end).unwrap_or_default().to_owned(),
+            path: cut(path, MAX_PATH),
             verb: Verb::Other,
             resource: String::new(),
             subresource: String::new(),
@@ -57,9 +57,14 @@ impl LoggedRequest {
             field_manager: String::new(),
             user_agent: String::new(),
             code: None,
+            message: String::new(),
             since_start: Duration::ZERO,
             duration: None,
         }
+    }
+
+    pub(super) fn set_message(&mut self, message: &str) {
+        self.message = cut(message, MAX_MESSAGE);
     }
 
     /// Whether the request can change objects.
@@ -69,7 +74,15 @@ impl LoggedRequest {
     }
 }
 
-/// One line: `+1.204s PATCH /api/v1/… by my-operator: 409 after 0.003s`.
+fn cut(text: &str, length: usize) -> String {
+    let mut end = text.len().min(length);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// One line: `+1.204s PATCH /api/v1/… by my-operator: 404 after 0.003s: pods "a" not found`.
 impl fmt::Display for LoggedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, path, since_start, .. } = self;
@@ -79,11 +92,18 @@ impl fmt::Display for LoggedRequest {
             write!(f, " by {}", self.user_agent)?;
         }
         match (self.code, self.duration) {
-            (Some(code), Some(duration)) => write!(f, ": {code} after {:.3}s", duration.as_secs_f64()),
-            (None, Some(_)) => f.write_str(": connection closed"),
-            _ => f.write_str(": no response yet"),
+            (Some(code), Some(duration)) => write!(f, ": {code} after {:.3}s", duration.as_secs_f64())?,
+            (None, Some(_)) => f.write_str(": connection closed")?,
+            _ => f.write_str(": no response yet")?,
         }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message.replace('\n', " ")) }
     }
+}
+
+/// Whether a client is named by its field manager, or by the program in its `User-Agent`, the text before `/`.
+pub(crate) fn is_client(client: &str, field_manager: &str, user_agent: &str) -> bool {
+    let program = user_agent.split('/').next();
+    field_manager == client || program == Some(client) && !client.is_empty()
 }
 
 /// Requests of the log, oldest first, as they were when the log was read.
@@ -130,6 +150,16 @@ impl LoggedRequests {
         self.filter(|request| request.subresource == name)
     }
 
+    /// Selects the requests in this namespace.
+    pub fn namespace(self, name: &str) -> Self {
+        self.filter(|request| request.namespace == name)
+    }
+
+    /// Selects the requests for the object of this name. A create has its name in its body only.
+    pub fn name(self, name: &str) -> Self {
+        self.filter(|request| request.name == name)
+    }
+
     /// Selects the requests that can change objects.
     pub fn writes(self) -> Self {
         self.filter(LoggedRequest::is_write)
@@ -137,10 +167,7 @@ impl LoggedRequests {
 
     /// Selects the requests of a client, by its field manager or the program in its `User-Agent`, the text before `/`.
     pub fn by(self, client: &str) -> Self {
-        self.filter(|request| {
-            let program = request.user_agent.split('/').next();
-            request.field_manager == client || program == Some(client) && !client.is_empty()
-        })
+        self.filter(|request| is_client(client, &request.field_manager, &request.user_agent))
     }
 
     /// Returns the number of requests.

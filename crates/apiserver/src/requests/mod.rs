@@ -4,4 +4,5 @@ mod log;
 mod logged;
 
 pub(crate) use log::RequestLog;
+pub(crate) use logged::is_client;
 pub use logged::{LoggedRequest, LoggedRequests};

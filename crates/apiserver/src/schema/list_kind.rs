@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
-use super::fault;
 use super::structural::{ListKind, Structural};
 use super::trail::Trail;
+use crate::fault;
 
 /// Returns the items that occur twice in the sets and the lists with keys of an object.
 ///

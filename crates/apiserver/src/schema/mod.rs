@@ -5,7 +5,6 @@
 
 mod defaulting;
 pub(crate) mod definition;
-mod fault;
 mod formats;
 #[cfg(test)]
 mod laws;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::apply::{go_text, go_type};
 use crate::status::Cause;
 
-use super::fault::invalid_text;
+use crate::fault::invalid_text;
 
 /// Returns what is wrong with a replica count.
 ///

@@ -21,6 +21,9 @@ const KEPT_SNAPSHOTS: usize = 16;
 /// How often a rewrite is decided without the lock before it is decided under it.
 const ATTEMPTS: usize = 5;
 
+/// The limit of the JSON of an object: that of etcd for a request, 1.5 MiB.
+const MAX_OBJECT: usize = 3 * 512 * 1024;
+
 /// All objects of a resource at one version. Cloning is O(1).
 #[derive(Clone)]
 pub(crate) struct Snapshot {
@@ -199,7 +202,7 @@ impl ResourceStore {
         let state = self.state.lock();
         let previous = state.objects.get(key).cloned();
         let change = decide(previous.as_ref())?;
-        Ok(self.commit(state, key, previous, change))
+        self.commit(state, key, previous, change)
     }
 
     /// As [`Self::write`], for decisions that may take long: `decide` runs without the lock, and again if the object was
@@ -215,24 +218,29 @@ impl ResourceStore {
             let state = self.state.lock();
             let previous = state.objects.get(key).cloned();
             if previous.as_ref().map(Arc::as_ptr) == seen.as_ref().map(Arc::as_ptr) {
-                return Ok(self.commit(state, key, previous, change));
+                return self.commit(state, key, previous, change);
             }
         }
         self.write(key, decide)
     }
 
+    /// # Errors
+    /// 500 for an object that is too large for etcd.
     fn commit(
         &self,
         mut state: MutexGuard<'_, State>,
         key: &Key,
         previous: Option<Arc<Stored>>,
         change: Change,
-    ) -> Outcome {
+    ) -> Result<Outcome, Status> {
         let (outcome, event) = match change {
-            Change::Keep => return Outcome::Kept(previous),
+            Change::Keep => return Ok(Outcome::Kept(previous)),
             Change::Put(object) => {
                 let event_type = if previous.is_some() { EventType::Modified } else { EventType::Added };
                 let stored = self.serialize(key, event_type, object);
+                if stored.len() > MAX_OBJECT {
+                    return Err(Status::new(500, "", "etcdserver: request is too large"));
+                }
                 state.objects.insert(key.clone(), stored.clone());
                 (Outcome::Stored(stored.clone()), Event::new(event_type, stored, previous))
             }
@@ -255,7 +263,7 @@ impl ResourceStore {
         drop((dropped, expired));
         self.written.send_replace(version);
         self.versions.signal();
-        outcome
+        Ok(outcome)
     }
 
     fn observe(&self, event: &Event) {

@@ -205,3 +205,63 @@ async fn status_of_a_new_node() {
     pod["status"] = json!({"phase": "Running"});
     assert_eq!(client.post(PODS, &pod).await.ok()["status"]["phase"], Value::from("Pending"));
 }
+
+/// An owner that an object has twice is stored once. Owners that differ in a field are kept, and refused or not as others.
+// contract: E-22c
+#[tokio::test]
+async fn duplicate_owners() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"});
+    let mut controller = owner.clone();
+    controller["controller"] = true.into();
+    let with = |owners: &Value| {
+        let mut map = config_map("b", "1");
+        map["metadata"]["ownerReferences"] = owners.clone();
+        map
+    };
+    let warning = |when: &str| {
+        format!(
+            "299 - \".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in \
+             1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: \
+             u, u\""
+        )
+    };
+    let (thrice, once) = (json!([owner, controller, owner, owner]), json!([owner, controller]));
+    let created = client.post(&format!("{MAPS}?dryRun=All"), &with(&thrice)).await;
+    assert_eq!(warnings(&created), [warning("")]);
+    assert_eq!(created.ok()["metadata"]["ownerReferences"], once);
+
+    client.post(MAPS, &config_map("b", "1")).await.ok();
+    let path = format!("{MAPS}/b?dryRun=All");
+    let updated = client.put(&path, &with(&thrice)).await;
+    assert_eq!(warnings(&updated), [warning("")]);
+    assert_eq!(updated.ok()["metadata"]["ownerReferences"], once);
+    let patch = json!({"metadata": {"ownerReferences": thrice}});
+    let patched = client.patch(&path, "merge-patch", &patch).await;
+    assert_eq!(warnings(&patched), [warning(" after mutating admission happens")]);
+    assert_eq!(patched.ok()["metadata"]["ownerReferences"], once);
+}
+
+// contract: E-22d
+#[tokio::test]
+async fn deprecated_kinds() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let all = "/api/v1/namespaces/default/endpoints";
+    let expected = ["299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\""];
+    let object = json!({"metadata": {"name": "a"}});
+    assert_eq!(warnings(&client.post(all, &object).await), expected);
+    assert_eq!(warnings(&client.get(all).await), expected);
+    assert_eq!(warnings(&client.get(&format!("{all}?watch=1&resourceVersion=x")).await), expected);
+    assert_eq!(warnings(&client.get(&format!("{all}/missing")).await), expected);
+    assert_eq!(warnings(&client.delete(&format!("{all}/a")).await), expected);
+    let mut definition = widget_definition();
+    definition["spec"]["versions"][1]["deprecated"] = true.into();
+    client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.ok();
+    let widgets = client.get("/apis/example.com/v1beta1/namespaces/default/widgets").await;
+    let expected = ["299 - \"example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget\""];
+    assert_eq!(warnings(&widgets), expected);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    assert_eq!(warnings(&client.get(slices).await), Vec::<&str>::new());
+}

@@ -336,6 +336,48 @@ async fn definition_adds_and_removes_its_resource() {
     client.get("/apis/example.com").await.status(404, "NotFound");
 }
 
+/// Custom objects have a type, a version for an update, and managers that an empty list does not reset.
+// contract: E-01b, E-01q, E-15f
+#[tokio::test]
+async fn custom_objects_of_clients_are_complete() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &widget_definition()).await.ok();
+    let with = |field: &str, value: Value| {
+        let mut widget = widget("w");
+        widget[field] = value;
+        widget
+    };
+    let refused = client.post(WIDGETS, &with("kind", Value::Null)).await;
+    assert!(refused.status(400, "BadRequest").contains("Object 'Kind' is missing"));
+    let refused = client.post(WIDGETS, &with("apiVersion", Value::Null)).await;
+    assert!(refused.status(400, "BadRequest").contains("the API version in the data () does not match"));
+    let refused = client.post(WIDGETS, &with("kind", "Gadget".into())).await;
+    assert!(refused.status(422, "Invalid").contains("kind: Invalid value: \"Gadget\": must be Widget"));
+
+    client.post(&format!("{WIDGETS}?fieldManager=a"), &widget("w")).await.ok();
+    let reset = json!({"metadata": {"managedFields": [], "labels": {"a": "b"}}});
+    let after = client.patch(&format!("{WIDGETS}/w?fieldManager=b"), "merge-patch", &reset).await.ok();
+    let managers = after["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(managers.iter().map(|entry| &entry["manager"]).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// An update of some kinds must have the version that it replaces.
+// contract: E-01q
+#[tokio::test]
+async fn updates_of_some_kinds_have_a_version() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}});
+    let made = client.post(leases, &lease).await.ok();
+    let refused = client.put(&format!("{leases}/l"), &lease).await;
+    let why = "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    assert_eq!(refused.status(422, "Invalid"), why);
+    client.put(&format!("{leases}/l"), &made).await.ok();
+    client.patch(&format!("{leases}/l"), "merge-patch", &lease).await.ok();
+}
+
 // contract: E-01b, E-01m
 #[tokio::test]
 async fn invalid_definition_reports_all_causes() {

@@ -223,35 +223,27 @@ impl Writes {
     }
 
     /// Records the writes of a response, each with its key; `None` if the response does not say which objects were written.
-    /// `state` is called under the lock, so that versions are noted in the order in which an informer had them.
+    /// `passed` are those that the resource's informers cannot have: another informer may begin below them. `state` is called
+    /// under the lock, so that versions are noted in the order in which an informer had them.
     pub(crate) fn record(
         &self,
         resource: &Arc<str>,
         writes: impl IntoIterator<Item = (Option<ObjectKey>, Write)>,
+        passed: &[Write],
         state: impl ReadState,
     ) {
+        // Versions of another form have no order, so nothing could be waited for.
+        let has_order = |at: &ResourceVersion| at.compare(&ResourceVersion::number(0)).is_some();
         let mut resources = self.resources.lock();
         let of_resource = resources.entry(resource.clone()).or_default();
         of_resource.note_state(state, self.kept);
+        let passed = passed.iter().filter_map(Write::version).filter(has_order);
+        passed.for_each(|version| of_resource.note_forgotten(&version));
         for (key, write) in writes {
-            match key {
-                // Nothing could be waited for.
-                _ if write.version().is_some_and(|version| !has_order(&version)) => {}
-                Some(key) => of_resource.record(key, write, Instant::now(), self.kept),
-                None => of_resource.record_any(write),
+            if write.version().is_none_or(|version| has_order(&version)) {
+                of_resource.record(key, write, self.kept);
             }
         }
-        self.count(&resources);
-    }
-
-    /// Notes writes that the resource's informers cannot have; `state` is as for [`Self::record`]. Another informer may begin
-    /// below them.
-    pub(crate) fn pass(&self, resource: &Arc<str>, writes: &[Write], state: impl ReadState) {
-        let mut resources = self.resources.lock();
-        let of_resource = resources.entry(resource.clone()).or_default();
-        of_resource.note_state(state, self.kept);
-        let versions = writes.iter().filter_map(Write::version);
-        versions.filter(has_order).for_each(|version| of_resource.note_forgotten(&version));
         self.count(&resources);
     }
 
@@ -352,8 +344,10 @@ impl Writes {
     /// Replaces a write by what is known about it now.
     pub(crate) fn replace(&self, resource: &str, pending: &Pending, known: Write) {
         let mut resources = self.resources.lock();
-        if let Some(of_resource) = resources.get_mut(resource) {
-            of_resource.replace(pending, known, self.kept);
+        if let Some(of_resource) = resources.get_mut(resource)
+            && of_resource.remove(pending)
+        {
+            of_resource.record(pending.key.clone(), known, self.kept);
         }
         self.count(&resources);
     }
@@ -433,8 +427,9 @@ impl OfResource {
         self.last_id
     }
 
-    fn record(&mut self, key: ObjectKey, mut write: Write, now: Instant, kept: Kept) {
-        let id = self.id();
+    fn record(&mut self, key: Option<ObjectKey>, mut write: Write, kept: Kept) {
+        let Some(key) = key else { return self.record_any(write) };
+        let (id, now) = (self.id(), Instant::now());
         let writes = self.keys.entry(key.clone()).or_default();
         if let Write::Deleted { uid, .. } = &write {
             let known: Vec<_> = writes.iter().filter_map(|known| known.write.version_of(uid)).collect();
@@ -523,32 +518,16 @@ impl OfResource {
             return false;
         }
         self.note_forgotten(version);
-        match &pending.key {
-            Some(key) => _ = self.take(key, pending.id),
-            None => self.any = None,
-        }
-        true
+        self.remove(pending)
     }
 
-    fn replace(&mut self, pending: &Pending, known: Write, kept: Kept) {
+    /// Removes a write, unless it was forgotten or replaced. Returns whether it was there.
+    fn remove(&mut self, pending: &Pending) -> bool {
         match &pending.key {
-            Some(key) => {
-                if self.take(key, pending.id).is_some() {
-                    self.record(key.clone(), known, Instant::now(), kept);
-                }
-            }
-            None => {
-                if self.any.take_if(|known| known.id == pending.id).is_some() {
-                    self.record_any(known);
-                }
-            }
+            Some(key) => self.take(key, pending.id).is_some(),
+            None => self.any.take_if(|known| known.id == pending.id).is_some(),
         }
     }
-}
-
-/// Whether the version can be compared: versions of another form than a number have no order.
-fn has_order(version: &ResourceVersion) -> bool {
-    version.compare(&ResourceVersion::number(0)).is_some()
 }
 
 #[cfg(test)]
@@ -628,7 +607,7 @@ mod tests {
         ] {
             let writes = Writes::default();
             for write in recorded {
-                writes.record(&resource, [(Some(key("x")), write)], |_| None);
+                writes.record(&resource, [(Some(key("x")), write)], &[], |_| None);
             }
             assert_eq!(pending(&writes, "x", 1), *expected);
             assert!(pending(&writes, "y", 1).is_empty());
@@ -639,14 +618,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_writes_concern_all_reads() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], |_| None);
         tokio::time::advance(Kept::default().time).await;
-        writes.record(&resource, [(Some(key("y")), state("2", 9))], |_| None);
+        writes.record(&resource, [(Some(key("y")), state("2", 9))], &[], |_| None);
         assert_eq!(pending(&writes, "z", 1), ["any: reached 5"]);
         assert_eq!(pending(&writes, "y", 1), ["state 2 9", "any: reached 5"]);
-        writes.record(&resource, [(Some(key("y")), deleted("2"))], |_| None);
+        writes.record(&resource, [(Some(key("y")), deleted("2"))], &[], |_| None);
         tokio::time::advance(Kept::default().time).await;
-        writes.record(&resource, [(Some(key("v")), state("3", 11))], |_| None);
+        writes.record(&resource, [(Some(key("v")), state("3", 11))], &[], |_| None);
         assert_eq!(pending(&writes, "z", 1), ["any: reached 9"], "a deletion concerns no other key");
         assert_eq!(pending(&writes, "y", 1), ["deleted 2", "any: reached 9"]);
         let read = writes.pending(("pods", 0), Some(&key("z")), |_| None).remove(0);
@@ -660,17 +639,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn old_writes_without_a_version_are_bounded_by_a_question() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), deleted("1"))], |_| None);
-        writes.record(&resource, [(Some(key("y")), Write::Unversioned)], |_| None);
+        writes.record(&resource, [(Some(key("x")), deleted("1"))], &[], |_| None);
+        writes.record(&resource, [(Some(key("y")), Write::Unversioned)], &[], |_| None);
         assert!(!writes.is_question_due("pods"));
         for seen in [10, 11] {
             tokio::time::advance(Kept::default().time).await;
-            writes.record(&resource, [(Some(key("v")), state("3", seen))], |_| None);
+            writes.record(&resource, [(Some(key("v")), state("3", seen))], &[], |_| None);
             assert!(writes.is_question_due("pods"));
             assert!(!writes.is_question_due("pods"), "one read asks");
         }
         let last_id = writes.last_id("pods");
-        writes.record(&resource, [(Some(key("z")), deleted("4"))], |_| None);
+        writes.record(&resource, [(Some(key("z")), deleted("4"))], &[], |_| None);
         writes.note_bound("pods", last_id, version(12));
         assert_eq!(pending(&writes, "x", 11), ["deleted 1"]);
         assert!(pending(&writes, "x", 12).is_empty());
@@ -688,7 +667,7 @@ mod tests {
     fn deletion_has_the_last_version_or_unconfirmed_of_its_object() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for write in [state("1", 5), state("2", 7), deleted("2"), deleted("2").with_existed(&version(6))] {
-            writes.record(&resource, [(Some(key("x")), write)], |_| None);
+            writes.record(&resource, [(Some(key("x")), write)], &[], |_| None);
         }
         let pending = writes.pending(("pods", 0), Some(&key("x")), |_| None);
         let last = pending.last().unwrap().write.clone();
@@ -706,13 +685,14 @@ mod tests {
                     Some(key(&format!("x-{number}"))),
                     Write::Version(version(u64::try_from(number).unwrap() + 1)),
                 )],
+                &[],
                 |_| None,
             );
         }
         assert_eq!(pending(&writes, "x-0", 1), ["any: reached 10"]);
         assert!(writes.len() <= limit + 1);
         for uid in 0..=DELETIONS {
-            writes.record(&resource, [(Some(key("y")), deleted(&uid.to_string()))], |_| None);
+            writes.record(&resource, [(Some(key("y")), deleted(&uid.to_string()))], &[], |_| None);
         }
         assert_eq!(pending(&writes, "y", 1).first().unwrap(), "unversioned");
     }
@@ -723,17 +703,17 @@ mod tests {
     fn writes_of_any_keys_that_were_not_seen_in_time_keep_their_version() {
         let writes = Writes::new(Kept { time: Duration::ZERO, ..Kept::default() });
         let resource: Arc<str> = "pods".into();
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], |_| None);
         let read = writes.pending(("pods", 0), None, |_| None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
         let known = || writes.pending(("pods", 0), None, |_| None).remove(0).write.version_or_unconfirmed();
         assert_eq!(known(), Some(version(5)));
-        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], &[], |_| None);
         assert_eq!(pending(&writes, "y", 1).len(), 1);
         assert_eq!(known(), Some(version(7)));
         let read = writes.pending(("pods", 0), None, |_| None).remove(0);
         assert!(matches!(read.write, Write::Unconfirmed(_)), "the server is still to be asked");
-        writes.record(&resource, [(None, Write::Unversioned)], |_| None);
+        writes.record(&resource, [(None, Write::Unversioned)], &[], |_| None);
         assert_eq!(pending(&writes, "y", 1), ["any: at least 7"]);
     }
 
@@ -745,12 +725,15 @@ mod tests {
         let writes = Writes::new(Kept { bytes: 10 * bytes, ..Kept::default() });
         let resource: Arc<str> = "pods".into();
         for number in 1..=9 {
-            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], |_| None);
-            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], |_| None);
+            writes
+                .record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], &[], |_| None);
+            writes
+                .record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], &[], |_| None);
         }
         assert_eq!((writes.len(), pending(&writes, "x-1", 1).len()), (9, 1), "a write is counted once");
         for number in 1..=9 {
-            writes.record(&resource, [(Some(key(&format!("y-{number}"))), state("2", number))], |_| None);
+            writes
+                .record(&resource, [(Some(key(&format!("y-{number}"))), state("2", number))], &[], |_| None);
         }
         assert_eq!(pending(&writes, "x-8", 1), ["any: reached 8"]);
         assert_eq!(pending(&writes, "x-9", 1), ["state 1 9", "any: reached 8"]);
@@ -759,7 +742,8 @@ mod tests {
             writes.note_reflected(("pods", 0), &write, &version(9));
         }
         for number in 1..=10 {
-            writes.record(&resource, [(Some(key(&format!("z-{number}"))), state("3", number))], |_| None);
+            writes
+                .record(&resource, [(Some(key(&format!("z-{number}"))), state("3", number))], &[], |_| None);
         }
         assert_eq!(writes.len(), 10, "those that were seen have left");
     }
@@ -769,7 +753,7 @@ mod tests {
     #[test]
     fn versions_that_go_back_end_the_waits() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| noted(0, version(80)));
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], &[], |_| noted(0, version(80)));
         assert_eq!(pending(&writes, "x", 85), ["state 1 90"]);
         let of_other = |seen| pending_of(&writes, "x", noted(1, version(seen))).len();
         assert_eq!(of_other(70), 1, "another informer");
@@ -778,13 +762,13 @@ mod tests {
         assert_eq!(of_other(30), 0);
         assert!(writes.is_empty());
         // Nothing has looked at the informer while its version was high.
-        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| noted(1, version(40)));
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], &[], |_| noted(1, version(40)));
         let went_back =
             |_: &InformersState| Some(InformersState { informers: vec![(1, 1)], version: version(50) });
         assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
         // Nothing has looked at the informer before.
         let writes = Writes::default();
-        writes.record(&resource, [(Some(key("x")), state("1", 90))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 90))], &[], |_| None);
         assert!(writes.pending(("pods", 0), Some(&key("x")), went_back).is_empty());
     }
 
@@ -794,7 +778,9 @@ mod tests {
     fn forgotten_write_is_not_replaced() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for of in [None, Some(key("x"))] {
-            writes.record(&resource, [(of.clone(), Write::Version(version(90)))], |_| noted(0, version(80)));
+            writes.record(&resource, [(of.clone(), Write::Version(version(90)))], &[], |_| {
+                noted(0, version(80))
+            });
             let seen_by_read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
             assert!(pending(&writes, "x", 30).is_empty());
             writes.replace("pods", &seen_by_read, seen_by_read.write.clone().unconfirmed());
@@ -807,14 +793,14 @@ mod tests {
     #[test]
     fn writes_that_one_informer_has_are_waited_for_with_the_next() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], |_| None);
         let read = writes.pending(("pods", 0), Some(&key("x")), |_| noted(0, version(1))).remove(0);
         assert!(writes.note_reflected(("pods", 0), &read, &version(5)));
         assert!(writes.is_empty());
         let of_next = |of| pending_of(&writes, of, noted(1, version(1)));
         assert_eq!(of_next("x"), ["any: reached 5"]);
         // A read that goes on with the earlier informer.
-        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], &[], |_| None);
         let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
         assert!(!writes.note_reflected(("pods", 0), &read, &version(5)));
         assert_eq!(of_next("x"), ["state 1 7", "any: reached 5"]);
@@ -828,12 +814,12 @@ mod tests {
         let both = |times, seen| {
             Some(InformersState { informers: vec![(1, times), (2, 0)], version: version(seen) })
         };
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| both(3, 4));
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], |_| both(3, 4));
         let read = writes.pending(("pods", 0), Some(&key("x")), |_| both(3, 4)).remove(0);
         assert!(!writes.note_reflected(("pods", 2), &read, &version(5)));
         assert_eq!(pending_of(&writes, "x", both(3, 4)), ["state 1 5"]);
         for (name, number) in [("y", 7), ("z", 8)] {
-            writes.record(&resource, [(Some(key(name)), state("1", number))], |_| both(3, 4));
+            writes.record(&resource, [(Some(key(name)), state("1", number))], &[], |_| both(3, 4));
         }
         assert!(pending_of(&writes, "x", both(3, 5)).is_empty());
         // A third one may be behind.
@@ -847,7 +833,7 @@ mod tests {
     #[test]
     fn write_that_was_not_seen_in_time_stays_until_its_version_is_reached() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), state("1", 323))], |_| noted(0, version(6)));
+        writes.record(&resource, [(Some(key("x")), state("1", 323))], &[], |_| noted(0, version(6)));
         let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
         writes.replace("pods", &read, read.write.clone().unconfirmed());
         writes.note_bound("pods", writes.last_id("pods"), version(7));
@@ -865,8 +851,8 @@ mod tests {
         let both = |_: &InformersState| {
             Some(InformersState { informers: vec![(1, 0), (2, 0)], version: version(4) })
         };
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], both);
-        writes.record(&resource, [(None, Write::Reached(version(6)))], both);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], both);
+        writes.record(&resource, [(None, Write::Reached(version(6)))], &[], both);
         let of = |informer| writes.pending(("pods", informer), Some(&key("x")), both);
         for read in of(1) {
             assert!(!writes.note_reflected(("pods", 1), &read, &version(6)));
@@ -889,7 +875,7 @@ mod tests {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
         for number in 1..1_000 {
             let seen = |_: &InformersState| noted(0, version(number - 1));
-            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], seen);
+            writes.record(&resource, [(Some(key(&format!("x-{number}"))), state("1", number))], &[], seen);
             assert!(writes.len() <= SWEEP + 1);
         }
         let unread = writes.pending(("pods", 0), Some(&key("x-999")), |_| noted(0, version(998)));
@@ -900,7 +886,7 @@ mod tests {
     #[test]
     fn versions_without_order_are_not_waited_for() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), Write::Version("x7".into()))], |_| None);
+        writes.record(&resource, [(Some(key("x")), Write::Version("x7".into()))], &[], |_| None);
         assert!(writes.is_empty());
     }
 
@@ -909,9 +895,9 @@ mod tests {
     #[test]
     fn write_during_a_wait_is_kept() {
         let (writes, resource) = (Writes::default(), Arc::from("pods"));
-        writes.record(&resource, [(Some(key("x")), state("1", 5))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 5))], &[], |_| None);
         let read = writes.pending(("pods", 0), Some(&key("x")), |_| None).remove(0);
-        writes.record(&resource, [(Some(key("x")), state("1", 7))], |_| None);
+        writes.record(&resource, [(Some(key("x")), state("1", 7))], &[], |_| None);
         writes.note_reflected(("pods", 0), &read, &version(5));
         assert_eq!(pending(&writes, "x", 1), ["state 1 7"]);
     }

@@ -95,12 +95,7 @@ async fn write(
         }
         written.push((key, write));
     }
-    if !passed.is_empty() {
-        shared.writes.pass(&resource, &passed, shared.state_of(&resource, &mut informers));
-    }
-    if !written.is_empty() {
-        shared.writes.record(&resource, written, shared.state_of(&resource, &mut informers));
-    }
+    shared.writes.record(&resource, written, &passed, shared.state_of(&resource, &mut informers));
     Ok(Response::from_parts(head, Body::from(body?)))
 }
 

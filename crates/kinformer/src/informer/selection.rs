@@ -65,7 +65,7 @@ impl<'a> InformerSelection<'a> {
     /// The name of the [part](crate::InformerStatus::parts) with the objects of a namespace, if the informer has several parts;
     /// `None` if it does not hold the namespace. The user's [own informer](crate::ResourceOptions::informer) may have others.
     pub fn part_of(&self, namespace: &str) -> Option<&'a str> {
-        selection::name_of(&self.view.informer().changes().parts, namespace)
+        selection::part_of(&self.view.informer().changes().parts, namespace).map(|part| part.name())
     }
 
     /// Whether the informer holds the objects of this namespace; `true` for each namespace if its objects are not in

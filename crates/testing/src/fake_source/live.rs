@@ -265,11 +265,9 @@ impl<T: Versioned> FakeSource<T> {
             state.version = version;
             state.objects = objects;
             state.undecodable = undecodable;
-            state.compacted = version;
-            state.history.clear();
-            state.pages.clear();
-            state.generation += 1;
-            state.close_error = Some(|| SourceError::Transport { source: "the server was restarted".into() });
+            state.compact();
+            state
+                .close_watches(Some(|| SourceError::Transport { source: "the server was restarted".into() }));
         });
     }
 
@@ -278,35 +276,33 @@ impl<T: Versioned> FakeSource<T> {
     pub fn restart(&self) {
         self.change(|state| {
             state.started_at = state.version;
-            state.generation += 1;
-            state.close_error = Some(|| SourceError::Transport { source: "the server was restarted".into() });
+            state
+                .close_watches(Some(|| SourceError::Transport { source: "the server was restarted".into() }));
         });
     }
 
     /// Drops the history and all pages: watches and pages of older versions fail with 410.
     pub fn compact(&self) {
+        self.change(State::compact);
+    }
+
+    /// Ends all watches cleanly, and drops the history in the same step: the next watches of older versions fail with
+    /// 410, but none that is open.
+    pub fn disconnect_and_compact(&self) {
         self.change(|state| {
-            state.compacted = state.version;
-            state.history.clear();
-            state.pages.clear();
+            state.compact();
+            state.close_watches(None);
         });
     }
 
     /// Ends all watches cleanly.
     pub fn disconnect(&self) {
-        self.close_watches(None);
+        self.change(|state| state.close_watches(None));
     }
 
     /// Ends all watches with an error.
     pub fn break_watches(&self, error: fn() -> SourceError) {
-        self.close_watches(Some(error));
-    }
-
-    fn close_watches(&self, error: Option<fn() -> SourceError>) {
-        self.change(|state| {
-            state.generation += 1;
-            state.close_error = error;
-        });
+        self.change(|state| state.close_watches(Some(error)));
     }
 
     /// Sends a bookmark to all watches that are up to date.
@@ -368,6 +364,17 @@ impl<T: Versioned> FakeSource<T> {
 }
 
 impl<T: Versioned> State<T> {
+    fn compact(&mut self) {
+        self.compacted = self.version;
+        self.history.clear();
+        self.pages.clear();
+    }
+
+    fn close_watches(&mut self, error: Option<fn() -> SourceError>) {
+        self.generation += 1;
+        self.close_error = error;
+    }
+
     /// Sets the version of an object that was written at the present version.
     fn set_version(&self, object: &mut T) {
         let known = ObjectKey::try_from(object.key()).ok().and_then(|key| self.objects.get(&key));

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-use super::super::fault::{duplicate, invalid, required, too_many};
 use super::node::Node;
+use crate::fault::{duplicate, invalid, required, too_many};
 
 const MAX_SELECTABLE: usize = 8;
 

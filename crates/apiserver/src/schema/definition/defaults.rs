@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::status::Cause;
 
-use super::super::fault;
 use super::super::object_meta;
 use super::super::prune::prune_value;
 use super::super::structural::{Additional, Structural};
 use super::super::validate::{Purpose, validate};
+use crate::fault;
 
 /// Removes from the defaults the fields that their schema does not have. Definitions of former servers may have such.
 ///

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::status::Cause;
 
-use super::super::fault::{forbidden, invalid, not_supported, required};
 use super::super::prune::is_meta;
 use super::node::Node;
+use crate::fault::{forbidden, invalid, not_supported, required};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 

@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
-use super::super::fault::{forbidden, invalid, invalid_text, not_supported, required};
 use super::super::structural::Structural;
 use super::columns;
 use super::defaults::faults_of_defaults;
 use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
 use super::node::Node;
 use super::{internal, nodes, structure};
+use crate::fault::{forbidden, invalid, invalid_text, not_supported, required};
 
 /// The fields of a version that are reported at the top if all versions have the same.
 const SHARED: [(&str, &str); 4] = [

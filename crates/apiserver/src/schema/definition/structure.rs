@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::status::Cause;
 
-use super::super::fault::{forbidden, invalid, required};
 use super::super::pattern::Pattern;
 use super::node::Node;
+use crate::fault::{forbidden, invalid, required};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
-use super::fault;
 use super::structural::Structural;
 use super::trail::Trail;
+use crate::fault;
 
 /// Brings the metadata of embedded resources into the form of an `ObjectMeta`. Returns the paths of the fields that were
 /// removed, sorted.

@@ -6,8 +6,8 @@ use crate::selectors::{key_fault, value_fault};
 use crate::status::Cause;
 
 use super::super::definition::{dns_1035_fault, dns_1123_label_fault};
-use super::super::fault::{invalid, required};
 use super::fields;
+use crate::fault::{invalid, required};
 
 /// Returns what is wrong with an embedded resource at a path.
 pub(super) fn faults(path: &str, resource: &Map<String, Value>) -> Vec<Cause> {

@@ -19,7 +19,7 @@ use super::trail::Trail;
 use correlated::{Correlated, Old};
 use outcome::{Error, Kind, Outcome};
 
-use super::fault::value_text;
+use crate::fault::value_text;
 
 /// What is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use serde_json::Number;
 
-use super::super::fault::float_text;
 use super::super::structural::{Bound, Rules, Structural};
 use super::Validator;
 use super::outcome::{Error, Kind, Outcome};
 use super::types::{is_whole, to_int};
+use crate::fault::float_text;
 
 /// A number as Go decodes it.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::status::Cause;
 
-use super::super::fault;
+use crate::fault;
 
 /// The result of validating a value against a node.
 ///

@@ -104,7 +104,7 @@ async fn managers_can_be_reset() {
         client
             .patch(&format!("{MAPS}/m"), "merge-patch", &text)
             .await
-            .status(400, "BadRequest")
+            .status(422, "Invalid")
             .contains("managedFields")
     );
 }

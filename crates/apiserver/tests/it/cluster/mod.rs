@@ -1,5 +1,6 @@
 //! `TestCluster`: typed objects, YAML, waits, the log of requests, snapshots, and an operator of kube-runtime on it.
 
+mod finalizers;
 mod manifests;
 mod objects;
 mod operator;

@@ -37,7 +37,7 @@ async fn requests_are_logged_and_selected() {
         [
             "+0.000s POST /api/v1/namespaces/default/configmaps? by tester/2.0: 201 after 0.000s",
             "+0.000s PATCH /api/v1/namespaces/default/configmaps/a?&fieldManager=me by tester/2.0: 200 after 5.000s",
-            "+5.000s GET /api/v1/namespaces/default/configmaps/b by tester/2.0: 404 after 0.000s",
+            "+5.000s GET /api/v1/namespaces/default/configmaps/b by tester/2.0: 404 after 0.000s: configmaps \"b\" not found",
             "+5.000s GET /apis/example.com/v1/teams?: connection closed",
         ]
     );
@@ -50,6 +50,7 @@ async fn requests_are_logged_and_selected() {
     assert_eq!(requests.clone().by("tester").len(), 3);
     assert_eq!(requests.clone().by("me").len(), 1);
     assert_eq!(requests.clone().by("").len(), 3, "without a field manager");
+    assert_eq!(requests.clone().namespace("default").name("b").len(), 1);
     assert_eq!(requests.clone().writes().len(), 2);
     assert_eq!(requests.clone().on(Verb::List).resource("teams").len(), 1);
     assert_eq!(requests.last(1).iter().next().unwrap().code, None);
@@ -120,4 +121,57 @@ async fn faults_of_subresources() {
     cluster.faults().inject(Fault::internal_error().on(Verb::Patch).subresource("").always());
     status(seen).await.unwrap();
     assert!(merge(spec).await.unwrap_err().contains("injected fault"));
+}
+
+/// The failure of a wait has the messages of refused requests, and the faults that nothing has met.
+// contract: E-20c, E-06l
+#[tokio::test(start_paused = true)]
+async fn failed_waits_explain_refusals_and_faults() {
+    let cluster = cluster().await;
+    let maps = Api::<ConfigMap>::default_namespaced(cluster.client());
+    maps.create(&PostParams::default(), &config_map("Not_A_Name")).await.unwrap_err();
+    cluster.faults().inject(Fault::conflict().on(Verb::Create).resource("configmaps"));
+    cluster.faults().inject(Fault::internal_error().on(Verb::Get).resource("configmap").always());
+    cluster.faults().inject(Fault::internal_error().on(Verb::List).resource("configmaps"));
+    maps.list(&ListParams::default()).await.unwrap_err();
+    let failure = cluster.eventually(|| Err::<(), _>("never")).await.unwrap_err();
+    let text = failure.to_string();
+    for part in [
+        "configmaps?: 422 after 0.000s: ConfigMap \"Not_A_Name\" is invalid: metadata.name: ",
+        "faults that have not fired:\n  conflict on create of configmaps; it cannot fire: a conflict answers updates and \
+         patches only\n  internal-error on get of configmap; it cannot fire: no kind with the plural \"configmap\" is served\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    assert_eq!(cluster.faults().unfired().len(), 2);
+    cluster.shutdown().await;
+}
+
+/// Faults are restricted as the log is selected.
+// contract: E-06l
+#[tokio::test]
+async fn faults_of_a_namespace_an_object_and_a_client() {
+    let cluster = cluster().await;
+    let api = |agent: &str, namespace: &str| {
+        Api::<ConfigMap>::namespaced(cluster.client_of(agent).unwrap(), namespace)
+    };
+    for name in ["a", "b"] {
+        cluster.create(&config_map(name)).unwrap();
+    }
+    let fault = || Fault::internal_error().always();
+    for (fault, agent, namespace, name, is_met) in [
+        (fault().namespace("default"), "x/1", "default", "a", true),
+        (fault().namespace("other"), "x/1", "default", "a", false),
+        (fault().name("a"), "x/1", "default", "a", true),
+        (fault().name("a"), "x/1", "default", "b", false),
+        (fault().by("x"), "x/1", "default", "a", true),
+        (fault().by("x"), "y/1", "default", "a", false),
+    ] {
+        let text = fault.to_string();
+        let id = cluster.faults().inject(fault);
+        assert_eq!(api(agent, namespace).get(name).await.is_err(), is_met, "{text}");
+        assert_eq!(cluster.faults().unfired().is_empty(), is_met, "{text}");
+        cluster.faults().remove(id);
+    }
+    cluster.shutdown().await;
 }

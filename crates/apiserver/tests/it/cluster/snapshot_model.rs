@@ -113,7 +113,7 @@ async fn apply(client: &Client, server: &ApiServer, write: &Write) {
     }
 }
 
-/// The lists of all resources and the discovery, byte for byte.
+/// The lists of all resources and the discovery, byte for byte, without the versions of the lists.
 async fn state(client: &Client) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     for group in ["/api/v1", "/apis/example.com/v1", "/apis/apiextensions.k8s.io/v1"] {
@@ -122,8 +122,9 @@ async fn state(client: &Client) -> BTreeMap<String, String> {
             let plural = resource["name"].as_str().unwrap();
             if !plural.contains('/') {
                 let path = format!("{group}/{plural}");
-                let list = client.get(&path).await;
-                state.insert(path, list.body.to_string());
+                let mut list = client.get(&path).await.body;
+                list["metadata"]["resourceVersion"] = Value::Null;
+                state.insert(path, list.to_string());
             }
         }
         state.insert(group.to_owned(), discovery.body.to_string());
@@ -131,14 +132,18 @@ async fn state(client: &Client) -> BTreeMap<String, String> {
     state
 }
 
-/// The names and versions of all objects. UIDs are random.
-async fn versions(client: &Client, server: &ApiServer) -> Vec<String> {
-    let mut versions = vec![server.version().to_string()];
+/// The names and versions of all objects, the versions after a restore counted from its version. UIDs are random.
+async fn versions(client: &Client, server: &ApiServer, restored: u64) -> Vec<String> {
+    let counted = |version: u64| match version.checked_sub(restored) {
+        Some(later @ 1..) => format!("+{later}"),
+        _ => version.to_string(),
+    };
+    let mut versions = vec![(server.version() - restored).to_string()];
     for (path, text) in state(client).await {
         let list: Value = serde_json::from_str(&text).unwrap_or_default();
         for item in list["items"].as_array().into_iter().flatten() {
-            versions
-                .push(format!("{path} {} {}", item["metadata"]["name"], item["metadata"]["resourceVersion"]));
+            let version = item["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            versions.push(format!("{path} {} {}", item["metadata"]["name"], counted(version)));
         }
     }
     versions
@@ -154,18 +159,24 @@ async fn check(before: Vec<Write>, between: Vec<Write>, after: Vec<Write>) {
     for write in &between {
         apply(&client, server, write).await;
     }
+    let issued = server.version();
     cluster.restore(&snapshot);
+    let restored = server.version();
     assert_eq!(state(&client).await, expected);
-    assert_eq!(server.version(), snapshot.version());
+    assert!(restored > issued);
 
     let other = TestCluster::from_snapshot(&snapshot).await.unwrap();
     let other_client = Client::new(other.server());
     assert_eq!(state(&other_client).await, expected);
+    assert_eq!(other.server().version(), snapshot.version());
     for write in &after {
         apply(&client, server, write).await;
         apply(&other_client, other.server(), write).await;
     }
-    assert_eq!(versions(&client, server).await, versions(&other_client, other.server()).await);
+    assert_eq!(
+        versions(&client, server, restored).await,
+        versions(&other_client, other.server(), snapshot.version()).await
+    );
     // The snapshot itself is unchanged.
     cluster.restore(&snapshot);
     assert_eq!(state(&client).await, expected);

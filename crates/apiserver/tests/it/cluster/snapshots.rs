@@ -99,6 +99,34 @@ async fn clients_relist_after_a_restore() {
     running.abort();
 }
 
+/// A write after a restore does not reach a version that a client has seen before it.
+// contract: E-21c
+#[tokio::test]
+async fn versions_seen_before_a_restore_are_expired() {
+    let cluster = cluster().await;
+    let client = Client::new(cluster.server());
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let state = cluster.snapshot();
+    cluster.create(&config_map("a")).unwrap();
+    let seen = cluster.server().version();
+    cluster.restore(&state);
+    assert!(cluster.server().version() > seen);
+    cluster.create(&config_map("b")).unwrap();
+    cluster.create(&config_map("c")).unwrap();
+    let mut watch = client.watch(&format!("{maps}?watch=1&resourceVersion={seen}")).await;
+    assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);
+    let list = format!("{maps}?resourceVersion={seen}&resourceVersionMatch=Exact");
+    client.get(&list).await.status(410, "Expired");
+    // The state of another server at the same version.
+    let other = TestCluster::from_snapshot(&cluster.snapshot()).await.unwrap();
+    cluster.modify::<ConfigMap>("b", |map| map.immutable = Some(true)).unwrap();
+    other.modify::<ConfigMap>("c", |map| map.immutable = Some(true)).unwrap();
+    let seen = other.server().version();
+    assert_eq!(seen, cluster.server().version());
+    other.restore(&cluster.snapshot());
+    assert!(other.server().version() > seen);
+}
+
 /// A request whose body arrives after a restore is for the restored state.
 // contract: E-21c
 #[tokio::test]

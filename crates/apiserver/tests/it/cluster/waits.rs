@@ -110,3 +110,15 @@ async fn endless_writes_end_a_wait() {
     assert_eq!(failure.waited(), Duration::ZERO);
     assert!(failure.reason().contains("the paused clock does not advance"), "{failure}");
 }
+
+/// A wait is a task of its own.
+// contract: E-16f
+#[tokio::test(start_paused = true)]
+async fn waits_can_be_spawned() {
+    let cluster = std::sync::Arc::new(cluster().await);
+    let waiting = cluster.clone();
+    let wait = tokio::spawn(async move { waiting.eventually(|| waiting.get::<ConfigMap>("a")).await });
+    tokio::task::yield_now().await;
+    cluster.create(&config_map("a")).unwrap();
+    assert_eq!(wait.await.unwrap().unwrap().metadata.name.as_deref(), Some("a"));
+}

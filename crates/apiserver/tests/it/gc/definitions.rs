@@ -73,7 +73,9 @@ async fn objects_of_a_version_that_is_not_served() {
     definition["spec"]["versions"][0]["served"] = false.into();
     world.client.post(DEFINITIONS, &definition).await.ok();
     let beta = "/apis/example.com/v1beta1/namespaces/default/widgets";
-    world.client.post(beta, &json!({"metadata": {"name": "w"}})).await.ok();
+    let mut widget = widget("w");
+    widget["apiVersion"] = "example.com/v1beta1".into();
+    world.client.post(beta, &widget).await.ok();
     world.client.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.ok();
     world.client.get(&format!("{DEFINITIONS}/widgets.example.com")).await.status(404, "NotFound");
     world.client.get(beta).await.status(404, "NotFound");

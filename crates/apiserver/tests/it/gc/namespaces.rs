@@ -4,7 +4,7 @@ use kinformer_apiserver::{ApiServer, Kubelets};
 use serde_json::{Value, json};
 
 use super::{World, owner};
-use crate::common::{names, widget_definition};
+use crate::common::{names, widget, widget_definition};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
 const INSIDE: &str = "/api/v1/namespaces/x/configmaps";
@@ -80,8 +80,8 @@ async fn held_content_holds_the_namespace() {
         condition(&namespace, "NamespaceFinalizersRemaining"),
         expected(
             "True",
-            "SomeFinalizerRemain",
-            "Some finalizers are remaining: example.com/f in 2 resource instances"
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: example.com/f in 2 resource instances"
         )
     );
     let again = world.client.delete(&format!("{NAMESPACES}/x")).await.ok();
@@ -141,7 +141,7 @@ async fn content_of_all_kinds() {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     world.client.post(definitions, &widget_definition()).await.ok();
     let widgets = "/apis/example.com/v1/namespaces/x/widgets";
-    world.client.post(widgets, &json!({"metadata": {"name": "w"}})).await.ok();
+    world.client.post(widgets, &widget("w")).await.ok();
     let job = json!({"metadata": {"name": "j"}});
     world.client.post("/apis/batch/v1/namespaces/x/jobs", &job).await.ok();
     world.client.delete(&format!("{NAMESPACES}/x")).await.ok();

@@ -13,7 +13,7 @@ async fn refused(definition: &Value) -> Vec<String> {
 }
 
 /// The schema of a field, and the causes below it.
-// contract: E-22d
+// contract: E-23d
 #[tokio::test]
 async fn schemas_are_refused_as_by_kubernetes() {
     let list =
@@ -121,7 +121,7 @@ async fn schemas_are_refused_as_by_kubernetes() {
 }
 
 /// A field of the only version or of the definition, its value, and the cause.
-// contract: E-22d
+// contract: E-23d
 #[tokio::test]
 async fn definitions_are_refused_as_by_kubernetes() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "number"}}}}});
@@ -192,7 +192,7 @@ async fn definitions_are_refused_as_by_kubernetes() {
 }
 
 /// Scope and kind of a definition that is served cannot be changed.
-// contract: E-22d
+// contract: E-23d
 #[tokio::test]
 async fn names_are_immutable() {
     let server = server().await;

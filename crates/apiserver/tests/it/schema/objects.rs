@@ -13,7 +13,7 @@ async fn try_field(schema: &Value, value: &Value) -> Result<Value, Vec<String>> 
 }
 
 /// The schema of a field, a value that it allows, one that it does not allow, and the cause.
-// contract: E-22a
+// contract: E-23a
 #[tokio::test]
 async fn values_are_validated_as_by_kubernetes() {
     for (schema, good, bad, cause) in [
@@ -149,7 +149,7 @@ async fn values_are_validated_as_by_kubernetes() {
     }
 }
 
-// contract: E-22a
+// contract: E-23a
 #[tokio::test]
 async fn alternatives_report_the_best_one() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
@@ -172,7 +172,7 @@ async fn alternatives_report_the_best_one() {
 }
 
 /// A schema, a value, and what is stored.
-// contract: E-22a
+// contract: E-23a
 #[tokio::test]
 async fn values_are_pruned_and_defaulted() {
     let inner = json!({"type": "object", "properties": {"a": {"type": "string", "default": "d"}, "b": {"type": "integer"}}});
@@ -203,7 +203,7 @@ async fn values_are_pruned_and_defaulted() {
     }
 }
 
-// contract: E-22a
+// contract: E-23a
 #[tokio::test]
 async fn embedded_resources_have_a_type_and_metadata() {
     let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
@@ -222,7 +222,7 @@ async fn embedded_resources_have_a_type_and_metadata() {
 }
 
 /// Unknown fields are removed, and named in a warning or an error.
-// contract: E-18b, E-22a
+// contract: E-18b, E-23a
 #[tokio::test]
 async fn removed_fields_are_reported() {
     let (_server, client) =
@@ -243,7 +243,7 @@ async fn removed_fields_are_reported() {
 }
 
 /// A write of the status checks only the status. Its defaults are set when the object is created.
-// contract: E-22a
+// contract: E-23a
 #[tokio::test]
 async fn status_is_validated_by_its_subresource() {
     let schema = json!({"type": "object", "properties": {"x": {"type": "string"},
@@ -272,7 +272,7 @@ async fn status_is_validated_by_its_subresource() {
 }
 
 /// Objects of the in-process API have the schema of their kind as well: a test cannot hold an object that no server has.
-// contract: E-22e
+// contract: E-23e
 #[tokio::test]
 async fn in_process_objects_are_validated() {
     let (server, client) = serving(&with_field(&json!({"type": "string", "default": "d"}))).await;

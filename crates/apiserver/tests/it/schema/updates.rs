@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{DEFINITIONS, THINGS, causes, definition, serving, thing};
 
 /// What a write does not change may break the rules of a later schema.
-// contract: E-22b
+// contract: E-23b
 #[tokio::test]
 async fn unchanged_fields_are_not_validated() {
     let schema = |max: usize| {
@@ -38,7 +38,7 @@ async fn unchanged_fields_are_not_validated() {
 }
 
 /// Objects are served with the defaults and without the fields that a later schema has.
-// contract: E-22c
+// contract: E-23c
 #[tokio::test]
 async fn stored_objects_get_the_form_of_a_later_schema() {
     let old = definition(

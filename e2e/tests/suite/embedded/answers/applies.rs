@@ -29,7 +29,7 @@ async fn applies_updates_and_patches_have_equal_results() {
     let real = Server::new(control_plane.client().await.unwrap());
     let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
     let mut servers = Servers { real, ours };
-    begin(&mut servers).await;
+    serve_widgets(&mut servers, NAMESPACE).await;
 
     let mut problems = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
@@ -77,14 +77,14 @@ async fn applies_updates_and_patches_have_equal_results() {
 }
 
 /// Creates the namespace and the definition of widgets on both servers.
-async fn begin(servers: &mut Servers) {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+pub(super) async fn serve_widgets(servers: &mut Servers, namespace: &str) {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for server in [&mut servers.real, &mut servers.ours] {
-        server.raw(&Method::POST, "/api/v1/namespaces", "application/json", &namespace).await;
+        server.raw(&Method::POST, "/api/v1/namespaces", "application/json", &object).await;
         let (code, body) = server.raw(&Method::POST, definitions, "application/json", &widgets()).await;
-        assert_eq!(code, 201, "{body}");
-        let path = Kind::Widget.path(NAMESPACE);
+        assert!(matches!(code, 201 | 409), "{body}");
+        let path = Kind::Widget.path(namespace);
         let served = async {
             while server.raw(&Method::GET, &path, "application/json", &Value::Null).await.0 != 200 {
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;

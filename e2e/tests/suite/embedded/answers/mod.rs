@@ -5,13 +5,15 @@
 
 mod applies;
 mod deletions;
+mod json_patches;
+mod matrix;
 mod objects;
 mod schemas;
 
 use std::collections::HashMap;
 
-use http::header::CONTENT_TYPE;
-use http::{Method, Request};
+use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
+use http::{HeaderValue, Method, Request};
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::Value;
@@ -23,7 +25,10 @@ use super::kubectl::compare;
 struct Call {
     method: Method,
     path: String,
+    /// The media type of the body; empty for none.
     content: &'static str,
+    /// The media types of the answer; empty for none.
+    accept: &'static str,
     body: Content,
 }
 
@@ -32,11 +37,12 @@ enum Content {
     Same(Value),
     /// The object that the server has, if any, with these changes: members, or null for those to remove.
     Changed(Value),
+    Text(String),
 }
 
 impl Call {
     fn new(method: Method, path: impl Into<String>, body: Value) -> Self {
-        Self { method, path: path.into(), content: "application/json", body: Content::Same(body) }
+        Self { method, path: path.into(), content: "application/json", accept: "", body: Content::Same(body) }
     }
 
     fn patch(path: impl Into<String>, content: &'static str, body: Value) -> Self {
@@ -54,8 +60,10 @@ impl std::fmt::Display for Call {
         let body = match &self.body {
             Content::Same(body) => body.to_string(),
             Content::Changed(changes) => format!("the stored object with {changes}"),
+            Content::Text(text) => text.chars().take(200).collect(),
         };
-        write!(f, "{} {} {} {body}", self.method, self.path, self.content)
+        let Self { method, path, content, accept, .. } = self;
+        write!(f, "{method} {path} {content} {accept} {body}")
     }
 }
 
@@ -63,7 +71,11 @@ impl std::fmt::Display for Call {
 #[derive(Debug, PartialEq)]
 struct Answer {
     code: u16,
+    media_type: String,
+    warnings: Vec<String>,
+    /// Text, if it is not JSON; an array, if it is several values.
     body: Value,
+    text: String,
 }
 
 /// One of the servers.
@@ -80,7 +92,9 @@ impl Server {
 
     async fn send(&mut self, call: &Call) -> Answer {
         let body = match &call.body {
-            Content::Same(body) => body.clone(),
+            Content::Same(Value::Null) => String::new(),
+            Content::Same(body) => body.to_string(),
+            Content::Text(text) => text.clone(),
             Content::Changed(changes) => {
                 let (path, _) = call.path.split_once('?').unwrap_or((&call.path, ""));
                 let (code, mut object) = self.raw(&Method::GET, path, "application/json", &Value::Null).await;
@@ -88,22 +102,44 @@ impl Server {
                     object = Value::Null;
                 }
                 json_patch::merge(&mut object, changes);
-                object
+                object.to_string()
             }
         };
-        let (code, mut body) = self.raw(&call.method, &call.path, call.content, &body).await;
-        self.replace(&mut body);
-        Answer { code, body }
+        let headers = [(CONTENT_TYPE, call.content), (ACCEPT, call.accept)];
+        let request = headers
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .fold(Request::builder().method(&call.method).uri(&call.path), |request, (name, value)| {
+                request.header(name, value)
+            });
+        let mut answer = self.exchange(request.body(Body::from(body.into_bytes())).unwrap()).await;
+        self.replace(&mut answer.body);
+        answer
     }
 
     async fn raw(&self, method: &Method, path: &str, content: &str, body: &Value) -> (u16, Value) {
         let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content);
-        let answer = self.client.send(request.body(Body::from(bytes)).unwrap()).await.unwrap();
-        let code = answer.status().as_u16();
+        let answer = self.exchange(request.body(Body::from(bytes)).unwrap()).await;
+        (answer.code, answer.body)
+    }
+
+    async fn exchange(&self, request: Request<Body>) -> Answer {
+        let answer = self.client.send(request).await.unwrap();
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let (code, headers) = (answer.status().as_u16(), answer.headers());
+        let media_type = headers.get(CONTENT_TYPE).map(text).unwrap_or_default();
+        let warnings = headers.get_all(WARNING).iter().map(text).collect();
         let bytes = answer.into_body().collect_bytes().await.unwrap();
-        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
-        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| text()))
+        let values: Result<Vec<Value>, _> =
+            serde_json::Deserializer::from_slice(&bytes).into_iter().collect();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let body = match values {
+            Ok(values) if values.len() == 1 => values.into_iter().next().unwrap(),
+            Ok(values) => Value::Array(values),
+            Err(_) => Value::String(text.clone()),
+        };
+        Answer { code, media_type, warnings, body, text }
     }
 
     /// Replaces what differs in every run.
@@ -158,7 +194,11 @@ impl Server {
 
     fn without_uids(&self, text: &str) -> String {
         let uids = self.numbers[0].iter();
-        uids.fold(text.to_owned(), |text, (uid, number)| text.replace(uid, &format!("uid {number}")))
+        let text =
+            uids.fold(text.to_owned(), |text, (uid, number)| text.replace(uid, &format!("uid {number}")));
+        let is_uid = |word: &&str| word.len() == 36 && word.bytes().filter(|byte| *byte == b'-').count() == 4;
+        let words = text.split(|c: char| c != '-' && !c.is_ascii_hexdigit()).filter(is_uid);
+        words.fold(text.clone(), |text, uid| text.replace(uid, "(uid)"))
     }
 
     /// Begins to number UIDs and versions again, so that a difference does not affect the objects after it.
@@ -173,11 +213,13 @@ fn number(numbers: &mut HashMap<String, usize>, value: &str) -> usize {
     *numbers.entry(value.to_owned()).or_insert(next)
 }
 
-/// Replaces the version in the message of a precondition.
+/// Replaces the current version in a message.
 fn without_version(message: &str) -> String {
-    let Some((before, after)) = message.split_once(" in record (") else { return message.to_owned() };
-    let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
-    format!("{before} in record ({after}")
+    let before =
+        [" in record (", "ResourceVersion in object meta: ", ", current: ", "too old resource version: 1 ("];
+    let found = before.iter().find_map(|before| message.split_once(before).map(|parts| (before, parts)));
+    let Some((before, (start, end))) = found else { return message.to_owned() };
+    format!("{start}{before}{}", end.trim_start_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// Both servers.
@@ -189,16 +231,12 @@ struct Servers {
 impl Servers {
     /// Sends a request to both, and returns the code of kube-apiserver with the differences.
     async fn send(&mut self, call: &Call, ignored: &compare::Ignored<'_>) -> (u16, Found) {
-        let (real, ours) = tokio::join!(self.real.send(call), self.ours.send(call));
-        if let Some(row) = ROWS.iter().find(|row| (row.is)(call, &real, &ours)) {
-            return (real.code, Found::Known(row.why));
-        }
-        let mut found = Vec::new();
-        if real.code != ours.code {
-            found.push(format!("code {}, ours {}", real.code, ours.code));
-        }
-        compare::json(&mut found, "", &real.body, &ours.body, ignored);
-        (real.code, if found.is_empty() { Found::Same } else { Found::Differences(found) })
+        let (real, ours) = self.both(call).await;
+        (real.code, Found::of(call, &real, &ours, ignored, ROWS))
+    }
+
+    async fn both(&mut self, call: &Call) -> (Answer, Answer) {
+        tokio::join!(self.real.send(call), self.ours.send(call))
     }
 }
 
@@ -208,6 +246,30 @@ enum Found {
     /// They differ by design.
     Known(&'static str),
     Differences(Vec<String>),
+}
+
+impl Found {
+    fn of(call: &Call, real: &Answer, ours: &Answer, ignored: &compare::Ignored<'_>, rows: &[Row]) -> Self {
+        if let Some(row) = rows.iter().find(|row| (row.is)(call, real, ours)) {
+            return Self::Known(row.why);
+        }
+        let mut found = Vec::new();
+        if real.code != ours.code {
+            found.push(format!("code {}, ours {}", real.code, ours.code));
+        }
+        if real.media_type != ours.media_type {
+            found.push(format!("{}, ours {}", real.media_type, ours.media_type));
+        }
+        let of_kubernetes = |warning: &&String| !warning.contains(" of kinformer-apiserver: ");
+        let warnings: Vec<&String> = ours.warnings.iter().filter(of_kubernetes).collect();
+        // Those of strategies, which are about fields, are part of validation.
+        let of_requests = |warning: &&String| !warning.starts_with("299 - \"spec.");
+        if real.warnings.iter().filter(of_requests).ne(warnings.iter().copied()) {
+            found.push(format!("warnings {:?}, ours {warnings:?}", real.warnings));
+        }
+        compare::json(&mut found, "", &real.body, &ours.body, ignored);
+        if found.is_empty() { Self::Same } else { Self::Differences(found) }
+    }
 }
 
 /// A difference by design.

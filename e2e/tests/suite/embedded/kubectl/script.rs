@@ -441,7 +441,6 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("get widgets -n shop", "an unknown path is answered with a Status, not with plain text"),
     ("auth can-i *", "access reviews are not served"),
     ("auth whoami", "access reviews are not served"),
-    ("get endpoints,endpointslices -n shop -o name", "no Warning says that a version is deprecated"),
     ("get --raw /api", "the embedded server reports no address of its own"),
     ("get --raw /apis", NOT_ALL_KINDS),
     ("api-resources -o name", NOT_ALL_KINDS),

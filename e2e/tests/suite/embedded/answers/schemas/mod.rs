@@ -25,7 +25,7 @@ const WRITES: usize = 3;
 /// Metadata and the status of a definition are compared elsewhere.
 const OWN: &[&str] = &["managedFields", "lastTransitionTime", "conditions"];
 
-// contract: E-22a, E-22b, E-22d
+// contract: E-23a, E-23b, E-23d
 #[tokio::test(flavor = "multi_thread")]
 async fn schemas_and_their_objects_have_equal_answers() {
     let control_plane = planes::take(Options::new()).await;

@@ -15,36 +15,36 @@ fn cause(reason: &'static str, path: &str, message: String) -> Cause {
 }
 
 /// `text` is the value as [`value_text`] formats it.
-pub(super) fn invalid_text(path: &str, text: &str, detail: &str) -> Cause {
+pub(crate) fn invalid_text(path: &str, text: &str, detail: &str) -> Cause {
     cause("FieldValueInvalid", path, format!("Invalid value: {text}: {detail}"))
 }
 
-pub(super) fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
+pub(crate) fn invalid(path: &str, value: &Value, detail: &str) -> Cause {
     invalid_text(path, &value_text(value), detail)
 }
 
-pub(super) fn type_invalid(path: &str, text: &str, detail: &str) -> Cause {
+pub(crate) fn type_invalid(path: &str, text: &str, detail: &str) -> Cause {
     cause("FieldValueTypeInvalid", path, format!("Invalid value: {text}: {detail}"))
 }
 
-pub(super) fn required(path: &str, detail: &str) -> Cause {
+pub(crate) fn required(path: &str, detail: &str) -> Cause {
     let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
     cause("FieldValueRequired", path, format!("Required value{detail}"))
 }
 
-pub(super) fn forbidden(path: &str, detail: &str) -> Cause {
+pub(crate) fn forbidden(path: &str, detail: &str) -> Cause {
     cause("FieldValueForbidden", path, format!("Forbidden: {detail}"))
 }
 
-pub(super) fn duplicate(path: &str, value: &Value) -> Cause {
+pub(crate) fn duplicate(path: &str, value: &Value) -> Cause {
     cause("FieldValueDuplicate", path, format!("Duplicate value: {}", value_text(value)))
 }
 
-pub(super) fn not_supported(path: &str, value: &Value, supported: &[&str]) -> Cause {
+pub(crate) fn not_supported(path: &str, value: &Value, supported: &[&str]) -> Cause {
     not_supported_text(path, &value_text(value), supported.iter().copied())
 }
 
-pub(super) fn not_supported_text<'a>(
+pub(crate) fn not_supported_text<'a>(
     path: &str,
     text: &str,
     supported: impl Iterator<Item = &'a str>,
@@ -54,7 +54,8 @@ pub(super) fn not_supported_text<'a>(
     cause("FieldValueNotSupported", path, format!("Unsupported value: {text}: supported values: {supported}"))
 }
 
-pub(super) fn too_long(path: &str, max: i64) -> Cause {
+pub(crate) fn too_long(path: &str, max: impl TryInto<i64>) -> Cause {
+    let max = max.try_into().unwrap_or(i64::MAX);
     let detail = match max {
         i64::MIN..=-1 => "value is too long".to_owned(),
         1 => "may not be more than 1 byte".to_owned(),
@@ -63,7 +64,7 @@ pub(super) fn too_long(path: &str, max: i64) -> Cause {
     cause("FieldValueTooLong", path, format!("Too long: {detail}"))
 }
 
-pub(super) fn too_many(path: &str, actual: usize, max: i64) -> Cause {
+pub(crate) fn too_many(path: &str, actual: usize, max: i64) -> Cause {
     let detail = match max {
         i64::MIN..=-1 => "has too many items".to_owned(),
         1 => "must have at most 1 item".to_owned(),
@@ -73,7 +74,7 @@ pub(super) fn too_many(path: &str, actual: usize, max: i64) -> Cause {
 }
 
 /// A value as it stands in a message.
-pub(super) fn value_text(value: &Value) -> String {
+pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
@@ -86,7 +87,7 @@ pub(super) fn value_text(value: &Value) -> String {
 }
 
 /// A float as Go's `%v` prints it.
-pub(super) fn float_text(float: f64) -> String {
+pub(crate) fn float_text(float: f64) -> String {
     let size = float.abs();
     if size == 0.0 || (1e-4..1e21).contains(&size) {
         return float.to_string();
