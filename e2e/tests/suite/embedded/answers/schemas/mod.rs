@@ -118,7 +118,8 @@ impl Run {
             return;
         }
         for _ in 0..WRITES {
-            let given = object(rng, seed, schema, &name, random::one(rng, &[0, 10]));
+            let wrong = random::one(rng, &[0, 10]);
+            let given = object(rng, seed, schema, &name, wrong);
             let sub = if has_status && rng.bool() { "/status" } else { "" };
             let one = format!("{}/{name}", all(seed));
             let (what, call) = match rng.u8(..3) {
