@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
-use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
+use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Activity, Key, Stored, Versions, Window};
 
@@ -90,6 +90,7 @@ pub(crate) struct Write<'a> {
     /// The manager of the fields that the write changes.
     pub(crate) manager: &'a str,
     pub(crate) entries: Entries,
+    pub(crate) form: Form,
 }
 
 /// The manager of writes by the in-process API.
@@ -104,9 +105,18 @@ pub(crate) enum Entries {
     Given,
 }
 
+/// The form of the object of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Raw,
+    /// A custom resource has been pruned and defaulted.
+    Decoded,
+}
+
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
-        Self { origin: Origin::Client, part, dry_run, manager, entries: Entries::Recorded }
+        let (entries, form) = (Entries::Recorded, Form::Raw);
+        Self { origin: Origin::Client, part, dry_run, manager, entries, form }
     }
 }
 
@@ -118,6 +128,7 @@ impl Write<'_> {
             dry_run: DryRun::No,
             manager: OWNER,
             entries: Entries::Recorded,
+            form: Form::Raw,
         }
     }
 }
@@ -227,28 +238,25 @@ impl Api {
     }
 
     fn as_served(resource: &Resource, mut object: Object) -> Object {
-        if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
+        if resource.kind.custom {
+            Self::revise(resource, &mut object);
+        } else if let Some(conversion) = resource.conversion {
             conversion.to_served(&mut object, &resource.kind.api_version());
         }
-        Self::complete(resource, &mut object);
         object
     }
 
-    /// Converts an object of the resource's version to the stored version, with the defaults of that version.
-    fn to_stored(&self, resource: &Resource, object: &mut Object) {
-        let Some(conversion) = resource.conversion else {
-            if let Some(schema) = &resource.kind.checks {
-                schema.complete(object);
-            }
+    /// Converts an object of the resource's version to the stored version.
+    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+        if resource.kind.custom {
+            Self::store_form(resource, object, write.entries);
             return;
-        };
+        }
+        let Some(conversion) = resource.conversion else { return };
         let registry = self.registry();
         let stored = registry.stored().find(|other| Arc::ptr_eq(&other.store, &resource.store));
         if let Some(stored) = stored {
             conversion.to_stored(object, &stored.kind.api_version());
-            if let Some(schema) = &stored.kind.checks {
-                schema.complete(object);
-            }
         }
     }
 

@@ -54,6 +54,7 @@ impl Rewrite<'_> {
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
         self.check_fields(&mut object)?;
+        Api::settle_numbers(self.kind, &mut object);
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }

@@ -6,7 +6,7 @@ use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
 
-use super::{Api, Entries, Object, Part, Write};
+use super::{Api, Entries, Form, Object, Part, Write};
 
 impl Api {
     /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
@@ -33,10 +33,11 @@ impl Api {
     }
 
     /// As [`Self::decode`]; the result of server-side apply only gets the defaults.
-    pub(super) fn decode_write(kind: &Kind, object: &mut Object, entries: Entries) -> Result<(), Status> {
-        match (&kind.checks, entries) {
-            (Some(schema), Entries::Given) => schema.set_defaults(object),
-            _ => drop(Self::decode(kind, object)?),
+    pub(super) fn decode_write(kind: &Kind, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
+        match (&kind.checks, write.entries, write.form) {
+            (Some(schema), Entries::Given, _) => schema.set_defaults(object),
+            (_, _, Form::Decoded) | (None, ..) => {}
+            (Some(_), Entries::Recorded, Form::Raw) => drop(Self::decode(kind, object)?),
         }
         Ok(())
     }
@@ -47,7 +48,7 @@ impl Api {
         object: &mut Object,
         write: Write<'_>,
     ) -> Result<(), Status> {
-        Self::decode_write(&resource.kind, object, write.entries)?;
+        Self::decode_write(&resource.kind, object, write)?;
         Self::drop_unset(resource, object, write);
         Ok(())
     }
@@ -74,9 +75,64 @@ impl Api {
         found
     }
 
-    /// Brings an object that was stored with another schema into the form of the current one.
-    pub(super) fn complete(resource: &Resource, object: &mut Object) {
-        if let Some(schema) = resource.kind.checks.as_ref().filter(|_| resource.is_revised) {
+    /// Writes whole floats of a custom resource as integers, as Go does.
+    pub(super) fn settle_numbers(kind: &Kind, object: &mut Object) {
+        fn settle(value: &mut Value) {
+            match value {
+                Value::Object(fields) => fields.values_mut().for_each(settle),
+                Value::Array(items) => items.iter_mut().for_each(settle),
+                Value::Number(number) if number.is_f64() => {
+                    let whole = number.as_f64().filter(|float| float.fract() == 0.0);
+                    // the shortest form of a float with these digits has no exponent
+                    let whole = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok());
+                    if let Some(whole) = whole {
+                        *value = whole.into();
+                    }
+                }
+                _ => {}
+            }
+        }
+        if kind.custom {
+            object.values_mut().for_each(settle);
+        }
+    }
+
+    /// Brings a stored object into the form of the resource's version: it gets the defaults of the version in which it is
+    /// stored, and loses the fields that either version does not have.
+    ///
+    /// Follows Kubernetes 1.37 (`crdConversionRESTOptionsGetter`).
+    pub(super) fn revise(resource: &Resource, object: &mut Object) {
+        let kind = &resource.kind;
+        let stored =
+            object.get("apiVersion").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        let is_other = stored != Some(kind.version.as_str());
+        if resource.is_revised
+            && let Some(forms) = &kind.forms
+            && let Some(schema) = stored.and_then(|version| forms.schemas.get(version))
+        {
+            schema.complete(object);
+        }
+        if is_other {
+            object.insert("apiVersion".into(), kind.api_version().into());
+            if let Some(schema) = kind.checks.as_ref().filter(|_| resource.is_revised) {
+                schema.restrict(object);
+            }
+        }
+    }
+
+    /// Brings an object of the resource's version into the form in which it is stored: as [`Self::revise`] would later do.
+    pub(super) fn store_form(resource: &Resource, object: &mut Object, entries: Entries) {
+        let kind = &resource.kind;
+        let Some(forms) = &kind.forms else { return };
+        let is_other = forms.storage != kind.version;
+        if is_other {
+            let api_version = format!("{}/{}", kind.group, forms.storage);
+            object.insert("apiVersion".into(), api_version.into());
+        }
+        // other writes are decoded with the schema of this version
+        if (is_other || entries == Entries::Given)
+            && let Some(schema) = forms.schemas.get(&forms.storage)
+        {
             schema.complete(object);
         }
     }

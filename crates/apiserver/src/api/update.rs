@@ -106,7 +106,6 @@ impl Api {
         let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
         let _definitions = is_definition.then(|| self.definitions.lock());
         let (mut tried, mut defined, mut last) = (None, None, None);
-        let now = self.clock.rfc3339();
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
@@ -116,16 +115,17 @@ impl Api {
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
             Self::decode_update(resource, &mut object, write)?;
+            let claimed = Self::claimed(resource, present, &object, write);
             let rewrite = Rewrite { kind: &resource.kind, name, before: present, write, versioned };
             let mut after = rewrite.next_state(object)?;
             if is_definition {
-                defined = Some(crate::registry::definition(&mut after, Some(present), &now)?);
+                defined = Some(self.define(&mut after, Some(present), write)?);
             }
-            self.record_update(resource, &before, &mut after, given, write);
+            self.record_update(resource, &before, &mut after, (given, claimed), write);
             if after == *present {
                 return Ok(Change::Keep);
             }
-            self.to_stored(resource, &mut after);
+            self.to_stored(resource, &mut after, write);
             if write.dry_run == DryRun::All {
                 tried = Some(after);
                 return Ok(Change::Keep);

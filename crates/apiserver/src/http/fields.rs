@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::{self, Api, Object, Write};
+use crate::api::{self, Api, Form, Object, Write};
 use crate::apply::{Schema, go_text, unknown_fields};
 use crate::patch::Patch;
 use crate::protobuf::{Decoder, MEDIA_TYPE, type_fault};
@@ -32,6 +32,7 @@ impl Call<'_> {
         validation: Validation,
     ) -> Result<Arc<Stored>, Status> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
+        let write = Write { form: Form::Decoded, ..write };
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
             let mut object = patched(kind, patch, present, validation, &mut found)?;
             dropped = api::drop_duplicate_owners(&mut object);
@@ -42,6 +43,8 @@ impl Call<'_> {
         stored
     }
 
+    /// Returns the form in which the object is then.
+    ///
     /// # Errors
     /// 400 for an object with a field of another type, and, in a strict write, with fields that its type does not have.
     pub(super) fn check_fields(
@@ -49,9 +52,9 @@ impl Call<'_> {
         of: &Kind,
         object: &mut Object,
         validation: Validation,
-    ) -> Result<(), Status> {
+    ) -> Result<Form, Status> {
         if media_type(self.headers) == MEDIA_TYPE {
-            return Ok(());
+            return Ok(Form::Raw);
         }
         let Kind { kind, version, .. } = of;
         let is_other =
@@ -66,7 +69,7 @@ impl Call<'_> {
             )));
         }
         if validation == Validation::Ignored {
-            return Ok(());
+            return Ok(Form::Raw);
         }
         let found = decoded(of, object).map_err(|why| {
             Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
@@ -78,7 +81,7 @@ impl Call<'_> {
             )));
         }
         self.warnings.extend(found.iter().map(|field| unknown_field(field)));
-        Ok(())
+        Ok(Form::Decoded)
     }
 }
 
@@ -89,14 +92,20 @@ impl Call<'_> {
 pub(super) fn patched(
     kind: &Kind,
     patch: &Patch,
-    present: Object,
+    mut present: Object,
     validation: Validation,
     found: &mut Vec<String>,
 ) -> Result<Object, Status> {
     found.clear();
     let is_ignored = validation == Validation::Ignored;
     // this server has stored the unknown fields of earlier writes
-    let known = if is_ignored { Vec::new() } else { unknown_of(kind, &present) };
+    let known = if is_ignored {
+        Vec::new()
+    } else if kind.checks.is_some() {
+        unknown_metadata(kind, &mut present)
+    } else {
+        unknown_of(kind, &present)
+    };
     if let Patch::Json(operations) = patch
         && !is_ignored
     {
@@ -126,6 +135,16 @@ fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
     unknown_fields(schema, &kind.api_version(), &kind.kind, object)
 }
 
+/// As [`unknown_of`], of the metadata alone.
+fn unknown_metadata(kind: &Kind, object: &mut Object) -> Vec<String> {
+    let Some(metadata) = object.remove("metadata") else { return Vec::new() };
+    let mut part = Object::new();
+    part.insert("metadata".into(), metadata);
+    let found = unknown_of(kind, &part);
+    object.extend(part);
+    found
+}
+
 /// Decodes an object and returns the paths of the fields that its type does not have.
 ///
 /// # Errors
@@ -134,8 +153,7 @@ fn decoded(kind: &Kind, object: &mut Object) -> Result<Vec<String>, String> {
     if kind.checks.is_none() {
         return Ok(unknown_of(kind, object));
     }
-    let mut found = unknown_of(kind, object);
-    found.retain(|field| field.starts_with("metadata."));
+    let mut found = unknown_metadata(kind, object);
     found.extend(Api::decode_fields(kind, object)?);
     Ok(found)
 }

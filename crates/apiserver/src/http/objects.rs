@@ -16,6 +16,7 @@ use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
+use crate::schema::definition;
 use crate::status::{Status, success};
 use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
@@ -326,10 +327,11 @@ impl<'a> Call<'a> {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
                 let mut object = self.object()?;
                 let resource = self.resource;
-                self.check_fields(&resource.kind, &mut object, options.validation)?;
+                let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
+                let write = Write { form, ..write };
                 self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
-                let notes = self.notes_on_definition(&object);
+                let notes = if self.is_definition() { definition::notes(&object, None) } else { Vec::new() };
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
                 self.warnings.extend(notes);
                 Ok(Made::Object(stored))
@@ -372,11 +374,29 @@ impl<'a> Call<'a> {
             let change = self.checked_scale(change, options.validation)?;
             return self.write_scale(name, namespace, &paths, change, (write, options.validation));
         }
-        let is_object = matches!(self.sub, Sub::None);
-        if is_object && let Some(object) = change.fields() {
+        if matches!(self.sub, Sub::None)
+            && let Some(object) = change.fields()
+        {
             self.warn_of_differences(Creation::No, object);
         }
-        let written = match change {
+        let before = self.definition(name);
+        let written = self.write_change(change, name, namespace, (write, options.validation))?;
+        if let Some(before) = before {
+            let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
+            self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));
+        }
+        Ok(Written::Object(written))
+    }
+
+    fn write_change(
+        &mut self,
+        change: Change,
+        name: &str,
+        namespace: &str,
+        (write, validation): (Write<'_>, Validation),
+    ) -> Result<Applied, Status> {
+        let is_object = matches!(self.sub, Sub::None);
+        match change {
             Change::Apply(applied, conflicts) => {
                 let written = self.api().apply(self.resource, namespace, name, &applied, conflicts, write)?;
                 if is_object
@@ -388,11 +408,12 @@ impl<'a> Call<'a> {
                 Ok(written)
             }
             Change::Patch(patch) => {
-                self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
+                self.write_patch(name, namespace, &patch, write, validation).map(Applied::Updated)
             }
             Change::Replace(mut object) => {
                 let resource = self.resource;
-                self.check_fields(&resource.kind, &mut object, options.validation)?;
+                let form = self.check_fields(&resource.kind, &mut object, validation)?;
+                let write = Write { form, ..write };
                 self.drop_duplicate_owners(&mut object);
                 let may_create = is_object && self.resource.kind.creates_on_update();
                 let fields = may_create.then(|| object.clone());
@@ -402,14 +423,18 @@ impl<'a> Call<'a> {
                 }
                 Ok(written)
             }
-        };
-        written.map(Written::Object)
+        }
     }
 
-    /// Returns what kube-apiserver warns of when a definition is created.
-    fn notes_on_definition(&self, object: &Object) -> Vec<String> {
-        let is_definition = self.resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
-        if is_definition { crate::schema::definition::notes(object) } else { Vec::new() }
+    fn is_definition(&self) -> bool {
+        matches!(self.sub, Sub::None)
+            && self.resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
+    /// Returns the definition that a request changes, empty if there is none.
+    fn definition(&self, name: &str) -> Option<Object> {
+        let present = self.is_definition().then(|| self.api().get(self.resource, "", name))?;
+        Some(present.map(|stored| stored.parse()).unwrap_or_default())
     }
 
     fn change(&self, of: OptionsOf, media_type: &str) -> Result<Change, Status> {

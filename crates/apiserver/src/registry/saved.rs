@@ -7,7 +7,7 @@ use imbl::OrdMap;
 
 use crate::storage::{Key, ResourceStore, StoreId, Stored, Versions, Window};
 
-use super::{Conversion, FieldPath, Kind, Observer, Registry, Resource};
+use super::{Claims, Conversion, FieldPath, Kind, Observer, Registry, Resource};
 
 /// The resources of a [`Registry`] and their objects, without their history.
 pub(crate) struct SavedRegistry {
@@ -15,6 +15,7 @@ pub(crate) struct SavedRegistry {
     collects: bool,
     stores: Vec<SavedStore>,
     resources: Vec<SavedResource>,
+    claims: Claims,
 }
 
 struct SavedStore {
@@ -53,7 +54,7 @@ impl Registry {
                 store,
             });
         }
-        SavedRegistry { collects: self.observer.is_some(), stores, resources }
+        SavedRegistry { collects: self.observer.is_some(), stores, resources, claims: self.claims.clone() }
     }
 }
 
@@ -72,6 +73,7 @@ impl SavedRegistry {
         };
         let stores: Vec<Arc<ResourceStore>> = self.stores.iter().map(store).collect();
         let mut registry = Registry::empty(versions.clone(), observer.cloned());
+        registry.claims = self.claims.clone();
         for SavedResource { kind, conversion, mixed, is_revised, store } in &self.resources {
             if let Some(store) = stores.get(*store).cloned() {
                 let (kind, conversion, mixed, is_revised) = (kind.clone(), *conversion, *mixed, *is_revised);

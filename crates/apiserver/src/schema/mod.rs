@@ -47,6 +47,13 @@ pub(crate) enum Changed {
     Status,
 }
 
+/// Whether the defaults are set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Defaults {
+    Set,
+    Keep,
+}
+
 impl VersionSchema {
     /// Parses an `openAPIV3Schema` that a definition may have.
     pub(crate) fn parse(schema: &Value) -> Self {
@@ -68,11 +75,15 @@ impl VersionSchema {
     /// # Errors
     /// An embedded resource whose metadata has values of wrong types.
     pub(crate) fn decode(&self, object: &mut Map<String, Value>) -> Result<Vec<String>, Cause> {
+        self.coerce(object, Defaults::Set)
+    }
+
+    fn coerce(&self, object: &mut Map<String, Value>, defaults: Defaults) -> Result<Vec<String>, Cause> {
         let metadata = object.remove("metadata");
         let mut removed = prune::prune(object, &self.root);
         remove_nulls(object, &self.root);
         let coerced = object_meta::coerce(object, &self.root);
-        if coerced.is_ok() {
+        if coerced.is_ok() && defaults == Defaults::Set {
             set_defaults(object, &self.root);
         }
         if let Some(metadata) = metadata {
@@ -91,6 +102,11 @@ impl VersionSchema {
     pub(crate) fn complete(&self, object: &mut Map<String, Value>) {
         // a value of a wrong type in embedded metadata stays
         let _ = self.decode(object);
+    }
+
+    /// As [`Self::complete`], without defaults.
+    pub(crate) fn restrict(&self, object: &mut Map<String, Value>) {
+        let _ = self.coerce(object, Defaults::Keep);
     }
 
     /// Returns what is wrong with an object. Parts that are as before the write are not checked.

@@ -396,7 +396,8 @@ async fn invalid_definition_reports_all_causes() {
     ] {
         assert!(message.contains(part), "{message}");
     }
-    assert_eq!(answer.body["details"]["causes"].as_array().unwrap().len(), 3);
+    // the fourth one is about the versions in the status
+    assert_eq!(answer.body["details"]["causes"].as_array().unwrap().len(), 4);
     for (path, value, part) in [
         (
             "/spec/versions/1/name",
@@ -433,6 +434,7 @@ async fn definitions_do_not_replace_built_in_kinds() {
     ] {
         let mut shadow = widget_definition();
         shadow["metadata"]["name"] = format!("{plural}.{group}").into();
+        shadow["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
         shadow["spec"]["group"] = group.into();
         shadow["spec"]["names"] = json!({"plural": plural, "kind": kind});
         client.post(definitions, &shadow).await.ok();

@@ -1,6 +1,6 @@
 //! The defaults of a schema.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
@@ -25,6 +25,34 @@ pub(crate) fn prune_defaults(schema: &mut Structural) {
     if let Some(of) = &mut schema.items {
         prune_defaults(of);
     }
+}
+
+/// Brings the metadata of embedded resources in the defaults of a definition into the form of an `ObjectMeta`, which
+/// kube-apiserver does when it validates them.
+pub(crate) fn coerce_defaults(definition: &mut Map<String, Value>) {
+    let versions = definition.get_mut("spec").and_then(|spec| spec.get_mut("versions"));
+    for version in versions.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(schema) = version.pointer_mut("/schema/openAPIV3Schema") {
+            coerce_node(schema);
+        }
+    }
+}
+
+fn coerce_node(node: &mut Value) {
+    if let Some(mut default) =
+        node.get("default").filter(|default| default.is_object() || default.is_array()).cloned()
+    {
+        // the validation of the default finds the values of wrong types
+        let _ = object_meta::coerce_value(&mut default, &Structural::parse(node));
+        if let Some(fields) = node.as_object_mut() {
+            fields.insert("default".into(), default);
+        }
+    }
+    if let Some(items) = node.get_mut("items") {
+        coerce_node(items);
+    }
+    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(coerce_node);
 }
 
 /// Returns what is wrong with the defaults of a schema at a path.

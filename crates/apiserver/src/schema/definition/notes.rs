@@ -7,10 +7,19 @@ use serde_json::{Map, Value};
 use super::super::formats::Format;
 use super::node::Node;
 
-/// Returns the warnings about a definition: formats that are not checked, and sets of lists or objects.
+/// Returns the warnings about a definition: formats that are not checked, and sets of lists or objects. Those about the
+/// definition before an update are left out.
 ///
-/// Follows Kubernetes 1.37 (`customresourcedefinition.strategy.WarningsOnCreate`).
-pub(crate) fn notes(definition: &Map<String, Value>) -> Vec<String> {
+/// Follows Kubernetes 1.37 (`customresourcedefinition.strategy.WarningsOnCreate`, `WarningsOnUpdate`).
+pub(crate) fn notes(definition: &Map<String, Value>, before: Option<&Map<String, Value>>) -> Vec<String> {
+    let mut found = all(definition);
+    if let Some(before) = before.map(all) {
+        found.retain(|note| !before.contains(note));
+    }
+    found
+}
+
+fn all(definition: &Map<String, Value>) -> Vec<String> {
     let spec = definition.get("spec").and_then(Node::of);
     let versions = spec.into_iter().flat_map(|spec| spec.listed("versions"));
     let mut notes = Notes::default();

@@ -9,10 +9,12 @@ use serde_json::{Map, Value};
 use crate::status::Cause;
 
 use super::super::structural::Structural;
+use super::approval;
 use super::columns;
 use super::defaults::faults_of_defaults;
 use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
 use super::node::Node;
+use super::status::stored_version_faults;
 use super::{internal, nodes, structure};
 use crate::fault::{forbidden, invalid, invalid_text, not_supported, required};
 
@@ -23,6 +25,14 @@ const SHARED: [(&str, &str); 4] = [
     ("additionalPrinterColumns", "additionalPrinterColumns"),
     ("selectableFields", "selectableFields"),
 ];
+
+/// Returns what is wrong with the status of a definition.
+///
+/// Follows Kubernetes 1.37 (`ValidateUpdateCustomResourceDefinitionStatus`).
+pub(crate) fn status_faults(definition: &Map<String, Value>) -> Vec<Cause> {
+    let names = definition.get("status").and_then(|status| status.get("acceptedNames"));
+    names.and_then(Node::of).map_or_else(Vec::new, |names| name_faults(names, "status.acceptedNames"))
+}
 
 /// Returns what is wrong with a definition, whose names have their defaults. `before` is the definition before an update.
 pub(crate) fn faults(definition: &Map<String, Value>, before: Option<&Map<String, Value>>) -> Vec<Cause> {
@@ -39,6 +49,11 @@ pub(crate) fn faults(definition: &Map<String, Value>, before: Option<&Map<String
     if let Some(before) = before.and_then(|before| before.get("spec")).and_then(Node::of) {
         rules.immutable(before, is_established(definition));
     }
+    rules.found.extend(status_faults(definition));
+    let status = definition.get("status").and_then(Node::of);
+    rules.found.extend(stored_version_faults(spec, status));
+    rules.found.extend(approval::fault(definition, before));
+    rules.preserved_fields();
     rules.found
 }
 
@@ -84,6 +99,9 @@ impl<'a> Rules<'a> {
             "Cluster" | "Namespaced" => None,
             scope => Some(not_supported("spec.scope", &scope.into(), &["Cluster", "Namespaced"])),
         });
+    }
+
+    fn preserved_fields(&mut self) {
         if self.spec.flag("preserveUnknownFields") {
             let rule = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
                         spec.versions[*].schema instead";
@@ -185,31 +203,7 @@ impl<'a> Rules<'a> {
                 self.found.push(required(&format!("spec.names.{field}"), ""));
             }
         }
-        for field in ["plural", "singular", "kind", "listKind"] {
-            let name = names.text(field);
-            let is_kind = matches!(field, "kind" | "listKind");
-            let why = if is_kind {
-                dns_1035_fault(&name.to_lowercase())
-                    .map(|why| format!("may have mixed case, but should otherwise match: {why}"))
-            } else {
-                dns_1035_fault(name)
-            };
-            let why = why.filter(|_| !name.is_empty());
-            self.found.extend(why.map(|why| invalid(&format!("spec.names.{field}"), &name.into(), &why)));
-        }
-        let label = |field: &str, index: usize, name: &str| {
-            let path = format!("spec.names.{field}[{index}]");
-            dns_1035_fault(name).map(|why| invalid(&path, &name.into(), &why))
-        };
-        let short = names.texts("shortNames").enumerate();
-        self.found.extend(short.filter_map(|(index, name)| label("shortNames", index, name)));
-        let kind = names.text("kind");
-        if !kind.is_empty() && kind == names.text("listKind") {
-            let rule = "kind and listKind may not be the same";
-            self.found.push(invalid("spec.names.listKind", &kind.into(), rule));
-        }
-        let categories = names.texts("categories").enumerate();
-        self.found.extend(categories.filter_map(|(index, name)| label("categories", index, name)));
+        self.found.extend(name_faults(names, "spec.names"));
     }
 
     /// Webhooks are not checked: there is no conversion by webhooks.
@@ -253,6 +247,37 @@ impl<'a> Rules<'a> {
             }
         }
     }
+}
+
+/// Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionNames`).
+fn name_faults(names: Node<'_>, path: &str) -> Vec<Cause> {
+    let mut found = Vec::new();
+    for field in ["plural", "singular", "kind", "listKind"] {
+        let name = names.text(field);
+        let is_kind = matches!(field, "kind" | "listKind");
+        let why = if is_kind {
+            dns_1035_fault(&name.to_lowercase())
+                .map(|why| format!("may have mixed case, but should otherwise match: {why}"))
+        } else {
+            dns_1035_fault(name)
+        };
+        let why = why.filter(|_| !name.is_empty());
+        found.extend(why.map(|why| invalid(&format!("{path}.{field}"), &name.into(), &why)));
+    }
+    let label = |field: &str, index: usize, name: &str| {
+        let path = format!("{path}.{field}[{index}]");
+        dns_1035_fault(name).map(|why| invalid(&path, &name.into(), &why))
+    };
+    let short = names.texts("shortNames").enumerate();
+    found.extend(short.filter_map(|(index, name)| label("shortNames", index, name)));
+    let kind = names.text("kind");
+    if !kind.is_empty() && kind == names.text("listKind") {
+        let rule = "kind and listKind may not be the same";
+        found.push(invalid(&format!("{path}.listKind"), &kind.into(), rule));
+    }
+    let categories = names.texts("categories").enumerate();
+    found.extend(categories.filter_map(|(index, name)| label("categories", index, name)));
+    found
 }
 
 /// The fields that the root of a schema may have beside a status subresource.

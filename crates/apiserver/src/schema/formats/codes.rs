@@ -7,7 +7,7 @@ pub(super) fn is_base64(text: &str) -> bool {
     // a canonical encoding is not required
     let lenient = text.trim_end_matches('=');
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && text.len() - lenient.len() <= 2
         && lenient.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
         && (STANDARD.decode(text).is_ok() || lenient.len() % 4 > 1)
@@ -86,13 +86,13 @@ pub(super) fn is_isbn10(text: &str) -> bool {
     let Some(mut digits) = digits(&body) else { return false };
     digits.extend(last);
     let sum: u32 = (1..).zip(&digits).map(|(weight, digit)| weight * digit).sum();
-    digits.len() == 10 && sum % 11 == 0
+    digits.len() == 10 && sum.is_multiple_of(11)
 }
 
 pub(super) fn is_isbn13(text: &str) -> bool {
     let Some(digits) = digits(&without_separators(text)) else { return false };
     let sum: u32 = digits.iter().zip([1, 3].iter().cycle()).map(|(digit, factor)| digit * factor).sum();
-    digits.len() == 13 && sum % 10 == 0
+    digits.len() == 13 && sum.is_multiple_of(10)
 }
 
 pub(super) fn is_credit_card(text: &str) -> bool {

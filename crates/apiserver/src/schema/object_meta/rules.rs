@@ -68,13 +68,13 @@ fn metadata_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
     let of = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
     let at = format!("{path}.labels");
     for (key, value) in of("labels") {
-        found.extend(key_fault(key).map(|why| invalid(&at, &key.as_str().into(), &why)));
+        found.extend(key_fault(key).map(|why| invalid(&at, &key.as_str().into(), why)));
         let why = value_fault(value.as_str().unwrap_or(""));
-        found.extend(why.map(|why| invalid(&at, value, &why)));
+        found.extend(why.map(|why| invalid(&at, value, why)));
     }
     let at = format!("{path}.annotations");
     for (key, _) in of("annotations") {
-        found.extend(key_fault(&key.to_lowercase()).map(|why| invalid(&at, &key.as_str().into(), &why)));
+        found.extend(key_fault(&key.to_lowercase()).map(|why| invalid(&at, &key.as_str().into(), why)));
     }
     found
 }

@@ -1,8 +1,10 @@
 //! Schemas of custom resources: definitions that are refused, and objects that are pruned, defaulted and validated.
 
 mod definitions;
+mod names;
 mod objects;
 mod updates;
+mod versions;
 
 use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
