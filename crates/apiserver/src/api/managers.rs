@@ -182,9 +182,16 @@ impl Api {
         };
         let now = self.clock.rfc3339();
         let mut new = Value::Object(std::mem::take(object));
-        managers.record(live, &mut new, Writer { manager: write.manager, now: &now });
+        // the status of a custom resource is recorded before it is dropped or validated
+        let fits = !(resource.kind.custom && resource.kind.has_status) || managers.fits(&new);
+        if fits {
+            managers.record(live, &mut new, Writer { manager: write.manager, now: &now });
+        }
         if let Value::Object(new) = new {
             *object = new;
+        }
+        if !fits {
+            set_entries(object, live.as_object().and_then(metadata::managed_fields).cloned());
         }
     }
 }

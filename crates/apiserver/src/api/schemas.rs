@@ -75,7 +75,7 @@ impl Api {
         found
     }
 
-    /// Writes whole floats of a custom resource as integers, as Go does.
+    /// Writes whole floats of a custom resource or a definition as integers, as Go does.
     pub(super) fn settle_numbers(kind: &Kind, object: &mut Object) {
         fn settle(value: &mut Value) {
             match value {
@@ -92,7 +92,7 @@ impl Api {
                 _ => {}
             }
         }
-        if kind.custom {
+        if kind.custom || kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
             object.values_mut().for_each(settle);
         }
     }

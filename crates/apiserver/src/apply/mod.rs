@@ -40,6 +40,7 @@ use fields::FieldSet;
 use managers::{Managed, ManagerId, Operation};
 use path::path_text;
 use update::{Conflict, UpdateError, Updater};
+use validate::Duplicates;
 
 pub(crate) use custom::schema_of_definition;
 pub(crate) use filter::Filter;
@@ -121,6 +122,13 @@ impl FieldManager<'_> {
             Ok(Recorded::Entries(entries)) => entries,
         };
         set_entries(new, entries);
+    }
+
+    /// Whether an object has the fields of its type.
+    pub(crate) fn fits(&self, object: &Value) -> bool {
+        let schema = self.versions.schema();
+        let of = schema.of_kind(self.api_version, self.kind);
+        of.is_some_and(|of| validate::validate(schema, of, object, Duplicates::Allowed).is_empty())
     }
 
     fn recorded(
@@ -285,7 +293,7 @@ impl FieldManager<'_> {
             || format!("{}/{}; {}", text(applied, "namespace"), text(applied, "name"), type_text(applied));
         let problem = match schema.of_kind(self.api_version, self.kind) {
             Some(of) => {
-                let problems = validate::validate(schema, of, applied);
+                let problems = validate::validate(schema, of, applied, Duplicates::Refused);
                 if problems.is_empty() {
                     return Ok(());
                 }

@@ -68,7 +68,7 @@ impl VersionSchema {
     }
 
     /// Removes the fields that the schema does not have and the nulls that it does not allow, and sets the defaults. Returns
-    /// the paths of the removed fields. The metadata of the object itself is left alone.
+    /// the paths of the removed fields, apart from those of the metadata of the object itself.
     ///
     /// Follows Kubernetes 1.37 (`unstructuredSchemaCoercer`, `unstructuredDefaulter`).
     ///
@@ -86,7 +86,10 @@ impl VersionSchema {
         if coerced.is_ok() && defaults == Defaults::Set {
             set_defaults(object, &self.root);
         }
-        if let Some(metadata) = metadata {
+        if let Some(mut metadata) = metadata {
+            if let Value::Object(metadata) = &mut metadata {
+                object_meta::restrict(metadata);
+            }
             object.insert("metadata".into(), metadata);
         }
         removed.extend(coerced?);

@@ -54,6 +54,16 @@ const ENTRY: &[(&str, Of)] = &[
     ("time", Of::Time),
 ];
 
+/// Removes the fields that an `ObjectMeta` does not have.
+pub(in crate::schema) fn restrict(metadata: &mut Map<String, Value>) {
+    let is_known = |types: &[(&str, Of)], name: &str| types.iter().any(|(known, _)| *known == name);
+    metadata.retain(|name, _| is_known(META, name));
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
+        owner.retain(|name, _| is_known(OWNER, name));
+    }
+}
+
 /// Returns a value as an `ObjectMeta`: without other fields, whose paths are added to `removed`, and without empty ones.
 ///
 /// # Errors

@@ -9,7 +9,9 @@ use crate::status::Cause;
 
 use super::structural::Structural;
 use super::trail::Trail;
+
 use crate::fault;
+pub(super) use fields::restrict;
 
 /// Brings the metadata of embedded resources into the form of an `ObjectMeta`. Returns the paths of the fields that were
 /// removed, sorted.

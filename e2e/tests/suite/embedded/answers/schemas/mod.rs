@@ -76,7 +76,12 @@ impl Run {
             random::spoil(&mut rng, &mut schema);
         }
         let has_status = rng.bool();
-        let definition = definition(seed, &schema, has_status);
+        let mut definition = definition(seed, &schema, has_status);
+        // objects are written in one version, and read in both
+        let has_versions = rng.u8(..3) == 0;
+        if has_versions {
+            add_version(&mut rng, &mut definition, &schema);
+        }
         self.servers.real.forget_numbers();
         self.servers.ours.forget_numbers();
         let made = self.send(seed, "definition", &Call::new(Method::POST, DEFINITIONS, definition)).await;
@@ -84,6 +89,10 @@ impl Run {
             self.wait_until_served(seed).await;
             for number in 0..OBJECTS {
                 self.object(&mut rng, seed, &schema, has_status, number).await;
+            }
+            if has_versions {
+                let list = Call::new(Method::GET, all(seed).replace("/v1/", "/v2/"), Value::Null);
+                self.send(seed, "other version", &list).await;
             }
         }
         let path = format!("{DEFINITIONS}/s{seed}s.schemas.example.com");
@@ -168,9 +177,30 @@ fn definition(seed: u64, schema: &Value, has_status: bool) -> Value {
             {"plural": plural, "singular": format!("s{seed}"), "kind": format!("S{seed}"), "listKind": format!("S{seed}List")}}})
 }
 
+/// Adds a version with the fields of the schema and another one, and stores objects in one of both.
+fn add_version(rng: &mut Rng, definition: &mut Value, schema: &Value) {
+    let versions = definition["spec"]["versions"].as_array_mut().unwrap();
+    let mut second = versions[0].clone();
+    second["name"] = "v2".into();
+    let mut other = schema.clone();
+    if let Some(properties) = other["properties"].as_object_mut() {
+        properties.insert("w".into(), random::schema(rng, 1));
+        properties.insert(random::one(rng, &["x", "y"]).into(), random::schema(rng, 2));
+    }
+    second["schema"]["openAPIV3Schema"] = other;
+    let stored = rng.usize(..2);
+    versions.push(second);
+    for (index, version) in versions.iter_mut().enumerate() {
+        version["storage"] = (index == stored).into();
+    }
+}
+
 fn object(rng: &mut Rng, seed: u64, schema: &Value, name: &str, wrong: u8) -> Value {
     let mut object = json!({"apiVersion": "schemas.example.com/v1", "kind": format!("S{seed}"),
         "metadata": {"name": name}});
+    if rng.u8(..20) == 0 {
+        object["metadata"]["other"] = 1.into();
+    }
     for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
         if rng.u8(..100) < 85 {
             object[field] = random::value(rng, schema, wrong);
