@@ -90,7 +90,7 @@ impl Api {
             super::namespace_rules::complete(&mut object, &name);
         }
         Self::settle_numbers(kind, &mut object);
-        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if kind.is_definition() {
             return self.create_definition(resource, object, write);
         }
         Self::drop_unset(resource, &mut object, write);

@@ -143,11 +143,11 @@ impl Api {
             set_entries(&mut claimed, given);
             self.record(resource, before, &mut claimed, write, filter(resource, write));
             set_entries(after, metadata::managed_fields(&claimed).cloned());
-        } else {
-            set_entries(after, given);
-            if write.entries == Entries::Recorded {
-                self.record(resource, before, after, write, filter(resource, write));
-            }
+            return;
+        }
+        set_entries(after, given);
+        if write.entries == Entries::Recorded {
+            self.record(resource, before, after, write, filter(resource, write));
         }
         if let Some(before) = before.as_object() {
             keep_times(before, after);
@@ -182,16 +182,15 @@ impl Api {
         };
         let now = self.clock.rfc3339();
         let mut new = Value::Object(std::mem::take(object));
+        let writer = Writer { manager: write.manager, now: &now };
         // the status of a custom resource is recorded before it is dropped or validated
-        let fits = !(resource.kind.custom && resource.kind.has_status) || managers.fits(&new);
-        if fits {
-            managers.record(live, &mut new, Writer { manager: write.manager, now: &now });
+        if resource.kind.custom && resource.kind.has_status {
+            managers.record_if_typed(live, &mut new, writer);
+        } else {
+            managers.record(live, &mut new, writer);
         }
         if let Value::Object(new) = new {
             *object = new;
-        }
-        if !fits {
-            set_entries(object, live.as_object().and_then(metadata::managed_fields).cloned());
         }
     }
 }

@@ -92,7 +92,7 @@ impl Api {
                 _ => {}
             }
         }
-        if kind.custom || kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if kind.custom || kind.is_definition() {
             object.values_mut().for_each(settle);
         }
     }

@@ -124,11 +124,19 @@ impl FieldManager<'_> {
         set_entries(new, entries);
     }
 
-    /// Whether an object has the fields of its type.
-    pub(crate) fn fits(&self, object: &Value) -> bool {
+    /// As [`Self::record`], for an object that need not have its type.
+    pub(crate) fn record_if_typed(&self, live: &Value, new: &mut Value, writer: Writer<'_>) {
         let schema = self.versions.schema();
         let of = schema.of_kind(self.api_version, self.kind);
-        of.is_some_and(|of| validate::validate(schema, of, object, Duplicates::Allowed).is_empty())
+        // packed entries do not have their type
+        let given = remove_entries(new);
+        let fits = of.is_some_and(|of| validate::validate(schema, of, new, Duplicates::Allowed).is_empty());
+        if fits {
+            set_entries(new, given);
+            self.record(live, new, writer);
+        } else {
+            set_entries(new, entries_of(live).cloned());
+        }
     }
 
     fn recorded(

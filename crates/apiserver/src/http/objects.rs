@@ -427,8 +427,7 @@ impl<'a> Call<'a> {
     }
 
     fn is_definition(&self) -> bool {
-        matches!(self.sub, Sub::None)
-            && self.resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions")
+        matches!(self.sub, Sub::None) && self.resource.kind.is_definition()
     }
 
     /// Returns the definition that a request changes, empty if there is none.

@@ -136,6 +136,11 @@ impl Kind {
         }
     }
 
+    /// Whether its objects are definitions of custom resources.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
