@@ -43,7 +43,7 @@ pub(super) fn schema(rng: &mut Rng, depth: usize) -> Value {
     if chance(rng, 15) {
         schema["nullable"] = true.into();
     }
-    if chance(rng, 25) {
+    if chance(rng, 12) {
         let default = value(rng, &schema, 5);
         if !default.is_null() {
             schema["default"] = default;
