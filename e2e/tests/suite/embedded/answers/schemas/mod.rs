@@ -104,8 +104,8 @@ impl Run {
                 self.send(seed, "other version", &list).await;
             }
         }
-        if self.problems.len() > known {
-            println!("seed {seed}: {}", definition["spec"]["versions"]);
+        if let Some(problem) = self.problems.get_mut(known..).and_then(<[String]>::first_mut) {
+            problem.push_str(&format!("\n    versions: {}", definition["spec"]["versions"]));
         }
         let path = format!("{DEFINITIONS}/s{seed}s.schemas.example.com");
         for server in [&self.servers.real, &self.servers.ours] {
