@@ -89,11 +89,13 @@ impl Api {
         if kind.is("", "namespaces") {
             super::namespace_rules::complete(&mut object, &name);
         }
-        Self::settle_numbers(kind, &mut object);
         if kind.is_definition() {
             return self.create_definition(resource, object, write);
         }
         Self::drop_unset(resource, &mut object, write);
+        if kind.custom {
+            Self::settle_numbers(&mut object);
+        }
         let is_dropped = status.is_some();
         self.record_created(resource, &mut object, status, write);
         if let Some(schema) = kind.checks.as_ref().filter(|_| is_dropped) {

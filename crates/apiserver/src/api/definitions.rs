@@ -47,7 +47,13 @@ impl Api {
         let group = object.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str);
         let (registry, group) = (self.registry(), group.unwrap_or("").to_owned());
         let claimed = registry.claims(&group).map(|(_, claim)| &claim.names);
-        definition(object, Revision { before, changed, conditions, now: &self.clock.rfc3339() }, claimed)
+        let defined = definition(
+            object,
+            Revision { before, changed, conditions, now: &self.clock.rfc3339() },
+            claimed,
+        )?;
+        Self::settle_numbers(object);
+        Ok(defined)
     }
 
     /// Serves the resources of a definition, unless they are in an API version of built-in kinds. Existing objects are kept.

@@ -54,7 +54,9 @@ impl Rewrite<'_> {
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
         self.check_fields(&mut object)?;
-        Api::settle_numbers(self.kind, &mut object);
+        if self.kind.custom {
+            Api::settle_numbers(&mut object);
+        }
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }

@@ -75,8 +75,8 @@ impl Api {
         found
     }
 
-    /// Writes whole floats of a custom resource or a definition as integers, as Go does.
-    pub(super) fn settle_numbers(kind: &Kind, object: &mut Object) {
+    /// Writes whole floats as integers, as Go does.
+    pub(super) fn settle_numbers(object: &mut Object) {
         fn settle(value: &mut Value) {
             match value {
                 Value::Object(fields) => fields.values_mut().for_each(settle),
@@ -92,9 +92,7 @@ impl Api {
                 _ => {}
             }
         }
-        if kind.custom || kind.is_definition() {
-            object.values_mut().for_each(settle);
-        }
+        object.values_mut().for_each(settle);
     }
 
     /// Brings a stored object into the form of the resource's version: it gets the defaults of the version in which it is

@@ -227,6 +227,7 @@ impl FieldManager<'_> {
             self.adopt(&live, &mut managed, writer)?;
         }
         self.check_applied(applied)?;
+        self.check_live(&live, "failed to create typed live object", "")?;
         let (object, managers) = self.merged(&live, applied, &managed, writer, conflicts)?;
         managed.managers = managers;
         let id = self.id(writer.manager, Operation::Apply);
@@ -249,6 +250,8 @@ impl FieldManager<'_> {
     fn adopt(&self, live: &Value, managed: &mut Managed, writer: Writer<'_>) -> Result<(), ApplyError> {
         let empty = Value::Object(Map::new());
         let writer = Writer { manager: BEFORE_FIRST_APPLY, ..writer };
+        let failed = "failed to create manager for existing fields: failed to convert new object";
+        self.check_live(live, failed, " to smd typed")?;
         let compared = self.updater().difference(&empty, live);
         let adopted = compared.and_then(|compared| self.update(&empty, live, managed, writer, compared));
         adopted.map_err(|error| match self.error(error) {
@@ -297,8 +300,6 @@ impl FieldManager<'_> {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
         }
         let schema = self.versions.schema();
-        let subject =
-            || format!("{}/{}; {}", text(applied, "namespace"), text(applied, "name"), type_text(applied));
         let problem = match schema.of_kind(self.api_version, self.kind) {
             Some(of) => {
                 let problems = validate::validate(schema, of, applied, Duplicates::Refused);
@@ -309,7 +310,25 @@ impl FieldManager<'_> {
             }
             None => format!("no corresponding type for {}", type_text(applied)),
         };
-        Err(ApplyError::Failed(format!("failed to create typed patch object ({}): {problem}", subject())))
+        Err(ApplyError::Failed(format!(
+            "failed to create typed patch object ({}): {problem}",
+            subject(applied)
+        )))
+    }
+
+    /// # Errors
+    /// An object that does not have its type. Only custom resources may be such: they may be stored in another version.
+    fn check_live(&self, live: &Value, before: &str, after: &str) -> Result<(), ApplyError> {
+        let schema = self.versions.schema();
+        if schema.is_builtin() || live.as_object().is_none_or(Map::is_empty) {
+            return Ok(());
+        }
+        let Some(of) = schema.of_kind(self.api_version, self.kind) else { return Ok(()) };
+        let problems = validate::validate(schema, of, live, Duplicates::Allowed);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ApplyError::Failed(format!("{before} ({}){after}: {problems}", subject(live))))
     }
 
     fn updater(&self) -> Updater<'_> {
@@ -394,6 +413,11 @@ fn set_entries(object: &mut Value, entries: Option<Value>) {
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The name and the type of an object in messages.
+fn subject(object: &Value) -> String {
+    format!("{}/{}; {}", text(object, "namespace"), text(object, "name"), type_text(object))
 }
 
 /// The type of an object in messages: `apps/v1, Kind=Deployment`.

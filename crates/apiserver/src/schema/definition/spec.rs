@@ -334,7 +334,8 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
     if !structure::is_unsupported(schema) {
         let causes = structure::faults(path, schema);
         if causes.is_empty() {
-            let parsed = Structural::parse(&Value::Object(schema.0.clone()));
+            let mut parsed = Structural::parse(&Value::Object(schema.0.clone()));
+            parsed.is_embedded = true;
             found.extend(faults_of_defaults(path, &parsed));
         }
         found.extend(causes);
