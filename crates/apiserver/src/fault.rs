@@ -73,7 +73,7 @@ pub(crate) fn too_many(path: &str, actual: usize, max: i64) -> Cause {
     cause("FieldValueTooMany", path, format!("Too many: {actual}: {detail}"))
 }
 
-/// A value as it stands in a message.
+/// A value in a message.
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),

@@ -15,9 +15,8 @@ pub type ReadyFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// sink applies all of them or none.
 ///
 /// * `Err` means that nothing has changed: the sink is full, closed, or has failed as a whole.
-/// * `Ok` means that the deltas were applied. Errors of individual objects are in the [`PartialErrors`], by
-///   [position](crate::ObjectError::position): an object without a valid key, with a failed transform or with a panicking
-///   accessor is left out, and all others are applied.
+/// * `Ok` means that the deltas were applied. Errors of individual objects are in the [`PartialErrors`] and name them: an
+///   object without a valid key, with a failed transform or with a panicking accessor is left out, and all others are applied.
 ///
 /// The variants of [`Delta`](crate::Delta) mean:
 ///

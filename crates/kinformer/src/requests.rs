@@ -86,8 +86,9 @@ impl SharedInformerFactory {
     }
 
     /// Returns the informers that the factory has of a resource now: for each version that was requested and not released or
-    /// removed since, the one of whole objects, the one of metadata, or both; see [`InformerSelection::projection`]. Does not keep
-    /// them: one that is only leased stops with its last lease.
+    /// removed since, the one of whole objects, the one of metadata, or both; see
+    /// [`InformerSelection::projection`](crate::InformerSelection::projection). Does not keep them: one that is only leased
+    /// stops with its last lease.
     ///
     /// ```
     /// # use kinformer::SharedInformerFactory;

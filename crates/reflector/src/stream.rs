@@ -153,7 +153,7 @@ impl<'a, 'c> Waker<'a, 'c> {
 }
 
 /// Waits for the probe, if there is one, and removes it.
-async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
+pub(crate) async fn finished(probe: &mut Option<Probe>) -> ProbeEvent {
     let event = match probe {
         Some(probe) => probe.await,
         None => std::future::pending().await,

@@ -118,6 +118,14 @@ impl RequestRate {
         Ok(())
     }
 
+    /// Forgets all requests, but not which informers send them.
+    pub(crate) fn forget_requests(&mut self) {
+        for informers in self.paths.values_mut() {
+            informers.questions = Requests::default();
+            informers.requests.values_mut().for_each(|requests| *requests = Requests::default());
+        }
+    }
+
     /// The server has answered a request with `Retry-After`, which delays the next one of the same kind.
     pub(crate) fn retry_after(&mut self, kind: Kind, sender: Sender<'_>, seconds: u64, now: Instant) {
         let informers = self.paths.entry(sender.path.to_owned()).or_default();
@@ -212,6 +220,22 @@ mod tests {
         for is_early in [false, true] {
             assert_eq!(rate.request(Kind::List, MAPS, "limit=1&continue=a", now).is_err(), is_early);
         }
+    }
+
+    /// The second informer does not know of the delay that the first one has.
+    #[tokio::test(start_paused = true)]
+    async fn questions_of_two_informers_are_not_confused_afterwards() {
+        let now = Instant::now();
+        let metadata = Sender { projection: Some(Projection::Metadata), ..MAPS };
+        let either = Sender { projection: None, ..MAPS };
+        let mut rate = RequestRate::default();
+        for sender in [MAPS, metadata] {
+            assert_eq!(rate.request(Kind::Watch, sender, "watch=1", now), Ok(()));
+        }
+        rate.forget_requests();
+        rate.retry_after(Kind::Question, either, 10, now);
+        assert_eq!(rate.request(Kind::Watch, MAPS, "watch=1", now), Ok(()));
+        assert_eq!(rate.request(Kind::Question, either, "limit=1", now), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]

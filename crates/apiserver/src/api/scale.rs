@@ -17,7 +17,7 @@ const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
-/// What stands for the replica count of a custom object without one. Follows Kubernetes 1.37 (`invalidSpecReplicas`).
+/// The replica count of a custom object without one. Follows Kubernetes 1.37 (`invalidSpecReplicas`).
 const NO_REPLICAS: i64 = -2_147_483_648;
 
 /// A write to a scale.

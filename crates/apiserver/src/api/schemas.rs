@@ -53,7 +53,7 @@ impl Api {
         Ok(())
     }
 
-    /// Returns what is wrong with an object of a custom resource, of which a write has changed a part.
+    /// Returns what is wrong with an object of a custom resource, after a write that has changed a part of it.
     pub(super) fn schema_faults(
         kind: &Kind,
         object: &mut Object,

@@ -34,7 +34,7 @@ impl Call<'_> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let write = Write { form: Form::Decoded, ..write };
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
-            let mut object = patched(kind, patch, present, validation, &mut found)?;
+            let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
             dropped = api::drop_duplicate_owners(&mut object);
             Ok(object)
         });
@@ -83,51 +83,51 @@ impl Call<'_> {
         self.warnings.extend(found.iter().map(|field| unknown_field(field)));
         Ok(Form::Decoded)
     }
-}
 
-/// Returns a patched object, and sets `found` to the warnings about the patch.
-///
-/// # Errors
-/// The errors of the patch; 422 for a result of another type, and, in a strict write, for fields that its type does not have.
-pub(super) fn patched(
-    kind: &Kind,
-    patch: &Patch,
-    mut present: Object,
-    validation: Validation,
-    found: &mut Vec<String>,
-) -> Result<Object, Status> {
-    found.clear();
-    let is_ignored = validation == Validation::Ignored;
-    // this server has stored the unknown fields of earlier writes
-    let known = if is_ignored {
-        Vec::new()
-    } else if kind.checks.is_some() {
-        unknown_metadata(kind, &mut present)
-    } else {
-        unknown_of(kind, &present)
-    };
-    if let Patch::Json(operations) = patch
-        && !is_ignored
-    {
-        operations.check_types()?;
+    /// Returns a patched object, and sets `found` to the warnings about the patch.
+    ///
+    /// # Errors
+    /// The errors of the patch; 422 for a result of another type, and, in a strict write, for fields that its type does not have.
+    pub(super) fn patched(
+        kind: &Kind,
+        patch: &Patch,
+        mut present: Object,
+        validation: Validation,
+        found: &mut Vec<String>,
+    ) -> Result<Object, Status> {
+        found.clear();
+        let is_ignored = validation == Validation::Ignored;
+        // this server has stored the unknown fields of earlier writes
+        let known = if is_ignored {
+            Vec::new()
+        } else if kind.checks.is_some() {
+            unknown_metadata(kind, &mut present)
+        } else {
+            unknown_of(kind, &present)
+        };
+        if let Patch::Json(operations) = patch
+            && !is_ignored
+        {
+            operations.check_types()?;
+        }
+        let mut object = patched_object(kind, patch, patch.apply(present)?)?;
+        let whole = kind.checks.is_some().then(|| object.clone());
+        let error = |object: &Object, why: &str| {
+            patch_error(patch, &Value::Object(whole.as_ref().unwrap_or(object).clone()), why)
+        };
+        let unknown = decoded(kind, &mut object).map_err(|why| error(&object, &why))?;
+        if is_ignored {
+            return Ok(object);
+        }
+        if let Patch::Json(operations) = patch {
+            found.extend_from_slice(operations.unknown_fields());
+        }
+        found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
+        if validation == Validation::Strict && !found.is_empty() {
+            return Err(error(&object, &format!("strict decoding error: {}", found.join(", "))));
+        }
+        Ok(object)
     }
-    let mut object = patched_object(kind, patch, patch.apply(present)?)?;
-    let whole = kind.checks.is_some().then(|| object.clone());
-    let error = |object: &Object, why: &str| {
-        patch_error(patch, &Value::Object(whole.as_ref().unwrap_or(object).clone()), why)
-    };
-    let unknown = decoded(kind, &mut object).map_err(|why| error(&object, &why))?;
-    if is_ignored {
-        return Ok(object);
-    }
-    if let Patch::Json(operations) = patch {
-        found.extend_from_slice(operations.unknown_fields());
-    }
-    found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
-    if validation == Validation::Strict && !found.is_empty() {
-        return Err(error(&object, &format!("strict decoding error: {}", found.join(", "))));
-    }
-    Ok(object)
 }
 
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {

@@ -26,7 +26,6 @@ use super::binary;
 use super::context::Context;
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
-use super::fields::patched;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::version;
@@ -478,7 +477,7 @@ impl<'a> Call<'a> {
         let stored = match change {
             Change::Replace(scale) => write_scale(ScaleWrite::Replace(scale)),
             Change::Patch(patch) => write_scale(ScaleWrite::Patch(&mut |scale| {
-                patched(&scale_kind(), &patch, scale, validation, &mut found)
+                Self::patched(&scale_kind(), &patch, scale, validation, &mut found)
             })),
             Change::Apply(applied, conflicts) => write_scale(ScaleWrite::Apply(applied, conflicts)),
         };

@@ -54,7 +54,7 @@ impl Operations {
             ))
         };
         let mut found = Self { all: Vec::new(), mistyped: None, unknown: Vec::new() };
-        let body: &RawValue = serde_json::from_slice(body).map_err(|_| super::invalid_json())?;
+        let body: &RawValue = serde_json::from_slice(body).map_err(|_| invalid_json())?;
         if body.get() == "null" {
             return Ok(found);
         }
@@ -129,6 +129,10 @@ fn type_of(value: &RawValue) -> &'static str {
         Some(b'n') => "null",
         _ => "number",
     }
+}
+
+pub(super) fn invalid_json() -> Status {
+    Status::bad_request("invalid JSON patch")
 }
 
 fn refused() -> Status {

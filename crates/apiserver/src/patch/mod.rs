@@ -11,6 +11,7 @@ use crate::apply::{refuse_packed, unpack};
 use crate::status::Status;
 
 pub(crate) use json::Operations;
+use json::invalid_json;
 
 /// A patch, decoded but not applied.
 #[derive(Debug)]
@@ -110,10 +111,6 @@ impl Patch {
             metadata.get("managedFields").is_some() || metadata.get("$patch").is_some()
         })
     }
-}
-
-fn invalid_json() -> Status {
-    Status::bad_request("invalid JSON patch")
 }
 
 /// The type of a JSON value in the messages of Go.

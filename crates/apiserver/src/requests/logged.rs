@@ -48,7 +48,7 @@ impl LoggedRequest {
     pub(crate) fn of(method: &str, path: &str) -> Self {
         Self {
             method: method.to_owned(),
-            path: cut(path, MAX_PATH),
+            path: shortened(path, MAX_PATH),
             verb: Verb::Other,
             resource: String::new(),
             subresource: String::new(),
@@ -64,7 +64,7 @@ impl LoggedRequest {
     }
 
     pub(super) fn set_message(&mut self, message: &str) {
-        self.message = cut(message, MAX_MESSAGE);
+        self.message = shortened(message, MAX_MESSAGE);
     }
 
     /// Whether the request can change objects.
@@ -74,7 +74,7 @@ impl LoggedRequest {
     }
 }
 
-fn cut(text: &str, length: usize) -> String {
+fn shortened(text: &str, length: usize) -> String {
     let mut end = text.len().min(length);
     while !text.is_char_boundary(end) {
         end -= 1;

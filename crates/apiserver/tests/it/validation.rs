@@ -57,7 +57,7 @@ async fn metadata_is_validated() {
     client.patch(&path, "merge-patch", &annotated).await.status(422, "Invalid");
 }
 
-// contract: E-01u
+// contract: E-01x
 #[tokio::test]
 async fn generations_of_kinds_without_them_are_kept() {
     let server = server().await;

@@ -286,7 +286,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Sets the encoding to request. The default is protobuf for kinds that have it, else JSON: see
-    /// [`KubeListerWatcher::encoding`].
+    /// [`KubeListerWatcher::encoding`](kinformer_kube::KubeListerWatcher::encoding).
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.options.encoding = Some(encoding);
         self
@@ -332,7 +332,7 @@ impl SharedInformerFactoryBuilder {
     }
 
     /// Sets a custom queue between the reflectors and the store of each informer of Kubernetes objects: see
-    /// [`SharedIndexInformerBuilder::queue_with`].
+    /// [`SharedIndexInformerBuilder::queue_with`](kinformer_shared_informer::SharedIndexInformerBuilder::queue_with).
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -8,6 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::history::RETRY;
 use crate::machine::{FOREVER, Machine};
+use crate::probe::{Probe, ProbeEvent};
+use crate::stream::finished;
 use crate::{NextRequest, ReflectorState, StopReason};
 
 impl<T: Object, S: Sink<T>> Machine<T, S> {
@@ -57,13 +59,28 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
     }
 
     pub(super) async fn wait_for_room(&self) -> Result<(), StopReason> {
+        self.wait_for_room_or(&mut None).await.map(drop)
+    }
+
+    /// Waits until the sink has room, or the probe progresses, which a full sink does not delay.
+    pub(super) async fn wait_for_room_or(
+        &self,
+        probe: &mut Option<Probe>,
+    ) -> Result<Option<ProbeEvent>, StopReason> {
         if self.has_room() {
-            return Ok(());
+            return Ok(None);
         }
         let state = self.shared.set_state(ReflectorState::WaitingForSink);
         let ready = contain_async(async { self.sink.ready().await });
-        let _ = self.or_cancel(ready).await?;
+        let event = self.or_cancel(async {
+            tokio::select! {
+                biased;
+                event = finished(probe) => Some(event),
+                _ = ready => None,
+            }
+        });
+        let event = event.await?;
         self.shared.set_state(state);
-        Ok(())
+        Ok(event)
     }
 }

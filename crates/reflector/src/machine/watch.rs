@@ -69,12 +69,7 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
         let (cancelled, first_alarm) = (pin!(cancel.cancelled()), pin!(sleep_until(first_alarm)));
         let mut waker = Waker::new(cancelled, first_alarm);
         loop {
-            if !self.has_room() {
-                let before = Instant::now();
-                self.wait_for_room().await?;
-                self.not_read_for(before.elapsed(), &mut open);
-            }
-            match waker.next(&mut open.stream).await? {
+            match self.next(&mut waker, &mut open).await? {
                 Next::Item { item, waited } => {
                     if waited {
                         open.last_received = Instant::now();
@@ -110,6 +105,23 @@ impl<T: Object, S: Sink<T>> Machine<T, S> {
                 }
             }
         }
+    }
+
+    /// Waits until the sink has room, then for an event or the next alarm; in both cases for the probe too.
+    async fn next(
+        &mut self,
+        waker: &mut Waker<'_, '_>,
+        open: &mut OpenWatch<T>,
+    ) -> Result<Next<T>, StopReason> {
+        while !self.has_room() {
+            let before = Instant::now();
+            let event = self.wait_for_room_or(&mut waker.probe).await?;
+            self.not_read_for(before.elapsed(), open);
+            if let Some(event) = event {
+                return Ok(Next::Probe(event));
+            }
+        }
+        waker.next(&mut open.stream).await
     }
 
     /// Excludes a time in which the sink had no room.

@@ -515,8 +515,8 @@ async fn hanging_probe_does_not_stop_the_watch() {
     // A probe without an answer: the next watch probes again.
     let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).after(SECOND).error(broken());
     let source = listed().watch(WatchScript::new().bookmark(8).error(broken())).watch(events).watch(hang());
-    let hanging = Unanswered { source: Arc::new(source), probes: AtomicUsize::new(0) };
-    let (hanging, sink) = (Arc::new(hanging), Arc::new(RecordingSink::new()));
+    let hanging = SlowAnswers::new(source, None);
+    let sink = Arc::new(RecordingSink::new());
     let reflector = Reflector::with_options("test", hanging.clone(), sink.clone(), steady());
     let (handle, cancel) = (reflector.handle(), CancellationToken::new());
     let task = tokio::spawn(reflector.run(cancel.clone()));
@@ -529,14 +529,21 @@ async fn hanging_probe_does_not_stop_the_watch() {
     assert_eq!(task.await.unwrap(), StopReason::Cancelled);
 }
 
-/// A source that never answers requests for its newest version.
-struct Unanswered {
+/// A source that answers requests for its newest version after a time, or never.
+struct SlowAnswers {
     source: Arc<ScriptedSource<Item>>,
+    after: Option<Duration>,
     probes: AtomicUsize,
 }
 
+impl SlowAnswers {
+    fn new(source: ScriptedSource<Item>, after: Option<Duration>) -> Arc<Self> {
+        Arc::new(Self { source: Arc::new(source), after, probes: AtomicUsize::new(0) })
+    }
+}
+
 #[async_trait::async_trait]
-impl ListerWatcher<Item> for Unanswered {
+impl ListerWatcher<Item> for SlowAnswers {
     async fn list(&self, options: ListOptions<Item>) -> Result<List<Item>, SourceError> {
         self.source.list(options).await
     }
@@ -547,7 +554,43 @@ impl ListerWatcher<Item> for Unanswered {
 
     async fn newest_version(&self) -> Result<Option<ResourceVersion>, SourceError> {
         self.probes.fetch_add(1, Ordering::Relaxed);
-        std::future::pending().await
+        match self.after {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+        self.source.newest_version().await
+    }
+}
+
+/// An answer that arrives while the sink is full counts, although the watch has ended before the sink has room again.
+// contract: R-18j, R-20f
+#[tokio::test(start_paused = true)]
+async fn answer_while_the_sink_is_full_counts() {
+    let too_many: SourceError = ApiStatus::new(429, "TooManyRequests", "x").retry_after(77 * SECOND).into();
+    for (answer, then) in [(Err(too_many), "watch 9"), (newest(5), "list - limit 500")] {
+        let events = WatchScript::new().after(SECOND).added(Item::new("b", 9)).error(broken());
+        let source = listed().watch(WatchScript::new().bookmark(8).error(broken())).watch(events);
+        let source = match answer {
+            Ok(_) => source.list(list(5, &[("c", 5)])),
+            Err(_) => source,
+        };
+        let slow = SlowAnswers::new(source.watch(hang()).newest_version(answer), Some(3 * SECOND));
+        let sink = Arc::new(RecordingSink::new());
+        let reflector = Reflector::with_options("test", slow.clone(), sink.clone(), steady());
+        let (handle, cancel) = (reflector.handle(), CancellationToken::new());
+        let task = tokio::spawn(reflector.run(cancel.clone()));
+        handle.state_where(|state| *state == ReflectorState::Watching { resource_version: 8.into() }).await;
+        sink.set_room(1);
+        handle.state_where(|state| *state == ReflectorState::WaitingForSink).await;
+        tokio::time::sleep(5 * SECOND).await;
+        sink.set_room(100);
+        slow.source.finished().await;
+        tokio::time::sleep(60 * SECOND).await;
+        let texts = slow.source.texts().into_iter().filter(|text| text != "newest");
+        assert_eq!(texts.collect::<Vec<_>>()[3], then);
+        assert_eq!(slow.probes.load(Ordering::Relaxed), 1);
+        cancel.cancel();
+        assert_eq!(task.await.unwrap(), StopReason::Cancelled);
     }
 }
 

@@ -149,7 +149,8 @@ impl ApiServer {
             if removed.running == 0 {
                 let mut rate = rate.lock();
                 if rate.0 != removed.ended {
-                    *rate = (removed.ended, RequestRate::default());
+                    rate.0 = removed.ended;
+                    rate.1.forget_requests();
                 }
                 let sender = Sender { path, projection };
                 if let Err(problem) = rate.1.request(kind, sender, query, Instant::now()) {

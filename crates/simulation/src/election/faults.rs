@@ -81,7 +81,10 @@ fn restore(rng: &mut Rng, cluster: &Cluster, judge: &Judge) -> String {
     let version = newest.saturating_sub(rng.u64(..60)).max(2);
     judge.disturbed(None);
     match rng.bool() {
-        true => cluster.restore(version),
+        true => {
+            cluster.restore(version);
+            judge.versions_repeat();
+        }
         false => cluster.restore_ahead(version, 1_000),
     }
     judge.disturbed(Some(cluster.read(crate::server::History::newest)));

@@ -81,6 +81,8 @@ struct State {
     foreign: BTreeSet<u64>,
     /// Until then two processes may be leaders, because others have changed the Lease.
     disturbed_until: Option<Duration>,
+    /// Until then a write may replace another state than it has read: a restored backup repeats versions.
+    repeated_until: Option<Duration>,
     /// The last term of each process.
     terms: BTreeMap<Arc<str>, Term>,
     /// The terms that have written, the last one apart.
@@ -136,6 +138,13 @@ impl Judge {
         let mut state = self.state.lock();
         state.foreign.extend(version);
         state.disturbed_until = Some(self.now() + self.timing.lease_duration + LATEST_REQUEST);
+    }
+
+    /// A backup was restored, and the next changes have versions that earlier ones had. An update that was sent with such a
+    /// version is accepted by the server, as by a real one.
+    pub(crate) fn versions_repeat(&self) {
+        let mut state = self.state.lock();
+        state.repeated_until = Some(self.now() + self.timing.renew_deadline + LATEST_REQUEST);
     }
 
     /// Others have changed only the metadata of the Lease, at this version.
@@ -214,6 +223,7 @@ impl Judge {
         let before = std::mem::replace(&mut state.lease, after.clone().map(|after| (after, now)));
         let is_foreign = state.foreign.contains(&change.version);
         let is_disturbed = is_foreign || state.disturbed_until.is_some_and(|until| now <= until);
+        let is_comparable = state.repeated_until.is_none_or(|until| now > until);
         let released = state.released.take();
         let Some(after) = after else { return };
         if is_foreign {
@@ -229,7 +239,7 @@ impl Judge {
             state.released = Some(now);
         }
         drop(state);
-        if let Some(problem) = self.problem(before.as_ref(), &after, now, is_disturbed) {
+        if is_comparable && let Some(problem) = self.problem(before.as_ref(), &after, now, is_disturbed) {
             self.violation(format_args!("the Lease {after:?} follows {before:?}: {problem}"));
         }
     }

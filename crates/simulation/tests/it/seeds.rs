@@ -58,6 +58,18 @@ fn seeds_replay_in_another_process() {
     }
 }
 
+/// A restored backup repeats versions, and the server accepts an update that was sent with an earlier state of the Lease.
+#[test]
+fn update_from_before_a_restore_is_no_violation() {
+    checked(920_092_167);
+}
+
+/// Two informers of a path ask for the newest version: the delay that one was asked for does not concern the other.
+#[test]
+fn question_of_another_informer_is_no_violation() {
+    checked(920_130_002);
+}
+
 /// Different seeds are different worlds.
 #[test]
 fn seeds_differ() {

@@ -113,7 +113,7 @@ mod tests {
         object.as_object().unwrap().clone()
     }
 
-    // contract: E-23f
+    // contract: E-23g
     #[test]
     fn protected_groups_need_an_approval() {
         let cases = [

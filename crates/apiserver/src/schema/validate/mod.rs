@@ -5,6 +5,7 @@
 
 mod alternatives;
 mod correlated;
+mod equality;
 mod numbers;
 mod outcome;
 mod texts;
@@ -122,7 +123,7 @@ impl Validator {
         let Some(allowed) = rules.map(|rules| &rules.allowed).filter(|allowed| !allowed.is_empty()) else {
             return;
         };
-        if allowed.iter().any(|one| types::is_same(value, one)) {
+        if allowed.iter().any(|one| equality::is_same(value, one)) {
             return;
         }
         let texts = allowed.iter().map(|value| match value {

@@ -4,8 +4,8 @@ use serde_json::Number;
 
 use super::super::structural::{Bound, Rules, Structural};
 use super::Validator;
+use super::equality::{is_whole, to_int};
 use super::outcome::{Error, Kind, Outcome};
-use super::types::{is_whole, to_int};
 use crate::fault::float_text;
 
 /// A number as Go decodes it.

@@ -65,7 +65,7 @@ async fn deletions_continue_after_a_restore() {
 }
 
 /// A restore in place ends watches, and clients relist. Faults and the log stay.
-// contract: E-21c
+// contract: E-21c, E-21d
 #[tokio::test]
 async fn clients_relist_after_a_restore() {
     let cluster = cluster().await;
@@ -128,7 +128,7 @@ async fn versions_seen_before_a_restore_are_expired() {
 }
 
 /// A request whose body arrives after a restore is for the restored state.
-// contract: E-21c
+// contract: E-21d
 #[tokio::test]
 async fn requests_continue_on_the_restored_state() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

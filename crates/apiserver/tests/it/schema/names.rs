@@ -65,7 +65,7 @@ async fn names_of_another_definition_are_not_accepted() {
     assert_eq!(conditions(&second)[0], "NamesAccepted True NoConflicts");
 }
 
-// contract: E-23f
+// contract: E-23g
 #[tokio::test]
 async fn groups_of_the_community_need_an_approval() {
     let server = server().await;

@@ -134,11 +134,7 @@ impl Server {
         let values: Result<Vec<Value>, _> =
             serde_json::Deserializer::from_slice(&bytes).into_iter().collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let body = match values {
-            Ok(values) if values.len() == 1 => values.into_iter().next().unwrap(),
-            Ok(values) => Value::Array(values),
-            Err(_) => Value::String(text.clone()),
-        };
+        let body = values.map_or_else(|_| Value::String(text.clone()), one_or_all);
         Answer { code, media_type, warnings, body, text }
     }
 
@@ -211,6 +207,13 @@ impl Server {
 fn number(numbers: &mut HashMap<String, usize>, value: &str) -> usize {
     let next = numbers.len();
     *numbers.entry(value.to_owned()).or_insert(next)
+}
+
+/// Returns the only value of a body, or all events of a watch. How many bookmarks follow one another depends on the time.
+fn one_or_all(mut values: Vec<Value>) -> Value {
+    let is_bookmark = |event: &Value| event["type"] == "BOOKMARK";
+    values.dedup_by(|later, earlier| is_bookmark(later) && is_bookmark(earlier));
+    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
 }
 
 /// Replaces the current version in a message.
