@@ -104,7 +104,7 @@ pub(crate) fn value_text(value: &Value) -> String {
 /// A float as Go's `%v` prints it.
 pub(crate) fn float_text(float: f64) -> String {
     let size = float.abs();
-    if size == 0.0 || (1e-4..1e21).contains(&size) {
+    if size == 0.0 || (1e-4..1e6).contains(&size) {
         return float.to_string();
     }
     let text = format!("{float:e}");

@@ -13,7 +13,8 @@
 //!
 //! # Trade-offs
 //!
-//! Objects of the usual built-in kinds get the defaults of Kubernetes and are validated as there ([`Validation`]).
+//! Custom resources are pruned, defaulted and validated by their schemas, without CEL. Objects of the usual built-in kinds get
+//! the defaults of Kubernetes and are validated as there ([`Validation`]).
 //! Nothing is persisted, and every request is allowed unless [`Access`] is set. No controller creates objects: a Deployment
 //! has no pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
 //! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
@@ -76,7 +77,6 @@ mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
-#[allow(dead_code, reason = "the schemas of custom resources use the others")]
 mod fault;
 mod faults;
 mod gc;
@@ -86,6 +86,7 @@ mod patch;
 mod protobuf;
 mod registry;
 mod requests;
+mod schema;
 mod selectors;
 mod server;
 mod snapshot;

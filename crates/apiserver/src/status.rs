@@ -41,46 +41,9 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
+    /// A cause with a whole message; [`crate::fault`] has those of Kubernetes.
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self { reason: "FieldValueInvalid", message: message.into(), field: Some(field.into()) }
-    }
-
-    pub(crate) fn forbidden(field: &str, message: impl AsRef<str>) -> Self {
-        Self {
-            reason: "FieldValueForbidden",
-            message: format!("Forbidden: {}", message.as_ref()),
-            field: Some(field.into()),
-        }
-    }
-
-    pub(crate) fn required(field: &str, message: impl AsRef<str>) -> Self {
-        Self {
-            reason: "FieldValueRequired",
-            message: format!("Required value: {}", message.as_ref()),
-            field: Some(field.into()),
-        }
-    }
-
-    pub(crate) fn too_long(field: &str, limit: usize) -> Self {
-        Self {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {limit} bytes"),
-            field: Some(field.into()),
-        }
-    }
-
-    /// `value` is formatted as JSON.
-    pub(crate) fn not_supported<V: serde::Serialize + ?Sized>(
-        field: &str,
-        value: &V,
-        supported: &str,
-    ) -> Self {
-        let value = serde_json::to_string(value).unwrap_or_default();
-        Self {
-            reason: "FieldValueNotSupported",
-            message: format!("Unsupported value: {value}: supported values: {supported}"),
-            field: Some(field.into()),
-        }
     }
 }
 

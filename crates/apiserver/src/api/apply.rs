@@ -142,7 +142,10 @@ impl Api {
         let writer = Writer { manager: write.manager, now: &now };
         match managers.apply(Value::Object(present), applied, writer, conflicts)? {
             Value::Object(mut object) => {
-                apply::drop_unset(types.schema(), &api_version, &resource.kind.kind, &mut object);
+                // nulls in custom resources are errors of their schema
+                if resource.kind.checks.is_none() {
+                    apply::drop_unset(types.schema(), &api_version, &resource.kind.kind, &mut object);
+                }
                 Ok(object)
             }
             _ => Err(Status::internal("the applied object is not an object")),

@@ -2,15 +2,14 @@
 
 use crate::builtin::{self, Changed, Validation};
 use crate::registry::{Kind, Resource};
-use crate::status::Cause;
+use crate::status::{Cause, Status};
 
 use super::{Api, Object, Part, Write, create};
 
 impl Api {
     /// Whether objects of a kind get the defaults of Kubernetes.
     pub(super) fn is_complete(&self, kind: &Kind) -> bool {
-        let is_definition = kind.group == "apiextensions.k8s.io";
-        self.settings.validation == Validation::On && !kind.custom && !is_definition
+        self.settings.validation == Validation::On && !kind.custom && !kind.is_definition()
     }
 
     /// Brings an object of a built-in kind into the form that Kubernetes stores.
@@ -24,12 +23,17 @@ impl Api {
     }
 
     /// Brings the result of an update into the form that Kubernetes stores.
-    pub(super) fn complete_update(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+    pub(super) fn complete_update(
+        &self,
+        resource: &Resource,
+        object: &mut Object,
+        write: Write<'_>,
+    ) -> Result<(), Status> {
         if self.is_complete(&resource.kind) {
             self.complete_builtin(&resource.kind, object);
-        } else {
-            Self::drop_unset(resource, object, write);
+            return Ok(());
         }
+        Self::decode_update(resource, object, write)
     }
 
     /// Sets what the storage of a built-in kind sets in a new object.

@@ -34,6 +34,7 @@ impl Api {
         let kind = &resource.kind;
         metadata::check_type(&mut object, kind, write.origin)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
+        Self::decode_write(kind, &mut object, write)?;
         let is_applied = write.entries == Entries::Given;
         if !is_applied && write.origin == Origin::Client {
             apply::refuse_packed(&mut object);
@@ -43,15 +44,15 @@ impl Api {
         }
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
-        self.prepare(resource, &mut object, write.origin);
+        let status = self.prepare(resource, &mut object, write.origin);
         self.complete_builtin(kind, &mut object);
         if !generated {
-            return self.create_named(resource, namespace, object, write);
+            return self.create_named(resource, namespace, object, status, write);
         }
         let mut result = Err(Status::already_exists(kind.resource_subject(), &generate));
         for _ in 0..NAME_ATTEMPTS {
             metadata::of(&mut object).insert("name".into(), format!("{generate}{}", name_suffix()).into());
-            result = self.create_named(resource, namespace, object.clone(), write);
+            result = self.create_named(resource, namespace, object.clone(), status.clone(), write);
             if !matches!(&result, Err(status) if status.reason() == "AlreadyExists") {
                 break;
             }
@@ -64,12 +65,13 @@ impl Api {
         resource: &Arc<Resource>,
         namespace: &str,
         mut object: Object,
+        status: Option<Value>,
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         let name = metadata::text(&object, "name").to_owned();
         self.created_builtin(kind, &mut object);
-        let faults = self.faults_of_new(kind, &name, &object, write);
+        let faults = self.faults_of_new(kind, &name, &mut object, write);
         if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
@@ -89,18 +91,25 @@ impl Api {
         if kind.is("", "namespaces") {
             super::namespace_rules::complete(&mut object, &name);
         }
-        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if kind.is_definition() {
             return self.create_definition(resource, object, write);
         }
         if !self.is_complete(kind) {
             Self::drop_unset(resource, &mut object, write);
         }
-        self.record_created(resource, &mut object, write);
-        self.to_stored(resource, &mut object);
+        if kind.custom {
+            Self::settle_numbers(&mut object);
+        }
+        let is_dropped = status.is_some();
+        self.record_created(resource, &mut object, status, write);
+        if let Some(schema) = kind.checks.as_ref().filter(|_| is_dropped) {
+            schema.set_defaults(&mut object);
+        }
+        self.to_stored(resource, &mut object, write);
         self.insert(resource, &Self::key(resource, namespace, &name), object, write)
     }
 
-    fn faults_of_new(&self, kind: &Kind, name: &str, object: &Object, write: Write<'_>) -> Vec<Cause> {
+    fn faults_of_new(&self, kind: &Kind, name: &str, object: &mut Object, write: Write<'_>) -> Vec<Cause> {
         let mut faults: Vec<Cause> = if name.is_empty() {
             vec![fault::required("metadata.name", "name or generateName is required")]
         } else {
@@ -110,6 +119,7 @@ impl Api {
             faults.extend(super::object_rules::faults(kind, object));
         }
         faults.extend(self.builtin_faults(kind, object, None, Part::Object));
+        faults.extend(Self::schema_faults(kind, object, None, Part::Object));
         faults
     }
 
@@ -170,13 +180,13 @@ impl Api {
         Arc::new(Stored::new(key.clone(), version, EventType::Added, &object, fields, None))
     }
 
-    /// Sets the fields that the server sets on every new object, and the few defaults that clients rely on.
-    fn prepare(&self, resource: &Resource, object: &mut Object, origin: Origin) {
+    /// Sets the fields that the server sets on every new object, and the few defaults that clients rely on. Returns the status
+    /// that is dropped.
+    fn prepare(&self, resource: &Resource, object: &mut Object, origin: Origin) -> Option<Value> {
         let kind = &resource.kind;
         // kubelets create nodes with a status
-        if origin == Origin::Client && kind.has_status && !kind.is("", "nodes") {
-            object.remove("status");
-        }
+        let has_dropped_status = origin == Origin::Client && kind.has_status && !kind.is("", "nodes");
+        let status = if has_dropped_status { object.remove("status") } else { None };
         let now = self.clock.rfc3339();
         let metadata = metadata::of(object);
         for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -197,6 +207,7 @@ impl Api {
         if !self.is_complete(kind) {
             defaults(kind, object);
         }
+        status
     }
 }
 

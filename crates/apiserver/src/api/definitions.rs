@@ -5,11 +5,14 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-use crate::registry::{Conversion, Definition, Registry, Resource, definition};
+use crate::registry::{
+    Claim, Conditions, Conversion, Definition, Kind, Registry, Resource, Revision, definition,
+};
+use crate::schema::Changed;
 use crate::status::Status;
-use crate::storage::{Change, ResourceStore, Stored};
+use crate::storage::{Change, Key, Outcome, ResourceStore, Stored};
 
-use super::{Api, DryRun, Object, Write, metadata};
+use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 impl Api {
     pub(super) fn create_definition(
@@ -19,9 +22,9 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let _definitions = self.definitions.lock();
-        let definition = definition(&mut object, &self.clock.rfc3339())?;
+        let definition = self.define(&mut object, None, write)?;
         let key = Self::key(resource, "", metadata::text(&object, "name"));
-        self.record_created(resource, &mut object, write);
+        self.record_created(resource, &mut object, None, write);
         let stored = self.insert(resource, &key, object, write)?;
         if write.dry_run == DryRun::No {
             self.serve_definition(definition);
@@ -29,8 +32,51 @@ impl Api {
         Ok(stored)
     }
 
+    /// Completes a definition, and returns what it defines. The lock of definitions is held.
+    pub(super) fn define(
+        &self,
+        object: &mut Object,
+        before: Option<&Object>,
+        write: Write<'_>,
+    ) -> Result<Definition, Status> {
+        let changed = if write.part == Part::Status { Changed::Status } else { Changed::Object };
+        let conditions = match write.origin {
+            Origin::Client => Conditions::Set,
+            Origin::Owner => Conditions::Given,
+        };
+        let group = object.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str);
+        let (registry, group) = (self.registry(), group.unwrap_or("").to_owned());
+        let claimed = registry.claims(&group).map(|(_, claim)| &claim.names);
+        let defined = definition(
+            object,
+            Revision { before, changed, conditions, now: &self.clock.rfc3339() },
+            claimed,
+        )?;
+        Self::settle_numbers(object);
+        Ok(defined)
+    }
+
     /// Serves the resources of a definition, unless they are in an API version of built-in kinds. Existing objects are kept.
     pub(super) fn serve_definition(&self, definition: Definition) {
+        let Definition { group, plural, .. } = &definition;
+        let (group, plural) = (group.clone(), plural.clone());
+        let old = self
+            .registry()
+            .claims(&group)
+            .find(|(other, _)| *other == plural)
+            .map(|(_, claim)| claim.clone());
+        let names = definition.names.clone();
+        let claim = Claim { names: names.clone(), is_complete: definition.has_all_names };
+        self.change_registry(|registry| registry.claim(&group, &plural, Some(claim)));
+        if definition.is_established {
+            self.serve(definition);
+        }
+        if old.is_some_and(|old| old.names != names) {
+            self.accept_names(&group);
+        }
+    }
+
+    fn serve(&self, definition: Definition) {
         self.change_registry(|registry| {
             let old = registry.remove(&definition.group, &definition.plural);
             let store = match old.first() {
@@ -50,12 +96,28 @@ impl Api {
             let stored = old.iter().find(|resource| resource.conversion.is_none());
             let mixed = old.iter().any(|resource| resource.mixed)
                 || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
+            let was_revised = old.iter().any(|resource| resource.is_revised);
+            let is_same = |a: &Kind, b: &Kind| match (&a.checks, &b.checks) {
+                (Some(a), Some(b)) => a.is_same(b),
+                (None, None) => true,
+                _ => false,
+            };
+            let has_changed = |kind: &Kind| {
+                was_revised
+                    || !is_same(kind, &definition.storage)
+                    || stored.or(old.first()).is_some_and(|old| !is_same(kind, &old.kind))
+            };
+            let revised: Vec<bool> = std::iter::once(&definition.storage)
+                .filter(|_| definition.storage_served)
+                .chain(&definition.others)
+                .map(has_changed)
+                .collect();
             let storage = definition.storage_served.then_some((definition.storage, None));
             let others = definition.others.into_iter().map(|kind| (kind, Some(Conversion::Rename)));
-            for (kind, conversion) in storage.into_iter().chain(others) {
+            for ((kind, conversion), is_revised) in storage.into_iter().chain(others).zip(revised) {
                 if !registry.is_builtin(&kind.group, &kind.version) {
                     let store = store.clone();
-                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
                 }
             }
         });
@@ -74,7 +136,11 @@ impl Api {
     /// Deletes all objects of a resource regardless of finalizers, ends its watches and stops serving it.
     pub(super) fn stop_serving(&self, group: &str, plural: &str) {
         let mut gone = Vec::new();
-        self.change_registry(|registry| gone = registry.remove(group, plural));
+        self.change_registry(|registry| {
+            gone = registry.remove(group, plural);
+            registry.claim(group, plural, None);
+        });
+        self.accept_names(group);
         let Some(resource) = gone.first() else { return };
         for key in resource.store.snapshot().objects.keys() {
             let _ = resource.store.write(key, |present| {
@@ -82,6 +148,29 @@ impl Api {
             });
         }
         resource.store.close();
+    }
+
+    /// Gives definitions of a group the names that they request and others no longer have. The lock of definitions is held.
+    fn accept_names(&self, group: &str) {
+        let registry = self.registry();
+        let Some(resource) = registry.get("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+            return;
+        };
+        let waiting = registry.claims(group).filter(|(_, claim)| !claim.is_complete);
+        for (plural, _) in waiting {
+            let key = Key::new("", &format!("{plural}.{group}"));
+            let mut defined = None;
+            let write = Write { origin: Origin::Client, part: Part::Status, ..Write::by_owner() };
+            let outcome = resource.store.write(&key, |present| {
+                let Some(present) = present else { return Ok(Change::Keep) };
+                let mut object = present.parse();
+                defined = Some(self.define(&mut object, None, write)?);
+                Ok(if object == present.parse() { Change::Keep } else { Change::Put(object) })
+            });
+            if let (Ok(Outcome::Stored(_)), Some(definition)) = (outcome, defined) {
+                self.serve_definition(definition);
+            }
+        }
     }
 
     fn change_registry(&self, change: impl FnOnce(&mut Registry)) {

@@ -38,7 +38,7 @@ impl Api {
         if resource.kind.is("", "namespaces") {
             namespace_rules::check_deletable(name)?;
         }
-        let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
+        let is_definition = resource.kind.is_definition();
         let _definitions = is_definition.then(|| self.definitions.lock());
         let key = Self::key(resource, namespace, name);
         let (mut tried, mut then_remove, mut has_grace) = (None, ThenRemove::No, false);
@@ -98,7 +98,7 @@ impl Api {
         {
             return Ok(step);
         }
-        if kind.is("apiextensions.k8s.io", "customresourcedefinitions") && !present.is_terminating() {
+        if kind.is_definition() && !present.is_terminating() {
             definition_rules::begin_deletion(&mut object, &self.clock);
             return Ok(Step::Update(object, ThenRemove::No));
         }

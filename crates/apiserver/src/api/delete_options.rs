@@ -1,7 +1,8 @@
 //! `DeleteOptions`: what a client can say about a deletion.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::fault;
 use crate::registry::Resource;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -94,12 +95,12 @@ impl DeleteOptions {
                     .push(Cause::invalid("propagationPolicy", format!("Invalid value: {policy:?}: {rule}")));
             }
             if self.propagation.is_none() {
-                let known = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-                causes.push(Cause::not_supported("propagationPolicy", policy, known));
+                let known = ["Foreground", "Background", "Orphan", "nil"];
+                causes.push(fault::not_supported("propagationPolicy", &json!(policy), &known));
             }
         }
         if dry_run.iter().any(|value| *value != "All") {
-            causes.push(Cause::not_supported("dryRun", dry_run, "\"All\""));
+            causes.push(fault::not_supported("dryRun", &json!(dry_run), &["All"]));
         }
         if !causes.is_empty() {
             let subject = Subject { group: "meta.k8s.io", resource: "DeleteOptions" };

@@ -61,6 +61,8 @@ impl Versions for Types<'_> {
 pub(super) fn filter(resource: &Resource, write: Write<'_>) -> Filter {
     let kind = &resource.kind;
     match write.part {
+        // beside their spec, custom resources may have other fields
+        Part::Status if kind.custom => Filter::without(&["spec"]),
         Part::Status => Filter::only("status"),
         Part::Finalize => Filter::only("spec"),
         Part::Object if write.origin == Origin::Owner || !kind.has_status => Filter::default(),
@@ -80,8 +82,15 @@ pub(super) fn subresource(part: Part) -> &'static str {
 }
 
 impl Api {
-    /// Records the manager of a new object. Objects of the in-process API are stored as they are.
-    pub(super) fn record_created(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+    /// Records the manager of a new object, which was given with a status. Objects of the in-process API are stored as they
+    /// are.
+    pub(super) fn record_created(
+        &self,
+        resource: &Resource,
+        object: &mut Object,
+        status: Option<Value>,
+        write: Write<'_>,
+    ) {
         if write.origin == Origin::Owner || write.entries == Entries::Given {
             return;
         }
@@ -90,23 +99,53 @@ impl Api {
             filter = Filter::without(&["spec", "status"]);
         }
         let live = Value::Object(Object::new());
+        let Some(status) = status.filter(|_| resource.kind.custom) else {
+            self.record(resource, &live, object, write, filter);
+            return;
+        };
+        // a status that does not have its type has the effect that no manager is recorded
+        object.insert("status".into(), status);
         self.record(resource, &live, object, write, filter);
+        object.remove("status");
     }
 
-    /// Records the manager of an update, whose object had `given` as `managedFields`.
+    /// Returns the object of an update, if it differs from what is stored of it in more than the server sets. It is the one
+    /// whose managers kube-apiserver records.
+    pub(super) fn claimed(
+        resource: &Resource,
+        before: &Object,
+        object: &Object,
+        write: Write<'_>,
+    ) -> Option<Object> {
+        let kind = &resource.kind;
+        if !(kind.custom && kind.has_status && write.entries == Entries::Recorded) {
+            return None;
+        }
+        let is_claimed = match write.part {
+            Part::Object => write.origin == Origin::Client && object.get("status") != before.get("status"),
+            Part::Status | Part::Finalize => {
+                object.get("metadata") != before.get("metadata") || metadata::spec_differs(before, object)
+            }
+        };
+        is_claimed.then(|| object.clone())
+    }
+
+    /// Records the manager of an update, whose object had `given` as `managedFields`, and was `claimed` if that is not `after`.
     pub(super) fn record_update(
         &self,
         resource: &Resource,
         before: &Value,
         after: &mut Object,
-        given: Option<Value>,
+        (given, claimed): (Option<Value>, Option<Object>),
         write: Write<'_>,
     ) {
-        let fields = metadata::of(after);
-        match given {
-            Some(given) => fields.insert("managedFields".into(), given),
-            None => fields.remove("managedFields"),
-        };
+        if let Some(mut claimed) = claimed {
+            set_entries(&mut claimed, given);
+            self.record(resource, before, &mut claimed, write, filter(resource, write));
+            set_entries(after, metadata::managed_fields(&claimed).cloned());
+            return;
+        }
+        set_entries(after, given);
         if write.entries == Entries::Recorded {
             self.record(resource, before, after, write, filter(resource, write));
         }
@@ -143,11 +182,25 @@ impl Api {
         };
         let now = self.clock.rfc3339();
         let mut new = Value::Object(std::mem::take(object));
-        managers.record(live, &mut new, Writer { manager: write.manager, now: &now });
+        let writer = Writer { manager: write.manager, now: &now };
+        // the status of a custom resource is recorded before it is dropped or validated
+        if resource.kind.custom && resource.kind.has_status {
+            managers.record_if_typed(live, &mut new, writer);
+        } else {
+            managers.record(live, &mut new, writer);
+        }
         if let Value::Object(new) = new {
             *object = new;
         }
     }
+}
+
+fn set_entries(object: &mut Object, entries: Option<Value>) {
+    let fields = metadata::of(object);
+    match entries {
+        Some(entries) => fields.insert("managedFields".into(), entries),
+        None => fields.remove("managedFields"),
+    };
 }
 
 /// Keeps the times of the managers if nothing else has changed.

@@ -18,6 +18,7 @@ mod pod_rules;
 mod pods;
 mod rewrite;
 mod scale;
+mod schemas;
 mod state;
 mod update;
 mod view;
@@ -32,7 +33,7 @@ use crate::access::Seen;
 use crate::builtin::Validation;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
-use crate::registry::{Conversion, Kind, Observer, Registry, Resource};
+use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Activity, Key, Stored, Versions, Window};
 
@@ -71,7 +72,7 @@ pub(crate) enum DryRun {
 pub(crate) enum Origin {
     /// A client: all rules apply, and the status can only be written through its subresource.
     Client,
-    /// The in-process API of the server: objects are stored as they are.
+    /// The in-process API of the server: objects are stored as they are, if their schema allows that.
     Owner,
 }
 
@@ -93,6 +94,7 @@ pub(crate) struct Write<'a> {
     /// The manager of the fields that the write changes.
     pub(crate) manager: &'a str,
     pub(crate) entries: Entries,
+    pub(crate) form: Form,
 }
 
 /// The manager of writes by the in-process API.
@@ -107,9 +109,18 @@ pub(crate) enum Entries {
     Given,
 }
 
+/// The form of the object of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Raw,
+    /// A custom resource has been pruned and defaulted.
+    Decoded,
+}
+
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
-        Self { origin: Origin::Client, part, dry_run, manager, entries: Entries::Recorded }
+        let (entries, form) = (Entries::Recorded, Form::Raw);
+        Self { origin: Origin::Client, part, dry_run, manager, entries, form }
     }
 }
 
@@ -121,6 +132,7 @@ impl Write<'_> {
             dry_run: DryRun::No,
             manager: OWNER,
             entries: Entries::Recorded,
+            form: Form::Raw,
         }
     }
 }
@@ -236,14 +248,20 @@ impl Api {
     }
 
     fn as_served(resource: &Resource, mut object: Object) -> Object {
-        if let Some(conversion) = resource.conversion.or(resource.mixed.then_some(Conversion::Rename)) {
+        if resource.kind.custom {
+            Self::revise(resource, &mut object);
+        } else if let Some(conversion) = resource.conversion {
             conversion.to_served(&mut object, &resource.kind.api_version());
         }
         object
     }
 
     /// Converts an object of the resource's version to the stored version.
-    fn to_stored(&self, resource: &Resource, object: &mut Object) {
+    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+        if resource.kind.custom {
+            Self::store_form(resource, object, write.entries);
+            return;
+        }
         let Some(conversion) = resource.conversion else { return };
         let registry = self.registry();
         let stored = registry.stored().find(|other| Arc::ptr_eq(&other.store, &resource.store));

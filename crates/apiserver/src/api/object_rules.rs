@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::fault;
 use crate::registry::Kind;
 use crate::status::Cause;
 
@@ -48,7 +49,7 @@ pub(super) fn change_faults(kind: &Kind, before: &Object, after: &Object) -> Vec
         .extend(["data", "binaryData"].into_iter().filter(|name| parts(before, name) != parts(after, name)));
     changed
         .into_iter()
-        .map(|field| Cause::forbidden(field, "field is immutable when `immutable` is set"))
+        .map(|field| fault::forbidden(field, "field is immutable when `immutable` is set"))
         .collect()
 }
 
@@ -66,7 +67,7 @@ fn members<'a>(object: &'a Object, path: &[&str]) -> impl Iterator<Item = (&'a s
 fn annotations_fault(object: &Object) -> Option<Cause> {
     let size: usize =
         members(object, &["metadata", "annotations"]).map(|(name, value)| name.len() + value.len()).sum();
-    (size > MAX_ANNOTATIONS).then(|| Cause::too_long("metadata.annotations", MAX_ANNOTATIONS))
+    (size > MAX_ANNOTATIONS).then(|| fault::too_long("metadata.annotations", MAX_ANNOTATIONS))
 }
 
 /// Whether the kind is validated by the package of the core group, which requires the domains of finalizers.
@@ -110,7 +111,7 @@ fn manager_faults(object: &Object) -> Vec<Cause> {
             manager.is_some_and(|manager| manager.len() > MAX_MANAGER)
         })
         .map(|(position, _)| {
-            Cause::too_long(&format!("metadata.managedFields[{position}].manager"), MAX_MANAGER)
+            fault::too_long(&format!("metadata.managedFields[{position}].manager"), MAX_MANAGER)
         })
         .collect()
 }
@@ -127,5 +128,5 @@ fn data_fault(kind: &Kind, object: &Object) -> Option<Cause> {
     let data = members(object, &["data"]).map(|(_, text)| if is_secret { decoded(text) } else { text.len() });
     let binary = members(object, &["binaryData"]).map(|(_, text)| decoded(text));
     let size = data.sum::<usize>() + if is_secret { 0 } else { binary.sum() };
-    (size > MAX_DATA).then(|| Cause::too_long(if is_secret { "data" } else { "[]" }, MAX_DATA))
+    (size > MAX_DATA).then(|| fault::too_long(if is_secret { "data" } else { "[]" }, MAX_DATA))
 }

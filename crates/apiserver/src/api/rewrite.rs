@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::builtin;
+use crate::fault;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
@@ -61,7 +62,10 @@ impl Rewrite<'_> {
             }
             builtin::status_updated(api_version, kind, self.before, &mut object);
         }
-        self.check_fields(&object)?;
+        self.check_fields(&mut object)?;
+        if self.kind.custom {
+            Api::settle_numbers(&mut object);
+        }
         if self.kind.is("", "secrets") {
             super::create::encode_strings(&mut object);
         }
@@ -80,7 +84,10 @@ impl Rewrite<'_> {
         if self.kind.is("scheduling.k8s.io", "priorityclasses") {
             return false;
         }
+        // a status without a subresource is a field as any other
+        let is_plain_status = self.kind.custom && !self.kind.has_status;
         metadata::spec_differs(self.before, object)
+            || (is_plain_status && self.before.get("status") != object.get("status"))
             || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
     }
 
@@ -186,19 +193,20 @@ impl Rewrite<'_> {
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{\"{}\"}}",
             new.join("\", \"")
         );
-        let cause = Cause::forbidden("metadata.finalizers", why);
+        let cause = fault::forbidden("metadata.finalizers", &why);
         // kube-apiserver validates the metadata of custom resources twice.
         let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
         Err(Status::invalid(self.kind.kind_subject(), self.name, causes))
     }
 
-    fn check_fields(&self, object: &Object) -> Result<(), Status> {
+    fn check_fields(&self, object: &mut Object) -> Result<(), Status> {
         let mut faults = Vec::new();
         if self.write.origin == Origin::Client {
             faults.extend(object_rules::change_faults(self.kind, self.before, object));
             faults.extend(object_rules::faults(self.kind, object));
         }
         faults.extend(self.api.builtin_faults(self.kind, object, Some(self.before), self.write.part));
+        faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
         if faults.is_empty() {
             return Ok(());
         }

@@ -103,8 +103,7 @@ impl Api {
         mut make: impl FnMut(&Object) -> Result<(Object, Versioned), Status>,
     ) -> Result<Arc<Stored>, Status> {
         let key = Self::key(resource, namespace, name);
-        let is_definition = resource.kind.is("apiextensions.k8s.io", "customresourcedefinitions");
-        let _definitions = is_definition.then(|| self.definitions.lock());
+        let _definitions = resource.kind.is_definition().then(|| self.definitions.lock());
         let (mut tried, mut defined, mut last) = (None, None, None);
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
@@ -114,18 +113,21 @@ impl Api {
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
-            self.complete_update(resource, &mut object, write);
+            self.complete_update(resource, &mut object, write)?;
+            let claimed = Self::claimed(resource, present, &object, write);
             let kind = &resource.kind;
             let rewrite = Rewrite { kind, name, before: present, write, versioned, api: self };
             let mut after = rewrite.next_state(object)?;
-            if is_definition {
-                defined = Some(crate::registry::definition(&mut after, &self.clock.rfc3339())?);
+            if kind.is_definition() {
+                defined = Some(self.define(&mut after, Some(present), write)?);
             }
-            self.record_update(resource, &before, &mut after, given, write);
-            if after == *present {
+            self.record_update(resource, &before, &mut after, (given, claimed), write);
+            let is_same = after == *present;
+            self.to_stored(resource, &mut after, write);
+            // the stored object may have the form of another schema
+            if is_same && !(resource.is_revised && after != stored.parse_packed()) {
                 return Ok(Change::Keep);
             }
-            self.to_stored(resource, &mut after);
             if write.dry_run == DryRun::All {
                 tried = Some(after);
                 return Ok(Change::Keep);

@@ -19,6 +19,7 @@ pub(crate) enum ListItem {
 /// name.
 pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stored, item: ListItem) {
     match resource.conversion {
+        _ if resource.is_revised => write_json(out, &Api::served(resource, stored)),
         Some(Conversion::Events | Conversion::Autoscalers) => {
             let mut object = Api::served(resource, stored);
             if item == ListItem::Yes {

@@ -72,7 +72,6 @@ impl Converter<'_> {
             return DEDUCED;
         }
         let unknown = Unknown::of(schema, unknown);
-        let is_any_number = schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
         match text(schema, "type") {
             "integer" | "number" => NUMERIC,
             "boolean" => BOOLEAN,
@@ -86,7 +85,6 @@ impl Converter<'_> {
                 let list = self.list_type(schema, unknown, depth);
                 self.types.add(Atom { list: Some(list), ..Atom::default() })
             }
-            _ if is_any_number => SCALAR,
             _ => {
                 let list = self.list_type(schema, unknown, depth);
                 let map = self.map_type(schema, unknown, depth);

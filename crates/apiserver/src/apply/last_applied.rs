@@ -6,7 +6,7 @@ use super::compare::{Nulls, compare};
 use super::fields::FieldSet;
 use super::schema::{Schema, TypeRef};
 use super::to_set::to_set;
-use super::validate::validate;
+use super::validate::{Duplicates, validate};
 use super::value;
 
 pub(super) const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -29,7 +29,9 @@ pub(super) fn owned(schema: &Schema, of: TypeRef, api_version: &str, live: &Valu
     if last.get("apiVersion").and_then(Value::as_str) != Some(api_version) {
         return None;
     }
-    if !validate(schema, of, &last).is_empty() || !validate(schema, of, live).is_empty() {
+    if !validate(schema, of, &last, Duplicates::Refused).is_empty()
+        || !validate(schema, of, live, Duplicates::Refused).is_empty()
+    {
         return None;
     }
     let compared = compare(schema, of, &last, live, Nulls::Missing).ok()?;

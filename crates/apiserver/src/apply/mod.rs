@@ -40,6 +40,7 @@ use fields::FieldSet;
 use managers::{Managed, ManagerId, Operation};
 use path::path_text;
 use update::{Conflict, UpdateError, Updater};
+use validate::Duplicates;
 
 pub(crate) use custom::schema_of_definition;
 pub(crate) use filter::Filter;
@@ -50,7 +51,7 @@ pub(crate) use schema::Schema;
 pub(crate) use unknown::unknown_fields;
 pub(crate) use unset::drop_unset;
 pub(crate) use update::{Conflicts, Versions};
-pub(crate) use value::{go_json, go_text, is_printable, quoted};
+pub(crate) use value::{go_json, go_text, go_type, is_printable, quoted};
 
 /// The manager of what an object has before it is applied for the first time.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -121,6 +122,21 @@ impl FieldManager<'_> {
             Ok(Recorded::Entries(entries)) => entries,
         };
         set_entries(new, entries);
+    }
+
+    /// As [`Self::record`], for an object that need not have its type.
+    pub(crate) fn record_if_typed(&self, live: &Value, new: &mut Value, writer: Writer<'_>) {
+        let schema = self.versions.schema();
+        let of = schema.of_kind(self.api_version, self.kind);
+        // packed entries do not have their type
+        let given = remove_entries(new);
+        let fits = of.is_some_and(|of| validate::validate(schema, of, new, Duplicates::Allowed).is_empty());
+        if fits {
+            set_entries(new, given);
+            self.record(live, new, writer);
+        } else {
+            set_entries(new, entries_of(live).cloned());
+        }
     }
 
     fn recorded(
@@ -211,6 +227,7 @@ impl FieldManager<'_> {
             self.adopt(&live, &mut managed, writer)?;
         }
         self.check_applied(applied)?;
+        self.check_live(&live, "failed to create typed live object", "")?;
         let (object, managers) = self.merged(&live, applied, &managed, writer, conflicts)?;
         managed.managers = managers;
         let id = self.id(writer.manager, Operation::Apply);
@@ -233,6 +250,8 @@ impl FieldManager<'_> {
     fn adopt(&self, live: &Value, managed: &mut Managed, writer: Writer<'_>) -> Result<(), ApplyError> {
         let empty = Value::Object(Map::new());
         let writer = Writer { manager: BEFORE_FIRST_APPLY, ..writer };
+        let failed = "failed to create manager for existing fields: failed to convert new object";
+        self.check_live(live, failed, " to smd typed")?;
         let compared = self.updater().difference(&empty, live);
         let adopted = compared.and_then(|compared| self.update(&empty, live, managed, writer, compared));
         adopted.map_err(|error| match self.error(error) {
@@ -281,11 +300,9 @@ impl FieldManager<'_> {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
         }
         let schema = self.versions.schema();
-        let subject =
-            || format!("{}/{}; {}", text(applied, "namespace"), text(applied, "name"), type_text(applied));
         let problem = match schema.of_kind(self.api_version, self.kind) {
             Some(of) => {
-                let problems = validate::validate(schema, of, applied);
+                let problems = validate::validate(schema, of, applied, Duplicates::Refused);
                 if problems.is_empty() {
                     return Ok(());
                 }
@@ -293,7 +310,25 @@ impl FieldManager<'_> {
             }
             None => format!("no corresponding type for {}", type_text(applied)),
         };
-        Err(ApplyError::Failed(format!("failed to create typed patch object ({}): {problem}", subject())))
+        Err(ApplyError::Failed(format!(
+            "failed to create typed patch object ({}): {problem}",
+            subject(applied)
+        )))
+    }
+
+    /// # Errors
+    /// An object that does not have its type. Only custom resources may be such: they may be stored in another version.
+    fn check_live(&self, live: &Value, before: &str, after: &str) -> Result<(), ApplyError> {
+        let schema = self.versions.schema();
+        if schema.is_builtin() || live.as_object().is_none_or(Map::is_empty) {
+            return Ok(());
+        }
+        let Some(of) = schema.of_kind(self.api_version, self.kind) else { return Ok(()) };
+        let problems = validate::validate(schema, of, live, Duplicates::Allowed);
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ApplyError::Failed(format!("{before} ({}){after}: {problems}", subject(live))))
     }
 
     fn updater(&self) -> Updater<'_> {
@@ -378,6 +413,11 @@ fn set_entries(object: &mut Value, entries: Option<Value>) {
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
+}
+
+/// The name and the type of an object in messages.
+fn subject(object: &Value) -> String {
+    format!("{}/{}; {}", text(object, "namespace"), text(object, "name"), type_text(object))
 }
 
 /// The type of an object in messages: `apps/v1, Kind=Deployment`.

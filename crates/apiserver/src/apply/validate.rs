@@ -10,10 +10,17 @@ use super::problem::Problems;
 use super::schema::{ListKind, ListType, MapType, Scalar, Schema, TypeRef};
 use super::value;
 
-/// Returns what is wrong with an object that is applied.
+/// Whether items of a list may have the same key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duplicates {
+    Allowed,
+    Refused,
+}
+
+/// Returns what is wrong with an object that is applied, or written otherwise.
 ///
 /// Follows structured-merge-diff 6.4 (`Validate`); fields are checked in the order of their names.
-pub(super) fn validate(schema: &Schema, of: TypeRef, value: &Value) -> Problems {
+pub(super) fn validate(schema: &Schema, of: TypeRef, value: &Value, duplicates: Duplicates) -> Problems {
     let Some(atom) = schema.atom(of) else {
         return Problems::of("schema error: no type found matching: inlined type");
     };
@@ -22,12 +29,12 @@ pub(super) fn validate(schema: &Schema, of: TypeRef, value: &Value) -> Problems 
         Some(Form::Scalar(scalar)) => of_scalar(scalar, value),
         Some(Form::List(list)) => match value {
             Value::Null => Problems::default(),
-            Value::Array(items) => of_items(schema, list, items),
+            Value::Array(items) => of_items(schema, list, items, duplicates),
             other => Problems::of(format!("expected list, got &{{{}}}", value::go_text(other))),
         },
         Some(Form::Map(map)) => match value {
             Value::Null => Problems::default(),
-            Value::Object(fields) => of_fields(schema, map, fields),
+            Value::Object(fields) => of_fields(schema, map, fields, duplicates),
             other => Problems::of(format!("expected map, got &{{{}}}", value::go_text(other))),
         },
     }
@@ -53,7 +60,7 @@ fn of_scalar(scalar: Scalar, value: &Value) -> Problems {
     })
 }
 
-fn of_items(schema: &Schema, list: &ListType, items: &[Value]) -> Problems {
+fn of_items(schema: &Schema, list: &ListType, items: &[Value], duplicates: Duplicates) -> Problems {
     let mut problems = Problems::default();
     let Some(of) = list.element else { return problems };
     let mut observed = BTreeSet::new();
@@ -69,8 +76,9 @@ fn of_items(schema: &Schema, list: &ListType, items: &[Value]) -> Problems {
                 }
             }
         };
-        let below = validate(schema, of, item).below(&element);
-        if list.kind != ListKind::Atomic && observed.contains(&element) {
+        let below = validate(schema, of, item, duplicates).below(&element);
+        let is_keyed = list.kind != ListKind::Atomic && duplicates == Duplicates::Refused;
+        if is_keyed && observed.contains(&element) {
             problems.extend(Problems::of(format!("duplicate entries for key {element}")));
         }
         problems.extend(below);
@@ -79,7 +87,12 @@ fn of_items(schema: &Schema, list: &ListType, items: &[Value]) -> Problems {
     problems
 }
 
-fn of_fields(schema: &Schema, map: &MapType, fields: &Map<String, Value>) -> Problems {
+fn of_fields(
+    schema: &Schema,
+    map: &MapType,
+    fields: &Map<String, Value>,
+    duplicates: Duplicates,
+) -> Problems {
     let mut problems = Problems::default();
     for (name, value) in fields {
         let element = || PathElement::Field(name.as_str().into());
@@ -87,7 +100,7 @@ fn of_fields(schema: &Schema, map: &MapType, fields: &Map<String, Value>) -> Pro
             problems.extend(Problems::of("field not declared in schema").below(&element()));
             break;
         };
-        let below = validate(schema, of, value);
+        let below = validate(schema, of, value, duplicates);
         if !below.is_empty() {
             problems.extend(below.below(&element()));
         }

@@ -219,7 +219,7 @@ pub(super) fn go_syntax(value: &Value) -> String {
 }
 
 /// The Go type of a value.
-pub(super) fn go_type(value: &Value) -> &'static str {
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::String(_) => "string",

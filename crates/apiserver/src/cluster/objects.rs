@@ -22,6 +22,9 @@ const ATTEMPTS: usize = 100;
 impl TestCluster {
     /// Stores a new object as it is, including its status. Returns the stored object.
     ///
+    /// Custom resources are pruned, defaulted and validated by the schema of their definition, so that no test has an object
+    /// that a cluster would refuse.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

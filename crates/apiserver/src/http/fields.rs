@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::http::HeaderMap;
 use serde_json::Value;
 
-use crate::api::{self, Object, Write};
+use crate::api::{self, Api, Form, Object, Write};
 use crate::apply::{Schema, go_text, unknown_fields};
 use crate::patch::Patch;
 use crate::protobuf::{Decoder, MEDIA_TYPE, type_fault};
@@ -34,6 +34,7 @@ impl Call<'_> {
     ) -> Result<Arc<Stored>, Status> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let rights = self.rights();
+        let write = Write { form: Form::Decoded, ..write };
         let stored = self.api().modify(self.resource, namespace, name, write, |present| {
             let before = rights.concern_grants().then(|| present.clone());
             let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
@@ -46,16 +47,19 @@ impl Call<'_> {
         stored
     }
 
+    /// Returns the form in which the object is then.
+    ///
     /// # Errors
     /// 400 for an object with a field of another type, and, in a strict write, with fields that its type does not have.
     pub(super) fn check_fields(
         &mut self,
         of: &Kind,
-        object: &Object,
+        object: &mut Object,
         validation: Validation,
-    ) -> Result<(), Status> {
-        self.warnings.extend(fields_warnings(of, self.headers, object, validation)?);
-        Ok(())
+    ) -> Result<Form, Status> {
+        let (form, warnings) = fields_warnings(of, self.headers, object, validation)?;
+        self.warnings.extend(warnings);
+        Ok(form)
     }
 
     /// Returns a patched object, and sets `found` to the warnings about the patch.
@@ -65,47 +69,62 @@ impl Call<'_> {
     pub(super) fn patched(
         kind: &Kind,
         patch: &Patch,
-        present: Object,
+        mut present: Object,
         validation: Validation,
         found: &mut Vec<String>,
     ) -> Result<Object, Status> {
         found.clear();
-        if validation == Validation::Ignored {
-            return patched_object(kind, patch, patch.apply(present)?);
-        }
+        let is_ignored = validation == Validation::Ignored;
         // this server has stored the unknown fields of earlier writes
-        let known = unknown_of(kind, &present);
-        if let Patch::Json(operations) = patch {
+        let known = if is_ignored {
+            Vec::new()
+        } else if kind.checks.is_some() {
+            unknown_metadata(kind, &mut present)
+        } else {
+            unknown_of(kind, &present)
+        };
+        if let Patch::Json(operations) = patch
+            && !is_ignored
+        {
             operations.check_types()?;
         }
-        let object = patched_object(kind, patch, patch.apply(present)?)?;
+        let mut object = patched_object(kind, patch, patch.apply(present)?)?;
+        let whole = kind.checks.is_some().then(|| object.clone());
+        let error = |object: &Object, why: &str| {
+            patch_error(patch, &Value::Object(whole.as_ref().unwrap_or(object).clone()), why)
+        };
+        let unknown = decoded(kind, &mut object).map_err(|why| error(&object, &why))?;
+        if is_ignored {
+            return Ok(object);
+        }
         if let Patch::Json(operations) = patch {
             found.extend_from_slice(operations.unknown_fields());
         }
-        let unknown = unknown_of(kind, &object);
         found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
         if validation == Validation::Strict && !found.is_empty() {
-            let why = format!("strict decoding error: {}", found.join(", "));
-            return Err(patch_error(patch, &Value::Object(object), &why));
+            return Err(error(&object, &format!("strict decoding error: {}", found.join(", "))));
         }
         Ok(object)
     }
 }
 
-/// Returns the warnings about unknown fields.
+/// Returns the form in which the object is then, and the warnings about unknown fields.
 ///
 /// # Errors
 /// 400 for an object with a field of another type, and, in a strict write, with fields that its type does not have.
 pub(super) fn fields_warnings(
     of: &Kind,
     headers: &HeaderMap,
-    object: &Object,
+    object: &mut Object,
     validation: Validation,
-) -> Result<Vec<String>, Status> {
+) -> Result<(Form, Vec<String>), Status> {
     if media_type(headers) == MEDIA_TYPE {
-        return Ok(Vec::new());
+        return Ok((Form::Raw, Vec::new()));
     }
     let Kind { kind, version, .. } = of;
+    let refused = |why: &str| {
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
     let is_other =
         |field: &str, own: &str| object.get(field).is_some_and(|given| !given.is_null() && given != own);
     let api_version = of.api_version();
@@ -113,26 +132,44 @@ pub(super) fn fields_warnings(
         && !is_other("apiVersion", &api_version)
         && let Some(why) = type_fault(&api_version, kind, object, Decoder::Json)
     {
-        return Err(Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-        )));
+        return Err(refused(&why));
     }
     if validation == Validation::Ignored {
-        return Ok(Vec::new());
+        return Ok((Form::Raw, Vec::new()));
     }
-    let found = unknown_of(of, object);
+    let found = decoded(of, object).map_err(|why| refused(&why))?;
     if validation == Validation::Strict && !found.is_empty() {
-        let why = strict_error(&found);
-        return Err(Status::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-        )));
+        return Err(refused(&strict_error(&found)));
     }
-    Ok(found.iter().map(|field| unknown_field(field)).collect())
+    Ok((Form::Decoded, found.iter().map(|field| unknown_field(field)).collect()))
 }
 
 fn unknown_of(kind: &Kind, object: &Object) -> Vec<String> {
     let schema = kind.schema.as_deref().unwrap_or_else(|| Schema::builtin());
     unknown_fields(schema, &kind.api_version(), &kind.kind, object)
+}
+
+/// As [`unknown_of`], of the metadata alone.
+fn unknown_metadata(kind: &Kind, object: &mut Object) -> Vec<String> {
+    let Some(metadata) = object.remove("metadata") else { return Vec::new() };
+    let mut part = Object::new();
+    part.insert("metadata".into(), metadata);
+    let found = unknown_of(kind, &part);
+    object.extend(part);
+    found
+}
+
+/// Decodes an object and returns the paths of the fields that its type does not have.
+///
+/// # Errors
+/// Why a custom resource cannot be decoded.
+fn decoded(kind: &Kind, object: &mut Object) -> Result<Vec<String>, String> {
+    if kind.checks.is_none() {
+        return Ok(unknown_of(kind, object));
+    }
+    let mut found = unknown_metadata(kind, object);
+    found.extend(Api::decode_fields(kind, object)?);
+    Ok(found)
 }
 
 fn unknown_field(field: &str) -> String {

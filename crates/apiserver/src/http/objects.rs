@@ -17,6 +17,7 @@ use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
+use crate::schema::definition;
 use crate::status::{Status, success};
 use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
@@ -337,11 +338,14 @@ impl<'a> Call<'a> {
                 let write = Write::of(Part::Object, options.dry_run, &options.manager);
                 let mut object = self.object()?;
                 let resource = self.resource;
-                self.check_fields(&resource.kind, &object, options.validation)?;
+                let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
+                let write = Write { form, ..write };
                 self.drop_duplicate_owners(&mut object);
                 self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
+                let notes = if self.is_definition() { definition::notes(&object, None) } else { Vec::new() };
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
+                self.warnings.extend(notes);
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
@@ -383,18 +387,34 @@ impl<'a> Call<'a> {
             let change = self.checked_scale(change, options.validation)?;
             return self.write_scale(name, namespace, &paths, change, (write, options.validation));
         }
-        let is_object = matches!(self.sub, Sub::None);
-        if is_object && let Some(object) = change.fields() {
+        if matches!(self.sub, Sub::None)
+            && let Some(object) = change.fields()
+        {
             self.warn_of_differences(Creation::No, object);
         }
+        let before = self.definition(name);
         let written = match change {
             Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
-        };
-        written.map(Written::Object)
+        }?;
+        if let Some(before) = before {
+            let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
+            self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));
+        }
+        Ok(Written::Object(written))
+    }
+
+    fn is_definition(&self) -> bool {
+        matches!(self.sub, Sub::None) && self.resource.kind.is_definition()
+    }
+
+    /// Returns the definition that a request changes, empty if there is none.
+    fn definition(&self, name: &str) -> Option<Object> {
+        let present = self.is_definition().then(|| self.api().get(self.resource, "", name))?;
+        Some(present.map(|stored| stored.parse()).unwrap_or_default())
     }
 
     fn apply(
@@ -426,7 +446,8 @@ impl<'a> Call<'a> {
         validation: Validation,
     ) -> Result<Applied, Status> {
         let resource = self.resource;
-        self.check_fields(&resource.kind, &object, validation)?;
+        let form = self.check_fields(&resource.kind, &mut object, validation)?;
+        let write = Write { form, ..write };
         self.drop_duplicate_owners(&mut object);
         self.check_replaced(&object)?;
         let may_create = matches!(self.sub, Sub::None) && self.resource.kind.creates_on_update();
@@ -466,7 +487,7 @@ impl<'a> Call<'a> {
     /// 400 for an update that is not a Scale of the object.
     fn checked_scale(&mut self, change: Change, validation: Validation) -> Result<Change, Status> {
         let Change::Replace(mut scale) = change else { return Ok(change) };
-        self.check_fields(&scale_kind(), &scale, validation)?;
+        self.check_fields(&scale_kind(), &mut scale, validation)?;
         self.drop_duplicate_owners(&mut scale);
         check_scale(&mut scale, self.resource, self.namespace()?, self.name()?)?;
         Ok(Change::Replace(scale))

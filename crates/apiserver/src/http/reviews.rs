@@ -195,7 +195,7 @@ fn decode(
     warnings: &mut Warnings,
 ) -> Result<Object, Status> {
     let mut object = decode_object(&media_type(headers), body)?;
-    warnings.extend(fields_warnings(of, headers, &object, options.validation)?);
+    warnings.extend(fields_warnings(of, headers, &mut object, options.validation)?.1);
     check_type(&mut object, of, Origin::Client)?;
     let (api_version, kind) = (of.api_version(), &of.kind);
     let message = protobuf::message(&api_version, kind, &object).unwrap_or_default();

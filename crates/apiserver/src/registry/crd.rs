@@ -1,13 +1,17 @@
 //! Reads the kinds that a CustomResourceDefinition defines.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::apply::{Schema, schema_of_definition};
-use crate::status::{Cause, Status};
+use crate::schema::{self, Changed, VersionSchema};
+use crate::status::{Status, Subject};
 
+use super::definition_status::{self, Conditions};
+use super::kind::Forms;
+use super::names::{Names, Used};
 use super::{Column, FieldPath, Kind, ScalePaths, version_rank};
 
 /// The resources of a valid CustomResourceDefinition.
@@ -15,6 +19,12 @@ use super::{Column, FieldPath, Kind, ScalePaths, version_rank};
 pub(crate) struct Definition {
     pub(crate) group: String,
     pub(crate) plural: String,
+    /// The names that the definition has got.
+    pub(crate) names: Names,
+    /// Whether these are those that it requests.
+    pub(crate) has_all_names: bool,
+    /// Whether it is served.
+    pub(crate) is_established: bool,
     /// The storage version.
     pub(crate) storage: Kind,
     /// Whether the storage version is also served.
@@ -23,38 +33,88 @@ pub(crate) struct Definition {
     pub(crate) others: Vec<Kind>,
 }
 
-/// Parses and validates a definition, and completes it: list kind, singular, and the conditions `NamesAccepted` and
-/// `Established`.
+/// How a definition is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Revision<'a> {
+    /// The definition before an update.
+    pub(crate) before: Option<&'a Map<String, Value>>,
+    pub(crate) changed: Changed,
+    pub(crate) conditions: Conditions,
+    pub(crate) now: &'a str,
+}
+
+/// Parses and validates a definition, and completes it: list kind, singular, and its status. `claimed` are the names that the
+/// definitions of the group have.
 ///
 /// # Errors
 /// 422 with one cause per problem, with the wording of Kubernetes.
-pub(crate) fn definition(object: &mut Map<String, Value>, now: &str) -> Result<Definition, Status> {
-    let name =
-        object.get("metadata").and_then(|m| m.get("name")).and_then(Value::as_str).unwrap_or("").to_owned();
-    let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-    let names = Names::of(&spec);
-    let versions = spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut causes = names.faults(&name);
-    causes.extend(faults_of_versions(&versions));
-    causes.extend(names.faults_of_labels());
+pub(crate) fn definition<'a>(
+    object: &mut Map<String, Value>,
+    revision: Revision<'_>,
+    claimed: impl Iterator<Item = &'a Names>,
+) -> Result<Definition, Status> {
+    let requested = complete(object);
+    // the in-process API may leave out the status
+    if let Some(status) = revision.before.and_then(|before| before.get("status")) {
+        object.entry("status").or_insert_with(|| status.clone());
+    }
+    definition_status::complete_versions(object);
+    if revision.changed == Changed::Object {
+        schema::definition::coerce_defaults(object);
+    }
+    let causes = match revision.changed {
+        Changed::Object => schema::definition::faults(object, revision.before),
+        Changed::Status => schema::definition::status_faults(object),
+    };
+    let versions = object.get("spec").and_then(|spec| spec.get("versions")).and_then(Value::as_array);
+    let versions = versions.cloned().unwrap_or_default();
     let stored = versions.iter().find(|version| is(version, "storage"));
     let (Some(stored), true) = (stored, causes.is_empty()) else {
-        let subject =
-            crate::status::Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
-        return Err(Status::invalid(subject, &name, causes));
+        let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+        let name = name.and_then(Value::as_str).unwrap_or("");
+        let subject = Subject { group: "apiextensions.k8s.io", resource: "CustomResourceDefinition" };
+        return Err(Status::invalid(subject, name, causes));
     };
-    let schema = Arc::new(names.schema(&versions));
-    let storage = names.kind(stored, &versions, &schema);
+    let names = definition_status::complete(
+        object,
+        &requested,
+        &Used::by(claimed),
+        revision.conditions,
+        revision.now,
+    );
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let text = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let all = All { group: text("group"), scope: text("scope"), names: &names, versions: &versions };
+    let schema = Arc::new(all.schema());
+    let forms = Arc::new(all.forms(stored));
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
-    let others = others.map(|version| names.kind(version, &versions, &schema)).collect();
-    complete(object, &storage, now);
     Ok(Definition {
-        group: names.group,
-        plural: names.plural,
-        storage,
+        group: all.group.clone(),
+        plural: requested.plural.clone(),
+        has_all_names: names == requested,
+        is_established: definition_status::is_established(object),
+        storage: all.kind(stored, &schema, &forms),
         storage_served: is(stored, "served"),
-        others,
+        others: others.map(|version| all.kind(version, &schema, &forms)).collect(),
+        names,
     })
+}
+
+/// Sets the names that a definition need not have, and the conversion. Returns the names.
+fn complete(object: &mut Map<String, Value>) -> Names {
+    let mut requested = Names::default();
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return requested };
+    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let Some(names) = spec.get_mut("names") else { return requested };
+    requested = Names::of(names);
+    requested.complete();
+    if let Some(names) = names.as_object_mut()
+        && !requested.kind.is_empty()
+    {
+        names.insert("singular".into(), requested.singular.as_str().into());
+        names.insert("listKind".into(), requested.list_kind.as_str().into());
+    }
+    requested
 }
 
 fn name_of(version: &Value) -> &str {
@@ -66,123 +126,45 @@ fn is(version: &Value, flag: &str) -> bool {
     version.get(flag).and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn faults_of_versions(versions: &[Value]) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if versions.iter().filter(|version| is(version, "storage")).count() != 1 {
-        causes.push(Cause::invalid(
-            "spec.versions",
-            "Invalid value: must have exactly one version marked as storage version",
-        ));
-    }
-    let names = versions.iter().map(|version| version.get("name").and_then(Value::as_str).unwrap_or(""));
-    for (index, name) in names.clone().enumerate() {
-        if !is_label(name) {
-            causes.push(not_a_label(&format!("spec.versions[{index}].name"), name));
-        }
-    }
-    if names.collect::<BTreeSet<_>>().len() < versions.len() {
-        causes.push(Cause::invalid("spec.versions", "Invalid value: must contain unique version names"));
-    }
-    causes
-}
-
-/// The names and the scope of a definition, completed.
-struct Names {
+/// A definition with all its versions.
+struct All<'a> {
     group: String,
-    plural: String,
-    kind: String,
-    singular: String,
-    list_kind: String,
-    short_names: Vec<String>,
-    categories: Vec<String>,
     scope: String,
+    names: &'a Names,
+    versions: &'a [Value],
 }
 
-impl Names {
-    fn of(spec: &Value) -> Self {
-        let text = |path: &str| spec.pointer(path).and_then(Value::as_str).unwrap_or("").to_owned();
-        let given = |path: &str| Some(text(path)).filter(|text| !text.is_empty());
-        let words = |path: &str| -> Vec<String> {
-            let values = spec.pointer(path).and_then(Value::as_array);
-            values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let kind = text("/names/kind");
-        Self {
-            group: text("/group"),
-            plural: text("/names/plural"),
-            singular: given("/names/singular").unwrap_or_else(|| kind.to_lowercase()),
-            list_kind: given("/names/listKind").unwrap_or_else(|| format!("{kind}List")),
-            kind,
-            short_names: words("/names/shortNames"),
-            categories: words("/names/categories"),
-            scope: text("/scope"),
-        }
-    }
-
-    /// Returns what is wrong with the names of a definition that is called `name`.
-    fn faults(&self, name: &str) -> Vec<Cause> {
-        let Self { group, plural, kind, scope, .. } = self;
-        let mut causes = Vec::new();
-        for (field, value) in
-            [("spec.group", group), ("spec.names.plural", plural), ("spec.names.kind", kind)]
-        {
-            if value.is_empty() {
-                causes.push(Cause::required(field, ""));
-            }
-        }
-        if !group.is_empty() && !group.contains('.') {
-            causes.push(Cause::invalid(
-                "spec.group",
-                format!("Invalid value: {group:?}: should be a domain with at least one dot"),
-            ));
-        }
-        if name != format!("{plural}.{group}") {
-            causes.push(Cause::invalid(
-                "metadata.name",
-                format!("Invalid value: {name:?}: must be spec.names.plural+\".\"+spec.group"),
-            ));
-        }
-        if scope != "Namespaced" && scope != "Cluster" {
-            causes.push(Cause::not_supported("spec.scope", scope, "\"Cluster\", \"Namespaced\""));
-        }
-        causes
-    }
-
-    /// Returns which names are no labels. What is missing is another fault.
-    fn faults_of_labels(&self) -> Vec<Cause> {
-        let names = [
-            ("plural", &self.plural),
-            ("singular", &self.singular),
-            ("kind", &self.kind.to_lowercase()),
-            ("listKind", &self.list_kind.to_lowercase()),
-        ];
-        let wrong = names
-            .into_iter()
-            .filter(|(_, name)| !self.kind.is_empty() && !name.is_empty() && !is_label(name));
-        wrong.map(|(field, name)| not_a_label(&format!("spec.names.{field}"), name)).collect()
-    }
-
+impl All<'_> {
     /// Returns the types of all versions.
-    fn schema(&self, versions: &[Value]) -> Schema {
-        let versions = versions.iter().map(|version| {
-            let name = version.get("name").and_then(Value::as_str).unwrap_or("");
-            (format!("{}/{name}", self.group), version.pointer("/schema/openAPIV3Schema"))
+    fn schema(&self) -> Schema {
+        let versions = self.versions.iter().map(|version| {
+            (format!("{}/{}", self.group, name_of(version)), version.pointer("/schema/openAPIV3Schema"))
         });
-        schema_of_definition(&self.kind, versions)
+        schema_of_definition(&self.names.kind, versions)
+    }
+
+    /// Returns the schemas of all versions.
+    fn forms(&self, stored: &Value) -> Forms {
+        let schemas = self.versions.iter().filter_map(|version| {
+            let schema = VersionSchema::parse(version.pointer("/schema/openAPIV3Schema")?);
+            Some((name_of(version).to_owned(), Arc::new(schema)))
+        });
+        Forms { storage: name_of(stored).to_owned(), schemas: schemas.collect::<BTreeMap<_, _>>() }
     }
 
     /// Returns the kind in one version.
-    fn kind(&self, version: &Value, versions: &[Value], schema: &Arc<Schema>) -> Kind {
+    fn kind(&self, version: &Value, schema: &Arc<Schema>, forms: &Arc<Forms>) -> Kind {
         let namespaced = self.scope == "Namespaced";
+        let names = self.names.clone();
         Kind {
             group: self.group.clone(),
             version: name_of(version).to_owned(),
-            plural: self.plural.clone(),
-            singular: self.singular.clone(),
-            kind: self.kind.clone(),
-            list_kind: self.list_kind.clone(),
-            short_names: self.short_names.clone(),
-            categories: self.categories.clone(),
+            plural: names.plural,
+            singular: names.singular,
+            kind: names.kind,
+            list_kind: names.list_kind,
+            short_names: names.short_names,
+            categories: names.categories,
             namespaced,
             has_status: version.pointer("/subresources/status").is_some(),
             has_generation: true,
@@ -191,65 +173,24 @@ impl Names {
             columns: Some(columns(version)),
             custom: true,
             schema: Some(schema.clone()),
-            deprecation: is(version, "deprecated").then(|| self.deprecation(version, versions)),
+            checks: forms.schemas.get(name_of(version)).cloned(),
+            forms: Some(forms.clone()),
+            deprecation: is(version, "deprecated").then(|| self.deprecation(version)),
         }
     }
 
     /// Returns the warning of a deprecated version. Follows Kubernetes 1.37 (`defaultDeprecationWarning`).
-    fn deprecation(&self, version: &Value, versions: &[Value]) -> String {
+    fn deprecation(&self, version: &Value) -> String {
         if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
             return text.to_owned();
         }
-        let (Self { group, kind, .. }, name) = (self, name_of(version));
+        let (group, kind, name) = (&self.group, &self.names.kind, name_of(version));
         let current =
-            versions.iter().filter(|other| is(other, "served") && !is(other, "deprecated")).map(name_of);
+            self.versions.iter().filter(|other| is(other, "served") && !is(other, "deprecated")).map(name_of);
         let newest = current.max_by_key(|name| version_rank(name));
         let newest = newest.filter(|newest| version_rank(newest) > version_rank(name));
         let instead = newest.map(|newest| format!("; use {group}/{newest} {kind}")).unwrap_or_default();
         format!("{group}/{name} {kind} is deprecated{instead}")
-    }
-}
-
-/// Whether a name is a DNS label that starts with a letter. Follows Kubernetes 1.37 (`IsDNS1035Label`).
-fn is_label(name: &str) -> bool {
-    name.len() <= 63
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-}
-
-fn not_a_label(field: &str, name: &str) -> Cause {
-    let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-                character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-                validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-    Cause::invalid(field, format!("Invalid value: {name:?}: {rule}"))
-}
-
-fn complete(object: &mut Map<String, Value>, storage: &Kind, now: &str) {
-    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-    let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else { return };
-    names.insert("singular".into(), storage.singular.as_str().into());
-    names.insert("listKind".into(), storage.list_kind.as_str().into());
-    let accepted = Value::Object(names.clone());
-    let established = object.get("status").and_then(|s| s.get("conditions")).is_some();
-    let status = object.entry("status").or_insert_with(|| json!({}));
-    if !status.is_object() {
-        *status = json!({});
-    }
-    let Some(status) = status.as_object_mut() else { return };
-    status.insert("acceptedNames".into(), accepted);
-    status.insert("storedVersions".into(), json!([storage.version]));
-    if !established {
-        let condition = |kind: &str, reason: &str, message: &str| {
-            json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason,
-                "message": message})
-        };
-        let conditions = json!([
-            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-        ]);
-        status.insert("conditions".into(), conditions);
     }
 }
 

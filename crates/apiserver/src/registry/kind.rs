@@ -1,10 +1,12 @@
 //! Metadata of a kind.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::apply::Schema;
+use crate::schema::VersionSchema;
 use crate::status::Subject;
 
 use super::builtin::{Row, Scope};
@@ -30,8 +32,21 @@ pub(crate) struct Kind {
     pub(crate) custom: bool,
     /// The types of a definition, for all its versions; `None` for built-in kinds.
     pub(crate) schema: Option<Arc<Schema>>,
+    /// The schema that objects of this version are checked against; `None` for built-in kinds.
+    pub(crate) checks: Option<Arc<VersionSchema>>,
+    /// The schemas of all versions of a definition; `None` for built-in kinds.
+    pub(crate) forms: Option<Arc<Forms>>,
     /// The warning of every answer about a deprecated kind.
     pub(crate) deprecation: Option<String>,
+}
+
+/// The forms of the objects of a definition.
+#[derive(Debug)]
+pub(crate) struct Forms {
+    /// The version in which objects are stored. It need not be served.
+    pub(crate) storage: String,
+    /// The schemas by version.
+    pub(crate) schemas: BTreeMap<String, Arc<VersionSchema>>,
 }
 
 /// The field paths of the scale subresource.
@@ -121,6 +136,11 @@ impl Kind {
         }
     }
 
+    /// Whether its objects are definitions of custom resources.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
@@ -154,6 +174,8 @@ impl From<&Row> for Kind {
             columns: None,
             custom: false,
             schema: None,
+            checks: None,
+            forms: None,
             // Follows Kubernetes 1.37 (`APILifecycleDeprecated`).
             deprecation: (row.plural == "endpoints").then(|| {
                 "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".into()

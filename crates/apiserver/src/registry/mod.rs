@@ -3,7 +3,9 @@
 mod builtin;
 mod convert;
 mod crd;
+mod definition_status;
 mod kind;
+mod names;
 mod saved;
 
 use std::collections::BTreeMap;
@@ -14,8 +16,10 @@ use imbl::OrdMap;
 use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 
 pub(crate) use convert::Conversion;
-pub(crate) use crd::{Definition, definition};
+pub(crate) use crd::{Definition, Revision, definition};
+pub(crate) use definition_status::Conditions;
 pub(crate) use kind::{Column, FieldPath, Kind, ScalePaths, assign, lookup};
+pub(crate) use names::Names;
 pub(crate) use saved::SavedRegistry;
 
 /// A resource in one served API version. All versions of a resource share their objects.
@@ -26,16 +30,29 @@ pub(crate) struct Resource {
     pub(crate) conversion: Option<Conversion>,
     /// Whether objects may be stored in a former storage version.
     pub(crate) mixed: bool,
+    /// Whether objects may be stored in the form of another schema, and are brought into that of this version.
+    pub(crate) is_revised: bool,
 }
 
 impl Resource {
     /// Whether the stored bytes can be served unchanged.
     pub(crate) fn serves_as_stored(&self) -> bool {
-        self.conversion.is_none() && !self.mixed
+        self.conversion.is_none() && !self.mixed && !self.is_revised
     }
 }
 
 type Address = (String, String, String);
+
+/// The names that a definition has.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) names: Names,
+    /// Whether these are those that it requests.
+    pub(crate) is_complete: bool,
+}
+
+/// The names of definitions, by group and requested plural.
+type Claims = OrdMap<(String, String), Claim>;
 
 /// Observes the changes of all objects but events.
 pub(crate) type Observer = Arc<dyn CommitObserver>;
@@ -49,11 +66,12 @@ pub(crate) struct Registry {
     pub(crate) observer: Option<Observer>,
     /// A clone shares its parts, so that a definition does not copy all others.
     resources: OrdMap<Address, Arc<Resource>>,
+    claims: Claims,
 }
 
 impl Registry {
     fn empty(versions: Arc<Versions>, observer: Option<Observer>) -> Self {
-        Self { versions, observer, resources: OrdMap::new() }
+        Self { versions, observer, resources: OrdMap::new(), claims: OrdMap::new() }
     }
 
     /// Changes of all objects but events are observed.
@@ -66,7 +84,13 @@ impl Registry {
                 Some(observer) if !kind.is("", "events") => store.observed_by(observer.clone(), id),
                 _ => store,
             });
-            registry.insert(Arc::new(Resource { kind, store, conversion: None, mixed: false }));
+            registry.insert(Arc::new(Resource {
+                kind,
+                store,
+                conversion: None,
+                mixed: false,
+                is_revised: false,
+            }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
             let stored = registry.get(group, version, row.plural).map(|resource| resource.store.clone());
@@ -77,6 +101,7 @@ impl Registry {
                     store,
                     conversion: Some(*conversion),
                     mixed: false,
+                    is_revised: false,
                 }));
             }
         }
@@ -94,6 +119,21 @@ impl Registry {
         let gone = of_group.filter(|((.., other), resource)| other == plural && resource.kind.custom);
         let gone: Vec<Address> = gone.map(|(address, _)| address.clone()).collect();
         gone.iter().filter_map(|address| self.resources.remove(address)).collect()
+    }
+
+    /// Returns the names that the definitions of a group have.
+    pub(crate) fn claims(&self, group: &str) -> impl Iterator<Item = (&str, &Claim)> {
+        let all = self.claims.range((group.to_owned(), String::new())..);
+        let of_group = all.take_while(move |((other, _), _)| other == group);
+        of_group.map(|((_, plural), claim)| (plural.as_str(), claim))
+    }
+
+    pub(crate) fn claim(&mut self, group: &str, plural: &str, claim: Option<Claim>) {
+        let address = (group.to_owned(), plural.to_owned());
+        match claim {
+            Some(claim) => drop(self.claims.insert(address, claim)),
+            None => drop(self.claims.remove(&address)),
+        }
     }
 
     fn in_order_from(&self, group: &str, version: &str) -> impl Iterator<Item = (&Address, &Arc<Resource>)> {

@@ -7,7 +7,7 @@ use imbl::OrdMap;
 
 use crate::storage::{Key, ResourceStore, StoreId, Stored, Versions, Window};
 
-use super::{Conversion, FieldPath, Kind, Observer, Registry, Resource};
+use super::{Claims, Conversion, FieldPath, Kind, Observer, Registry, Resource};
 
 /// The resources of a [`Registry`] and their objects, without their history.
 pub(crate) struct SavedRegistry {
@@ -15,6 +15,7 @@ pub(crate) struct SavedRegistry {
     collects: bool,
     stores: Vec<SavedStore>,
     resources: Vec<SavedResource>,
+    claims: Claims,
 }
 
 struct SavedStore {
@@ -27,6 +28,7 @@ struct SavedResource {
     kind: Kind,
     conversion: Option<Conversion>,
     mixed: bool,
+    is_revised: bool,
     /// The position of the store.
     store: usize,
 }
@@ -43,15 +45,16 @@ impl Registry {
                 stores.push(SavedStore { id, fields, objects: resource.store.snapshot().objects });
                 stores.len() - 1
             });
-            let Resource { kind, conversion, mixed, .. } = &**resource;
+            let Resource { kind, conversion, mixed, is_revised, .. } = &**resource;
             resources.push(SavedResource {
                 kind: kind.clone(),
                 conversion: *conversion,
                 mixed: *mixed,
+                is_revised: *is_revised,
                 store,
             });
         }
-        SavedRegistry { collects: self.observer.is_some(), stores, resources }
+        SavedRegistry { collects: self.observer.is_some(), stores, resources, claims: self.claims.clone() }
     }
 }
 
@@ -70,10 +73,11 @@ impl SavedRegistry {
         };
         let stores: Vec<Arc<ResourceStore>> = self.stores.iter().map(store).collect();
         let mut registry = Registry::empty(versions.clone(), observer.cloned());
-        for SavedResource { kind, conversion, mixed, store } in &self.resources {
+        registry.claims = self.claims.clone();
+        for SavedResource { kind, conversion, mixed, is_revised, store } in &self.resources {
             if let Some(store) = stores.get(*store).cloned() {
-                let (kind, conversion, mixed) = (kind.clone(), *conversion, *mixed);
-                registry.insert(Arc::new(Resource { kind, store, conversion, mixed }));
+                let (kind, conversion, mixed, is_revised) = (kind.clone(), *conversion, *mixed, *is_revised);
+                registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
             }
         }
         registry

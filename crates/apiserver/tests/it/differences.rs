@@ -180,6 +180,7 @@ async fn unknown_fields_of_custom_objects() {
     let mut definition = widget_definition();
     definition["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}});
+    definition["spec"]["versions"][0]["selectableFields"] = json!([]);
     client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.ok();
     let widget = json!({"metadata": {"name": "w"}, "spec": {"a": "x", "b": 1}});
     let path = "/apis/example.com/v1/namespaces/default/widgets?fieldValidation=Strict";

@@ -25,6 +25,7 @@ mod lists;
 mod objects;
 mod patches;
 mod protobuf;
+mod schema;
 mod server;
 mod validation;
 mod watches;

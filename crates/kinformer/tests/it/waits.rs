@@ -120,7 +120,7 @@ async fn conditions_read_fields_in_place() {
             "spec": {
                 "group": "example.com", "scope": "Namespaced", "names": {"kind": "Thing", "plural": "things"},
                 "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
             },
         }))
         .unwrap();

@@ -219,7 +219,7 @@ async fn custom_resources_are_merged_by_their_schema() {
     let mut definition = widget_definition();
     let text = json!({"type": "string"});
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-        "items": {"type": "object", "properties": {"name": text, "value": text}}});
+        "items": {"type": "object", "required": ["name"], "properties": {"name": text, "value": text}}});
     let spec = json!({"type": "object", "properties": {
         "items": keyed,
         "tags": {"type": "array", "items": text, "x-kubernetes-list-type": "set"},
@@ -228,6 +228,7 @@ async fn custom_resources_are_merged_by_their_schema() {
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
     for version in definition["spec"]["versions"].as_array_mut().unwrap() {
         version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {"spec": spec}});
+        version["selectableFields"] = json!([]);
     }
     client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.ok();
     let path = "/apis/example.com/v1/namespaces/default/widgets/w";

@@ -70,11 +70,11 @@ async fn modifications_are_repeated() {
 #[tokio::test]
 async fn errors_name_the_object() {
     let cluster = cluster().await;
-    let text = "{apiVersion: example.com/v1, kind: Team, metadata: {name: a}, spec: 7}";
+    let text = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: 7}";
     cluster.create_yaml(text).unwrap();
-    let error = cluster.get::<Team>("a").unwrap_err();
+    let error = cluster.get::<ConfigMap>("a").unwrap_err();
     assert!(
-        error.to_string().starts_with("Team \"a\" does not convert: invalid type: integer `7`"),
+        error.to_string().starts_with("ConfigMap \"a\" does not convert: invalid type: integer `7`"),
         "{error}"
     );
     let empty = TestCluster::start().await.unwrap();

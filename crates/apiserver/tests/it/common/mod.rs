@@ -203,7 +203,9 @@ pub(crate) fn config_map(name: &str, value: &str) -> Value {
 pub(crate) fn widget_definition() -> Value {
     let version = |name: &str, storage: bool| {
         json!({"name": name, "served": true, "storage": storage,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"color": {"type": "string"}}}}}},
             "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
                 "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}},
             "selectableFields": [{"jsonPath": ".spec.color"}],

@@ -23,14 +23,6 @@ const PATCHES: usize = 60;
 /// Differences by design.
 const ROWS: &[Row] = &[
     Row {
-        why: "some nulls of custom objects are stored",
-        is: |call, real, ours| {
-            call.path.contains("/widgets/")
-                && (real.code, ours.code) == (200, 200)
-                && ours.body["spec"].to_string().contains(":null")
-        },
-    },
-    Row {
         why: "unknown fields are stored, and finalizers without a domain have no warning",
         is: |_, real, ours| {
             let is_known = |warning: &String| {

@@ -10,6 +10,7 @@ mod deletions;
 mod json_patches;
 mod matrix;
 mod objects;
+mod schemas;
 
 use std::collections::HashMap;
 

@@ -1,0 +1,137 @@
+//! The schemas of custom resources in writes.
+
+use serde_json::Value;
+
+use crate::registry::{Kind, Resource};
+use crate::schema::{Changed, Scale};
+use crate::status::{Cause, Status};
+
+use super::{Api, Entries, Form, Object, Part, Write};
+
+impl Api {
+    /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
+    /// removed fields.
+    ///
+    /// # Errors
+    /// 400 for an embedded resource that cannot be decoded.
+    pub(crate) fn decode(kind: &Kind, object: &mut Object) -> Result<Vec<String>, Status> {
+        Self::decode_fields(kind, object).map_err(|why| {
+            let Kind { kind, version, .. } = kind;
+            Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+        })
+    }
+
+    /// As [`Self::decode`].
+    ///
+    /// # Errors
+    /// Why the object cannot be decoded.
+    pub(crate) fn decode_fields(kind: &Kind, object: &mut Object) -> Result<Vec<String>, String> {
+        let Some(schema) = &kind.checks else { return Ok(Vec::new()) };
+        schema
+            .decode(object)
+            .map_err(|cause| format!("{}: {}", cause.field.unwrap_or_default(), cause.message))
+    }
+
+    /// As [`Self::decode`]; the result of server-side apply only gets the defaults.
+    pub(super) fn decode_write(kind: &Kind, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
+        match (&kind.checks, write.entries, write.form) {
+            (Some(schema), Entries::Given, _) => schema.set_defaults(object),
+            (_, _, Form::Decoded) | (None, ..) => {}
+            (Some(_), Entries::Recorded, Form::Raw) => drop(Self::decode(kind, object)?),
+        }
+        Ok(())
+    }
+
+    /// Decodes the result of an update, and removes the fields that kube-apiserver does not keep.
+    pub(super) fn decode_update(
+        resource: &Resource,
+        object: &mut Object,
+        write: Write<'_>,
+    ) -> Result<(), Status> {
+        Self::decode_write(&resource.kind, object, write)?;
+        Self::drop_unset(resource, object, write);
+        Ok(())
+    }
+
+    /// Returns what is wrong with an object of a custom resource, after a write that has changed a part of it.
+    pub(super) fn schema_faults(
+        kind: &Kind,
+        object: &mut Object,
+        before: Option<&Object>,
+        part: Part,
+    ) -> Vec<Cause> {
+        let Some(schema) = &kind.checks else { return Vec::new() };
+        let scale = kind.scale.as_ref().map(|paths| Scale {
+            spec_replicas: &paths.spec_replicas,
+            status_replicas: &paths.status_replicas,
+            selector: paths.selector.as_deref(),
+        });
+        let changed = if part == Part::Status { Changed::Status } else { Changed::Object };
+        let value = Value::Object(std::mem::take(object));
+        let found = schema.faults(&value, before, changed, scale);
+        if let Value::Object(fields) = value {
+            *object = fields;
+        }
+        found
+    }
+
+    /// Writes whole floats as integers, as Go does.
+    pub(super) fn settle_numbers(object: &mut Object) {
+        fn settle(value: &mut Value) {
+            match value {
+                Value::Object(fields) => fields.values_mut().for_each(settle),
+                Value::Array(items) => items.iter_mut().for_each(settle),
+                Value::Number(number) if number.is_f64() => {
+                    let whole = number.as_f64().filter(|float| float.fract() == 0.0);
+                    // the shortest form of a float with these digits has no exponent
+                    let whole = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok());
+                    if let Some(whole) = whole {
+                        *value = whole.into();
+                    }
+                }
+                _ => {}
+            }
+        }
+        object.values_mut().for_each(settle);
+    }
+
+    /// Brings a stored object into the form of the resource's version: it gets the defaults of the version in which it is
+    /// stored, and loses the fields that either version does not have.
+    ///
+    /// Follows Kubernetes 1.37 (`crdConversionRESTOptionsGetter`).
+    pub(super) fn revise(resource: &Resource, object: &mut Object) {
+        let kind = &resource.kind;
+        let stored =
+            object.get("apiVersion").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        let is_other = stored != Some(kind.version.as_str());
+        if resource.is_revised
+            && let Some(forms) = &kind.forms
+            && let Some(schema) = stored.and_then(|version| forms.schemas.get(version))
+        {
+            schema.complete(object);
+        }
+        if is_other {
+            object.insert("apiVersion".into(), kind.api_version().into());
+            if let Some(schema) = kind.checks.as_ref().filter(|_| resource.is_revised) {
+                schema.restrict(object);
+            }
+        }
+    }
+
+    /// Brings an object of the resource's version into the form in which it is stored: as [`Self::revise`] would later do.
+    pub(super) fn store_form(resource: &Resource, object: &mut Object, entries: Entries) {
+        let kind = &resource.kind;
+        let Some(forms) = &kind.forms else { return };
+        let is_other = forms.storage != kind.version;
+        if is_other {
+            let api_version = format!("{}/{}", kind.group, forms.storage);
+            object.insert("apiVersion".into(), api_version.into());
+        }
+        // other writes are decoded with the schema of this version
+        if (is_other || entries == Entries::Given)
+            && let Some(schema) = forms.schemas.get(&forms.storage)
+        {
+            schema.complete(object);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The rules of each node of a schema.
+//!
+//! Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionOpenAPISchema`), without CEL.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::status::Cause;
+
+use super::super::prune::is_meta;
+use super::node::Node;
+use crate::fault::{forbidden, invalid, not_supported, required};
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+/// Where a node is.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    is_root: bool,
+    is_meta: bool,
+    /// Why a default is forbidden.
+    no_default: Option<&'a str>,
+}
+
+/// Returns what is wrong with a schema at a path.
+pub(super) fn faults(path: &str, root: Node<'_>) -> Vec<Cause> {
+    let mut rules = Rules { found: Vec::new() };
+    rules.node(root, path, Place { is_root: true, ..Place::default() });
+    rules.found
+}
+
+struct Rules {
+    found: Vec<Cause>,
+}
+
+impl Rules {
+    fn node(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
+        self.standard(node, path, place);
+        if node.flag("uniqueItems") {
+            let rule = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.found.push(forbidden(&format!("{path}.uniqueItems"), rule));
+        }
+        let inner = Place { is_root: false, ..place };
+        self.values(node, path, inner);
+        self.properties(node, path, place);
+        if let Some(not) = node.node("not") {
+            self.node(not, &format!("{path}.not"), inner);
+        }
+        for field in ["allOf", "oneOf", "anyOf"] {
+            for (index, node) in node.listed(field) {
+                self.node(node, &format!("{path}.{field}[{index}]"), inner);
+            }
+        }
+        for (name, node) in node.named("definitions") {
+            self.node(node, &format!("{path}.definitions[{name}]"), inner);
+        }
+        if let Some(items) = node.node("items") {
+            self.node(items, &format!("{path}.items"), inner);
+        }
+        for (index, node) in node.listed("items") {
+            self.node(node, &format!("{path}.items[{index}]"), inner);
+        }
+        for (name, node) in node.named("dependencies") {
+            self.node(node, &format!("{path}.dependencies[{name}]"), inner);
+        }
+        let field = "x-kubernetes-preserve-unknown-fields";
+        if let Some(kept @ Value::Bool(false)) = node.get(field) {
+            self.found.push(invalid(&format!("{path}.{field}"), kept, "must be true or undefined"));
+        }
+        self.map_type(node, path);
+        self.list_type(node, path);
+    }
+
+    fn standard(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
+        let declared = node.text("type");
+        if !declared.is_empty() && !TYPES.contains(&declared) {
+            self.found.push(not_supported(&format!("{path}.type"), &declared.into(), &TYPES));
+        }
+        if let (Some(_), Some(why)) = (node.get("default"), place.no_default) {
+            self.found.push(forbidden(&format!("{path}.default"), &format!("must not be set {why}")));
+        }
+        let is_listed = node.get("items").and_then(Value::as_array).is_some_and(|items| !items.is_empty());
+        let unsupported = [
+            ("id", node.is_filled("id")),
+            ("additionalItems", node.get("additionalItems").is_some()),
+            ("patternProperties", node.is_filled("patternProperties")),
+            ("definitions", node.is_filled("definitions")),
+            ("dependencies", node.get("dependencies").is_some()),
+            ("$ref", node.get("$ref").is_some()),
+        ];
+        for (field, _) in unsupported.iter().filter(|(_, is_set)| *is_set) {
+            self.found.push(forbidden(&format!("{path}.{field}"), &format!("{field} is not supported")));
+        }
+        if declared == "null" {
+            let rule = "type cannot be set to null, use nullable as an alternative";
+            self.found.push(forbidden(&format!("{path}.type"), rule));
+        }
+        if is_listed {
+            let rule = "items must be a schema object and not an array";
+            self.found.push(forbidden(&format!("{path}.items"), rule));
+        }
+        if place.is_meta && node.flag("x-kubernetes-embedded-resource") {
+            let at = format!("{path}.x-kubernetes-embedded-resource");
+            self.found.push(forbidden(&at, "must not be used inside of resource meta"));
+        }
+    }
+
+    fn values(&mut self, node: Node<'_>, path: &str, inner: Place<'_>) {
+        let Some(values) = node.get("additionalProperties") else { return };
+        let path = format!("{path}.additionalProperties");
+        if node.is_filled("properties") && *values != Value::Bool(true) {
+            self.found.push(forbidden(&path, "additionalProperties and properties are mutual exclusive"));
+        }
+        let Some(values) = Node::of(values) else { return };
+        let why = "inside additionalProperties applying to object metadata";
+        let no_default = if inner.is_meta { Some(why) } else { inner.no_default };
+        self.node(values, &path, Place { no_default, ..inner });
+    }
+
+    fn properties(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
+        for (name, property) in node.named("properties") {
+            let path = format!("{path}.properties[{name}]");
+            let mut inner = Place { is_root: false, ..place };
+            let why = format!("in top-level {name}");
+            if (place.is_root || node.flag("x-kubernetes-embedded-resource")) && is_meta(name) {
+                inner.is_meta = true;
+                if place.is_root {
+                    inner.no_default = Some(&why);
+                }
+            }
+            self.node(property, &path, inner);
+        }
+    }
+
+    fn type_for(&mut self, node: Node<'_>, path: &str, field: &str, needed: &str) -> bool {
+        let declared = node.text("type");
+        if node.get(field).is_none() || declared == needed {
+            return true;
+        }
+        let (at, rule) = (format!("{path}.type"), format!("must be {needed} if {field} is specified"));
+        self.found.push(match declared {
+            "" => required(&at, &rule),
+            _ => invalid(&at, &declared.into(), &rule),
+        });
+        false
+    }
+
+    fn map_type(&mut self, node: Node<'_>, path: &str) {
+        let field = "x-kubernetes-map-type";
+        self.type_for(node, path, field, "object");
+        if let Some(kind) = node.get(field).filter(|kind| *kind != "atomic" && *kind != "granular") {
+            self.found.push(not_supported(&format!("{path}.{field}"), kind, &["atomic", "granular"]));
+        }
+    }
+
+    fn list_type(&mut self, node: Node<'_>, path: &str) {
+        let field = "x-kubernetes-list-type";
+        let at = format!("{path}.{field}");
+        let (kind, items) = (node.text(field), node.node("items"));
+        if self.type_for(node, path, field, "array")
+            && kind == "set"
+            && let Some(items) = items
+        {
+            self.items_of_set(items, &format!("{path}.items"));
+        }
+        if let Some(kind) = node.get(field).filter(|_| !matches!(kind, "atomic" | "set" | "map")) {
+            self.found.push(not_supported(&at, kind, &["atomic", "set", "map"]));
+        }
+        if node.is_filled("x-kubernetes-list-map-keys") && kind != "map" {
+            let rule = "must be map if x-kubernetes-list-map-keys is non-empty";
+            self.found.push(match node.get(field) {
+                None => required(&at, rule),
+                Some(kind) => invalid(&at, kind, rule),
+            });
+        }
+        if kind == "map" {
+            self.keyed(node, path);
+        }
+        if let Some(items) = items.filter(|_| matches!(kind, "set" | "map")) {
+            self.items_of_keyed(node, items, kind, &format!("{path}.items"));
+        }
+    }
+
+    fn items_of_set(&mut self, items: Node<'_>, path: &str) {
+        let rule = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        let kind = items.get("x-kubernetes-list-type");
+        match items.text("type") {
+            "array" if kind.is_some_and(|kind| kind != "atomic") => {
+                let at = format!("{path}.x-kubernetes-list-type");
+                self.found.push(invalid(&at, kind.unwrap_or(&Value::Null), rule));
+            }
+            "object" if items.text("x-kubernetes-map-type") != "atomic" => {
+                // the value is that of the list type, as in Kubernetes
+                let at = format!("{path}.x-kubernetes-map-type");
+                self.found.push(invalid(&at, kind.unwrap_or(&Value::Null), rule));
+            }
+            _ => {}
+        }
+    }
+
+    fn keyed(&mut self, node: Node<'_>, path: &str) {
+        let at = format!("{path}.x-kubernetes-list-map-keys");
+        if !node.is_filled("x-kubernetes-list-map-keys") {
+            self.found.push(required(&at, "must not be empty if x-kubernetes-list-type is map"));
+        }
+        let Some(items) = node.node("items") else {
+            if node.get("items").is_none() {
+                let rule = "must have a schema if x-kubernetes-list-type is map";
+                self.found.push(required(&format!("{path}.items"), rule));
+            }
+            return;
+        };
+        if items.text("type") != "object" {
+            let rule = "must be object if parent array's x-kubernetes-list-type is map";
+            self.found.push(invalid(&format!("{path}.items.type"), &items.text("type").into(), rule));
+            return;
+        }
+        let keys: Vec<&str> = node.texts("x-kubernetes-list-map-keys").collect();
+        let mut seen = HashSet::new();
+        for key in &keys {
+            match items.property(key).map(|property| property.text("type")) {
+                Some("array" | "object") => {
+                    let at = format!("{path}.items.properties[{key}].type");
+                    let rule = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    self.found.push(invalid(&at, &items.text("type").into(), rule));
+                }
+                Some(_) => {}
+                None => {
+                    self.found.push(invalid(
+                        &at,
+                        &json!(keys),
+                        "entries must all be names of item properties",
+                    ));
+                }
+            }
+            if !seen.insert(key) {
+                self.found.push(invalid(&at, &json!(keys), "must not contain duplicate entries"));
+            }
+        }
+    }
+
+    fn items_of_keyed(&mut self, node: Node<'_>, items: Node<'_>, kind: &str, path: &str) {
+        if items.flag("nullable") {
+            let rule = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
+            self.found.push(forbidden(&format!("{path}.nullable"), &rule));
+        }
+        if kind != "map" {
+            return;
+        }
+        for key in node.texts("x-kubernetes-list-map-keys") {
+            let Some(property) = items.property(key) else { continue };
+            let at = format!("{path}.properties[{key}]");
+            let why = "this property is in x-kubernetes-list-map-keys, so it";
+            let is_required = items.texts("required").any(|name| name == key);
+            if !is_required && property.get("default").is_none() {
+                let rule = format!("{why} must have a default or be a required property");
+                self.found.push(required(&format!("{at}.default"), &rule));
+            }
+            if property.flag("nullable") {
+                let rule = format!("{why} cannot be nullable");
+                self.found.push(forbidden(&format!("{at}.nullable"), &rule));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Schemas of custom resources: they are pruned, defaulted and validated as by kube-apiserver.
+//!
+//! This module knows the objects and the causes of errors, but not the API. `x-kubernetes-validations` (CEL) is not
+//! evaluated; its place is at the end of [`VersionSchema::faults`].
+
+mod defaulting;
+pub(crate) mod definition;
+mod formats;
+#[cfg(test)]
+mod laws;
+mod list_kind;
+mod object_meta;
+mod pattern;
+mod prune;
+mod scale;
+mod structural;
+mod trail;
+mod validate;
+
+use serde_json::{Map, Value};
+
+use crate::status::Cause;
+
+use defaulting::{remove_nulls, set_defaults};
+use structural::Structural;
+use validate::{Purpose, validate, validate_root};
+
+/// The schema of one version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct VersionSchema {
+    root: Structural,
+    source: Value,
+}
+
+/// The paths of the scale subresource, in the fields of an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale<'a> {
+    pub(crate) spec_replicas: &'a [String],
+    pub(crate) status_replicas: &'a [String],
+    pub(crate) selector: Option<&'a [String]>,
+}
+
+/// What a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Object,
+    Status,
+}
+
+/// Whether the defaults are set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Defaults {
+    Set,
+    Keep,
+}
+
+impl VersionSchema {
+    /// Parses an `openAPIV3Schema` that a definition may have.
+    pub(crate) fn parse(schema: &Value) -> Self {
+        let mut root = Structural::parse(schema);
+        definition::prune_defaults(&mut root);
+        Self { root, source: schema.clone() }
+    }
+
+    /// Whether two schemas were parsed from equal ones.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+
+    /// Removes the fields that the schema does not have and the nulls that it does not allow, and sets the defaults. Returns
+    /// the paths of the removed fields, apart from those of the metadata of the object itself.
+    ///
+    /// Follows Kubernetes 1.37 (`unstructuredSchemaCoercer`, `unstructuredDefaulter`).
+    ///
+    /// # Errors
+    /// An embedded resource whose metadata has values of wrong types.
+    pub(crate) fn decode(&self, object: &mut Map<String, Value>) -> Result<Vec<String>, Cause> {
+        self.coerce(object, Defaults::Set)
+    }
+
+    fn coerce(&self, object: &mut Map<String, Value>, defaults: Defaults) -> Result<Vec<String>, Cause> {
+        let metadata = object.remove("metadata");
+        let mut removed = prune::prune(object, &self.root);
+        remove_nulls(object, &self.root);
+        let coerced = object_meta::coerce(object, &self.root);
+        if coerced.is_ok() && defaults == Defaults::Set {
+            set_defaults(object, &self.root);
+        }
+        if let Some(mut metadata) = metadata {
+            if let Value::Object(metadata) = &mut metadata {
+                object_meta::restrict(metadata);
+            }
+            object.insert("metadata".into(), metadata);
+        }
+        removed.extend(coerced?);
+        Ok(removed)
+    }
+
+    /// Sets the defaults. The result of server-side apply is not pruned: it has no unknown fields, and its nulls are errors.
+    pub(crate) fn set_defaults(&self, object: &mut Map<String, Value>) {
+        set_defaults(object, &self.root);
+    }
+
+    /// Brings an object that was stored with another schema into the form of this one, as [`Self::decode`] does.
+    pub(crate) fn complete(&self, object: &mut Map<String, Value>) {
+        // a value of a wrong type in embedded metadata stays
+        let _ = self.decode(object);
+    }
+
+    /// As [`Self::complete`], without defaults.
+    pub(crate) fn restrict(&self, object: &mut Map<String, Value>) {
+        let _ = self.coerce(object, Defaults::Keep);
+    }
+
+    /// Returns what is wrong with an object. Parts that are as before the write are not checked.
+    ///
+    /// Follows Kubernetes 1.37 (`customResourceStrategy`, `statusStrategy`).
+    pub(crate) fn faults(
+        &self,
+        object: &Value,
+        before: Option<&Map<String, Value>>,
+        changed: Changed,
+        scale: Option<Scale<'_>>,
+    ) -> Vec<Cause> {
+        let Some(fields) = object.as_object() else { return Vec::new() };
+        let mut found = match changed {
+            Changed::Object => validate_root(object, before, &self.root),
+            Changed::Status => self.status_faults(fields, before),
+        };
+        if let Some(scale) = scale {
+            if changed == Changed::Object {
+                found.extend(scale::count_fault(fields, scale.spec_replicas));
+            }
+            found.extend(scale::count_fault(fields, scale.status_replicas));
+            found.extend(scale.selector.and_then(|path| scale::selector_fault(fields, path)));
+        }
+        if changed == Changed::Object {
+            found.extend(object_meta::faults("", object, &self.root));
+        }
+        let had_duplicates =
+            || before.is_some_and(|before| !list_kind::duplicates(before, &self.root).is_empty());
+        let duplicates = list_kind::duplicates(fields, &self.root);
+        if !duplicates.is_empty() && !had_duplicates() {
+            found.extend(duplicates);
+        }
+        found
+    }
+
+    fn status_faults(&self, object: &Map<String, Value>, before: Option<&Map<String, Value>>) -> Vec<Cause> {
+        let (Some(status), Some(schema)) = (object.get("status"), self.root.property("status")) else {
+            return Vec::new();
+        };
+        let before = before.and_then(|before| before.get("status"));
+        validate("status", status, before, schema, Purpose::Object)
+    }
+}

@@ -1,0 +1,192 @@
+//! The fields of an `ObjectMeta` and their types.
+
+use serde_json::{Map, Value};
+
+/// The type of a field.
+#[derive(Clone, Copy)]
+enum Of {
+    Text,
+    Int,
+    Flag,
+    Time,
+    /// A map of strings.
+    Texts,
+    /// A list of strings.
+    Names,
+    List(&'static str, &'static [(&'static str, Of)]),
+    Free,
+}
+
+const META: &[(&str, Of)] = &[
+    ("annotations", Of::Texts),
+    ("creationTimestamp", Of::Time),
+    ("deletionGracePeriodSeconds", Of::Int),
+    ("deletionTimestamp", Of::Time),
+    ("finalizers", Of::Names),
+    ("generateName", Of::Text),
+    ("generation", Of::Int),
+    ("labels", Of::Texts),
+    ("managedFields", Of::List("ManagedFieldsEntry", ENTRY)),
+    ("name", Of::Text),
+    ("namespace", Of::Text),
+    ("ownerReferences", Of::List("OwnerReference", OWNER)),
+    ("resourceVersion", Of::Text),
+    ("selfLink", Of::Text),
+    ("uid", Of::Text),
+];
+
+const OWNER: &[(&str, Of)] = &[
+    ("apiVersion", Of::Text),
+    ("blockOwnerDeletion", Of::Flag),
+    ("controller", Of::Flag),
+    ("kind", Of::Text),
+    ("name", Of::Text),
+    ("uid", Of::Text),
+];
+
+const ENTRY: &[(&str, Of)] = &[
+    ("apiVersion", Of::Text),
+    ("fieldsType", Of::Text),
+    ("fieldsV1", Of::Free),
+    ("manager", Of::Text),
+    ("operation", Of::Text),
+    ("subresource", Of::Text),
+    ("time", Of::Time),
+];
+
+/// Removes the fields that an `ObjectMeta` does not have.
+pub(in crate::schema) fn restrict(metadata: &mut Map<String, Value>) {
+    let is_known = |types: &[(&str, Of)], name: &str| types.iter().any(|(known, _)| *known == name);
+    metadata.retain(|name, _| is_known(META, name));
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten().filter_map(Value::as_object_mut) {
+        owner.retain(|name, _| is_known(OWNER, name));
+    }
+}
+
+/// Returns a value as an `ObjectMeta`: without other fields, whose paths are added to `removed`, and without empty ones.
+///
+/// # Errors
+/// The message of Go for a value of a wrong type.
+pub(super) fn typed(value: &Value, removed: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+    match value {
+        Value::Null => Ok(Map::new()),
+        Value::Object(fields) => object(fields, META, "ObjectMeta", "", removed),
+        other => {
+            Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", json_type(other)))
+        }
+    }
+}
+
+fn object(
+    fields: &Map<String, Value>,
+    types: &[(&str, Of)],
+    go_type: &str,
+    path: &str,
+    removed: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
+    let mut result = Map::new();
+    for (name, value) in fields {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let Some((_, of)) = types.iter().find(|(known, _)| known == name) else {
+            removed.push(path);
+            continue;
+        };
+        if value.is_null() {
+            continue;
+        }
+        let fits = match (of, value) {
+            (Of::List(item, types), Value::Array(items)) => {
+                list(items, (item, types), go_type, &path, removed)?
+            }
+            _ => scalar(*of, value)
+                .map_err(|expected| wrong_type(value, &format!("{go_type}.{path}"), &expected))?,
+        };
+        if !is_empty(&fits) {
+            result.insert(name.clone(), fits);
+        }
+    }
+    Ok(result)
+}
+
+fn wrong_type(value: &Value, field: &str, expected: &str) -> String {
+    let given = json_type(value);
+    format!("json: cannot unmarshal {given} into Go struct field {field} of type {expected}")
+}
+
+fn list(
+    items: &[Value],
+    (item, types): (&str, &[(&str, Of)]),
+    go_type: &str,
+    path: &str,
+    removed: &mut Vec<String>,
+) -> Result<Value, String> {
+    let mut result = Vec::with_capacity(items.len());
+    for (index, value) in items.iter().enumerate() {
+        let Value::Object(fields) = value else {
+            return Err(wrong_type(value, &format!("{go_type}.{path}"), &format!("v1.{item}")));
+        };
+        let typed = object(fields, types, item, &format!("{path}[{index}]"), removed)?;
+        result.push(Value::Object(typed));
+    }
+    Ok(Value::Array(result))
+}
+
+/// # Errors
+/// The type that the value should have.
+fn scalar(of: Of, value: &Value) -> Result<Value, String> {
+    let fits = match of {
+        Of::Text => value.is_string(),
+        Of::Int => value.is_i64(),
+        Of::Flag => value.is_boolean(),
+        Of::Free => true,
+        Of::Time => {
+            let time = value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+            let time = time.ok_or("v1.Time")?;
+            return Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+        }
+        Of::Texts => return texts(value),
+        Of::Names => {
+            let items = value.as_array().ok_or("[]string")?;
+            return if items.iter().all(Value::is_string) { Ok(value.clone()) } else { Err("string".into()) };
+        }
+        Of::List(..) => false,
+    };
+    let expected = || match of {
+        Of::Int => "int64".to_owned(),
+        Of::Flag => "bool".to_owned(),
+        Of::List(item, _) => format!("[]v1.{item}"),
+        _ => "string".to_owned(),
+    };
+    if fits { Ok(value.clone()) } else { Err(expected()) }
+}
+
+fn texts(value: &Value) -> Result<Value, String> {
+    let map = value.as_object().ok_or("map[string]string")?;
+    if map.values().any(|value| !value.is_string() && !value.is_null()) {
+        return Err("string".into());
+    }
+    Ok(map.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str().unwrap_or("")))).collect())
+}
+
+/// Whether Go omits a value.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        _ => false,
+    }
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

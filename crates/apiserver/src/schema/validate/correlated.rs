@@ -1,0 +1,77 @@
+//! The old value of a value that is validated.
+
+use serde_json::{Map, Value};
+
+use super::super::structural::{ListKind, Structural};
+
+/// A value and the one in its place before the write.
+///
+/// Follows Kubernetes 1.37 (`cel/common.CorrelatedObject`).
+#[derive(Clone, Copy)]
+pub(super) struct Correlated<'a> {
+    pub(super) old: Old<'a>,
+    pub(super) new: &'a Value,
+    pub(super) schema: &'a Structural,
+}
+
+/// The old value; the whole object is known by its fields.
+#[derive(Clone, Copy)]
+pub(super) enum Old<'a> {
+    Value(&'a Value),
+    Fields(&'a Map<String, Value>),
+}
+
+impl<'a> Old<'a> {
+    fn fields(self) -> Option<&'a Map<String, Value>> {
+        match self {
+            Self::Value(value) => value.as_object(),
+            Self::Fields(fields) => Some(fields),
+        }
+    }
+
+    fn items(self) -> Option<&'a Vec<Value>> {
+        match self {
+            Self::Value(value) => value.as_array(),
+            Self::Fields(_) => None,
+        }
+    }
+}
+
+impl Correlated<'_> {
+    /// Returns a field that both values have and the schema declares.
+    pub(super) fn key(self, name: &str) -> Option<Self> {
+        let (old, new) = (self.old.fields()?.get(name)?, self.new.as_object()?.get(name)?);
+        Some(Self { old: Old::Value(old), new, schema: self.schema.field(name)? })
+    }
+
+    /// Returns an item of a list, whose old one is found by its keys. The items of other lists have none.
+    pub(super) fn index(self, index: usize) -> Option<Self> {
+        let ListKind::Map(keys) = &self.schema.list else { return None };
+        let (old, new) = (self.old.items()?, self.new.as_array()?.get(index)?);
+        let key = key_of(new, keys)?;
+        let old = old.iter().find(|item| key_of(item, keys).as_ref() == Some(&key))?;
+        Some(Self { old: Old::Value(old), new, schema: self.schema.items.as_deref()? })
+    }
+
+    pub(super) fn is_equal(self) -> bool {
+        if let (Some(old), Some(new)) = (self.old.fields(), self.new.as_object()) {
+            return old.len() == new.len()
+                && new.keys().all(|name| self.key(name).is_some_and(Correlated::is_equal));
+        }
+        let Old::Value(old) = self.old else { return false };
+        match (old, self.new) {
+            (Value::Array(old), Value::Array(new)) if matches!(self.schema.list, ListKind::Map(_)) => {
+                old.len() == new.len()
+                    && (0..new.len()).all(|index| self.index(index).is_some_and(Correlated::is_equal))
+            }
+            (old, new) => old == new,
+        }
+    }
+}
+
+/// Returns the values of the keys of an item, if all are scalars.
+fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
+    let fields = item.as_object()?;
+    let is_scalar = |value: &&Value| value.is_string() || value.is_number() || value.is_boolean();
+    keys.iter().map(|key| fields.get(key.as_ref()).filter(is_scalar)).collect()
+}
