@@ -89,10 +89,8 @@ impl Api {
             let name = namespace.key().name();
             if accounts.store.get(&Self::key(accounts, name, "default")).is_none() {
                 let object = Map::from_iter([("metadata".to_owned(), json!({"name": "default"}))]);
-                let made = self.create(accounts, name, object, Write::by_owner());
-                if let Err(error) = made {
-                    tracing::debug!(%error, namespace = name, "service account not created");
-                }
+                // a namespace whose deletion has begun since needs none
+                _ = self.create(accounts, name, object, Write::by_owner());
             }
         }
     }
