@@ -125,7 +125,7 @@ impl Api {
                 continue;
             }
             let write = Write::of(Part::Object, DryRun::No, MANAGER);
-            let written = self.modify(roles, "", stored.key().name(), write, |mut role| {
+            let written = self.modify(roles, "", stored.key().name(), write, &mut |mut role| {
                 role.insert("rules".into(), rules.clone().into());
                 Ok(role)
             });

@@ -78,7 +78,7 @@ impl Api {
     ) -> Result<Applied, Status> {
         let write = Write { entries: Entries::Given, ..write };
         let update = || {
-            self.modify(resource, namespace, name, write, |present| {
+            self.modify(resource, namespace, name, write, &mut |present| {
                 self.merged(resource, present, applied, conflicts, write)
             })
         };

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::apply::{
-    Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer, go_text, is_same_but_times,
-};
+use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer, go_text};
 use crate::registry::{Kind, Resource, ScalePaths, assign, lookup};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -59,7 +57,7 @@ impl Api {
         let now = self.clock.rfc3339();
         let writer = Writer { manager: write.manager, now: &now };
         let write = Write { entries: Entries::Given, ..write };
-        self.modify(resource, namespace, name, write, |mut object| {
+        self.modify(resource, namespace, name, write, &mut |mut object| {
             let invalid = |error: String| Status::new(500, "", error);
             let entries = metadata::managed_fields(&object);
             let api_version = resource.kind.api_version();
@@ -151,12 +149,16 @@ fn recorded(managers: &FieldManager<'_>, live: &Value, mut scale: Object, writer
     scale
 }
 
-/// Whether an apply has changed nothing but the time of its manager.
+/// Whether an apply has changed nothing but the managers.
 fn is_same(live: &Value, changed: &Value) -> bool {
-    let entries =
-        |scale: &Value| scale.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
-    live.get("spec") == changed.get("spec")
-        && is_same_but_times(&entries(live).unwrap_or_default(), &entries(changed).unwrap_or_default())
+    let without_managers = |scale: &Value| {
+        let mut scale = scale.clone();
+        if let Some(Value::Object(metadata)) = scale.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        scale
+    };
+    without_managers(live) == without_managers(changed)
 }
 
 /// Follows Kubernetes 1.37, which cannot apply the scale of a custom object.

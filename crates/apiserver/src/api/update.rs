@@ -34,8 +34,9 @@ impl Api {
         } else {
             metadata::of(&mut object).insert("name".into(), name.into());
         }
-        let update =
-            || self.rewrite(resource, namespace, name, write, |_| Ok((object.clone(), Versioned::Update)));
+        let update = || {
+            self.rewrite(resource, namespace, name, write, &mut |_| Ok((object.clone(), Versioned::Update)))
+        };
         match write.part {
             Part::Object if resource.kind.creates_on_update() => {
                 update_or_create(resource, name, update, || {
@@ -75,9 +76,9 @@ impl Api {
         namespace: &str,
         name: &str,
         write: Write<'_>,
-        mut change: impl FnMut(Object) -> Result<Object, Status>,
+        change: &mut dyn FnMut(Object) -> Result<Object, Status>,
     ) -> Result<Arc<Stored>, Status> {
-        self.rewrite(resource, namespace, name, write, |present| {
+        self.rewrite(resource, namespace, name, write, &mut |present| {
             let mut object = change(present.clone())?;
             metadata::check_type(&mut object, &resource.kind, write.origin)?;
             metadata::check_namespace(&mut object, resource, namespace)?;
@@ -100,7 +101,7 @@ impl Api {
         namespace: &str,
         name: &str,
         write: Write<'_>,
-        mut make: impl FnMut(&Object) -> Result<(Object, Versioned), Status>,
+        make: &mut dyn FnMut(&Object) -> Result<(Object, Versioned), Status>,
     ) -> Result<Arc<Stored>, Status> {
         let key = Self::key(resource, namespace, name);
         let _definitions = resource.kind.is_definition().then(|| self.definitions.lock());

@@ -198,7 +198,7 @@ impl Api {
         change: impl Fn(&mut serde_json::Map<String, Value>),
     ) -> Result<(), Status> {
         let (namespace, name) = (object.key().namespace(), object.key().name());
-        let changed = self.modify(resource, namespace, name, Write::by_owner(), |mut present| {
+        let changed = self.modify(resource, namespace, name, Write::by_owner(), &mut |mut present| {
             let uid =
                 present.get("metadata").and_then(|metadata| metadata.get("uid")).and_then(Value::as_str);
             if uid != Some(object.uid()) {

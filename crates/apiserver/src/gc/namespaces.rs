@@ -77,7 +77,7 @@ impl Api {
     /// Removes the finalizer of the content.
     fn finalize(&self, namespaces: &Arc<Resource>, namespace: &Stored) -> Result<(), Status> {
         let write = Write { part: Part::Finalize, ..Write::by_owner() };
-        let finalized = self.modify(namespaces, "", namespace.key().name(), write, |mut present| {
+        let finalized = self.modify(namespaces, "", namespace.key().name(), write, &mut |mut present| {
             if let Some(Value::Array(finalizers)) =
                 present.get_mut("spec").and_then(|spec| spec.get_mut("finalizers"))
             {

@@ -35,7 +35,7 @@ impl Call<'_> {
         let (kind, mut found, mut dropped) = (&self.resource.kind, Vec::new(), Vec::new());
         let rights = self.rights();
         let write = Write { form: Form::Decoded, ..write };
-        let stored = self.api().modify(self.resource, namespace, name, write, |present| {
+        let stored = self.api().modify(self.resource, namespace, name, write, &mut |present| {
             let before = rights.concern_grants().then(|| present.clone());
             let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
             dropped = api::drop_duplicate_owners(&mut object);

@@ -140,15 +140,16 @@ async fn scales_of_custom_objects() {
         client.patch(&format!("{WIDGETS}/w"), "merge-patch", &json!({"spec": {"replicas": -1}})).await;
     below.status(422, "Invalid");
     let applied = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": 3}});
-    let refused = client
-        .send(
-            http::Method::PATCH,
-            &format!("{path}?fieldManager=me&force=true"),
-            &[("content-type", "application/apply-patch+yaml")],
-            applied.to_string(),
-        )
-        .await
-        .status(500, "");
+    let apply = async |applied: &Value| {
+        let path = format!("{path}?fieldManager=me&force=true");
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        client.send(http::Method::PATCH, &path, &headers, applied.to_string()).await
+    };
+    let mut same = applied.clone();
+    same["spec"]["replicas"] = json!(2);
+    let same = apply(&same).await.ok();
+    assert_eq!(same["metadata"]["managedFields"][0]["manager"], "me", "{same}");
+    let refused = apply(&applied).await.status(500, "");
     assert_eq!(
         refused,
         "failed to convert new object (/w; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an \
