@@ -98,16 +98,7 @@ impl Quantity {
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let digits = if digits.is_empty() { "0" } else { &digits };
         let number: i128 = digits.parse().map_err(|_| NotAQuantity::TooLarge)?;
-        let places = i32::try_from(parts.fraction.len()).map_err(|_| NotAQuantity::TooLarge)?;
-        let shift = if base == 10 { 9 + exponent - places } else { 9 - places };
-        let factor = if base == 2 { 1_i128 << exponent } else { 1 };
-        let scaled = number.checked_mul(factor).ok_or(NotAQuantity::TooLarge)?;
-        let power = 10_i128.checked_pow(shift.unsigned_abs()).ok_or(NotAQuantity::TooLarge)?;
-        let nanos = if shift >= 0 {
-            scaled.checked_mul(power).ok_or(NotAQuantity::TooLarge)?
-        } else {
-            round_up(scaled, power) / power
-        };
+        let nanos = scaled(number, parts.fraction.len(), base, exponent).ok_or(NotAQuantity::TooLarge)?;
         if format == Format::Binary && nanos > 0 && nanos < ONE {
             format = Format::Decimal;
         }
@@ -131,9 +122,16 @@ impl Quantity {
         other.nanos > 0 && self.nanos % other.nanos == 0
     }
 
+    /// The sum, in the format of the first one that is not zero. The greatest number if it is too large.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let format = if self.nanos == 0 { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
     /// Rounds up to thousandths, as resources are.
-    fn in_thousandths(self) -> Self {
-        Self { nanos: round_up(self.nanos.abs(), MILLI) * self.nanos.signum(), ..self }
+    fn in_thousandths(self) -> Result<Self, NotAQuantity> {
+        let nanos = round_up(self.nanos.saturating_abs(), MILLI).ok_or(NotAQuantity::TooLarge)?;
+        Ok(Self { nanos: nanos * self.nanos.signum(), ..self })
     }
 
     fn text(self) -> String {
@@ -175,10 +173,19 @@ impl std::fmt::Display for Quantity {
     }
 }
 
-fn round_up(number: i128, step: i128) -> i128 {
+/// Returns billionths, of a number with some digits after the point.
+fn scaled(number: i128, places: usize, base: u32, exponent: i32) -> Option<i128> {
+    let (decimal, binary) = if base == 10 { (exponent, 0) } else { (0, exponent) };
+    let shift = decimal.checked_add(9)?.checked_sub(i32::try_from(places).ok()?)?;
+    let number = number.checked_mul(1_i128.checked_shl(u32::try_from(binary).ok()?)?)?;
+    let power = 10_i128.checked_pow(shift.unsigned_abs())?;
+    if shift >= 0 { number.checked_mul(power) } else { round_up(number, power).map(|number| number / power) }
+}
+
+fn round_up(number: i128, step: i128) -> Option<i128> {
     match number % step {
-        0 => number,
-        rest => number - rest + step,
+        0 => Some(number),
+        rest => (number - rest).checked_add(step),
     }
 }
 
@@ -195,7 +202,7 @@ fn is_kept(text: &str) -> bool {
             let shifted = format!("{}{}", parts.whole, parts.fraction);
             let places = i32::try_from(parts.fraction.len()).unwrap_or(0);
             digits < 19
-                && (exponent - places) % 3 == 0
+                && exponent.checked_sub(places).is_some_and(|exponent| exponent % 3 == 0)
                 && !shifted.ends_with("000")
                 && !shifted.starts_with('0')
                 && !shifted.is_empty()
@@ -208,13 +215,50 @@ fn is_kept(text: &str) -> bool {
 pub(super) fn canonical(text: &str, is_resource: bool) -> Result<String, NotAQuantity> {
     let text = text.trim();
     let quantity = Quantity::parse(text)?;
-    let rounded = if is_resource { quantity.in_thousandths() } else { quantity };
+    let rounded = if is_resource { quantity.in_thousandths()? } else { quantity };
     Ok(if rounded == quantity && is_kept(text) { text.to_owned() } else { rounded.text() })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    // contract: E-24b
+    #[test]
+    fn large_quantities_are_kept() {
+        for text in [
+            "1e2147483647",
+            "0.0000000001e-2147483648",
+            "17014118346046923173168730371588410572.7n",
+            "170141183460469231731687303715884105727n",
+            "-170141183460469231731687303715884105727n",
+        ] {
+            for is_resource in [true, false] {
+                assert!(
+                    canonical(text, is_resource).map_or(true, |canonical| !canonical.is_empty()),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        /// Any text has an answer. The canonical form of a quantity is its own, and has its value.
+        // contract: E-24b
+        #[test]
+        fn canonical_forms_are_stable(
+            text in "[-+]?[0-9]{0,40}(\\.[0-9]{0,40})?([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,11})?",
+            is_resource: bool,
+        ) {
+            let Ok(form) = canonical(&text, is_resource) else { return Ok(()) };
+            prop_assert_eq!(&canonical(&form, is_resource), &Ok(form.clone()));
+            let quantity = Quantity::parse(&text).unwrap();
+            let quantity = if is_resource { quantity.in_thousandths().unwrap() } else { quantity };
+            prop_assert_eq!(Quantity::parse(&form).unwrap(), quantity);
+        }
+    }
 
     // contract: E-24b
     #[test]
