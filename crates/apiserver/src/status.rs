@@ -1,5 +1,7 @@
 //! Error responses of the API: `Status` with code, reason and details.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 /// An API error: a `Status` object of `v1` with HTTP code, reason and message.
@@ -33,7 +35,7 @@ struct Details {
 }
 
 /// One entry of `details.causes`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cause {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
@@ -150,13 +152,10 @@ impl Status {
 
     /// 422; `kind` is the kind with its group (`Pod`, `Deployment.apps`).
     pub(crate) fn invalid(kind: Subject<'_>, name: &str, causes: Vec<Cause>) -> Self {
-        let mut parts: Vec<String> = Vec::new();
-        for cause in &causes {
-            let part = format!("{}: {}", cause.field.as_deref().unwrap_or(""), cause.message);
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
+        let part = |cause: &Cause| format!("{}: {}", cause.field.as_deref().unwrap_or(""), cause.message);
+        let mut seen = HashSet::new();
+        let distinct = causes.iter().filter(|cause| seen.insert((cause.field.as_deref(), &cause.message)));
+        let parts: Vec<String> = distinct.map(part).collect();
         let all = match parts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

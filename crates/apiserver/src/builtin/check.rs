@@ -1,5 +1,6 @@
 //! Collects what is wrong with an object, with the paths of its fields.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use crate::apply::quoted;
 use crate::fault;
 use crate::status::Cause;
 
-pub(super) type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 /// The faults so far, and the path of the field that is checked.
 #[derive(Default)]
@@ -22,13 +23,10 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn into_causes(mut self) -> Vec<Cause> {
         self.causes.append(&mut self.declared);
-        let mut causes: Vec<Cause> = Vec::with_capacity(self.causes.len());
-        for cause in self.causes {
-            if !causes.contains(&cause) {
-                causes.push(cause);
-            }
-        }
-        causes
+        let mut seen = HashSet::with_capacity(self.causes.len());
+        let is_new: Vec<bool> = self.causes.iter().map(|cause| seen.insert(cause)).collect();
+        let causes = self.causes.into_iter().zip(is_new);
+        causes.filter_map(|(cause, is_new)| is_new.then_some(cause)).collect()
     }
 
     pub(super) fn count(&self) -> usize {
@@ -259,7 +257,7 @@ impl Shown for Plain<'_> {
 pub(super) static NULL: Value = Value::Null;
 
 /// Reads the fields of an object whose types have been checked.
-pub(super) trait Fields {
+pub(crate) trait Fields {
     /// Returns a field; null if it is absent.
     fn of(&self, field: &str) -> &Value;
 
@@ -311,4 +309,24 @@ impl Fields for Map<String, Value> {
 /// The texts of a list.
 pub(super) fn texts(items: &[Value]) -> impl Iterator<Item = &str> {
     items.iter().map(|item| item.as_str().unwrap_or(""))
+}
+
+/// Returns a field that is an object, and creates it if it is not one.
+pub(crate) fn member<'a>(object: &'a mut Object, name: &str) -> &'a mut Object {
+    let member = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    if !member.is_object() {
+        *member = Value::Object(Map::new());
+    }
+    match member {
+        Value::Object(member) => member,
+        _ => unreachable!("it was set to an object above"),
+    }
+}
+
+/// Copies a field from another state, or removes it if the other state has none.
+pub(crate) fn copy(from: &impl Fields, object: &mut Object, field: &str) {
+    match from.of(field) {
+        Value::Null => object.remove(field),
+        value => object.insert(field.to_owned(), value.clone()),
+    };
 }

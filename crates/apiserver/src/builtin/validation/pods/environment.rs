@@ -1,5 +1,7 @@
 //! The variables of the environment of a container, and their sources.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::super::super::check::{Check, Fields};
@@ -225,7 +227,8 @@ pub(super) fn sources(c: &mut Check, sources: &[Value]) {
 
 /// The volumes of files with variables must be empty directories.
 pub(super) fn file_volumes(c: &mut Check, spec: &Value) {
-    let volumes = spec.items("volumes");
+    let volumes = spec.items("volumes").iter().map(|volume| (volume.text("name"), volume));
+    let volumes: HashMap<&str, &Value> = volumes.collect();
     for list in ["initContainers", "containers"] {
         c.each(list, spec.items(list), |c, container| {
             c.each("env", container.items("env"), |c, variable| {
@@ -234,7 +237,7 @@ pub(super) fn file_volumes(c: &mut Check, spec: &Value) {
                     return;
                 }
                 let (field, name) = ("valueFrom.fileKeyRef.volumeName", reference.text("volumeName"));
-                match volumes.iter().rfind(|volume| volume.text("name") == name) {
+                match volumes.get(name) {
                     None => c.not_found(field, name, ""),
                     Some(volume) if volume.has("emptyDir") => {}
                     Some(_) => c.invalid(field, name, "referenced volume must be of type emptyDir"),

@@ -1,6 +1,6 @@
 //! What the scheduler reads: gates, tolerations, taints, and constraints of the spread.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -80,12 +80,14 @@ pub(in super::super) fn taints(c: &mut Check, field: &str, list: &[Value]) {
 
 pub(super) fn spread_constraints(c: &mut Check, list: &[Value]) {
     const ACTIONS: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
+    fn pair(constraint: &Value) -> (&str, &str) {
+        (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"))
+    }
+    let last: HashMap<_, usize> = list.iter().map(pair).zip(0..).collect();
     c.enter("topologySpreadConstraints", |c| {
         for (index, constraint) in list.iter().enumerate() {
-            let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
-            let same =
-                |other: &Value| other.text("topologyKey") == key && other.text("whenUnsatisfiable") == action;
-            let is_repeated = list.iter().skip(index + 1).any(same);
+            let (key, action) = pair(constraint);
+            let is_repeated = last.get(&(key, action)) > Some(&index);
             c.index(index, |c| {
                 c.positive(constraint, "maxSkew");
                 if key.is_empty() {
@@ -133,8 +135,8 @@ pub(super) fn label_keys(c: &mut Check, term: &Value) {
             c.rules(&format!("{field}[{index}]"), key, names::qualified_name(key));
         }
     }
-    let mismatched = term.items("mismatchLabelKeys");
-    for (index, key) in term.items("matchLabelKeys").iter().enumerate() {
+    let mismatched: HashSet<&str> = texts(term.items("mismatchLabelKeys")).collect();
+    for (index, key) in texts(term.items("matchLabelKeys")).enumerate() {
         if mismatched.contains(key) {
             let rule = "exists in both matchLabelKeys and mismatchLabelKeys";
             c.invalid(&format!("matchLabelKeys[{index}]"), key, rule);

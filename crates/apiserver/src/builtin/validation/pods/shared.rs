@@ -1,5 +1,7 @@
 //! What several parts of a pod need.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::super::super::check::{Check, Fields};
@@ -8,7 +10,7 @@ use super::super::super::check::{Check, Fields};
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     /// The valid volumes.
-    pub(super) volumes: Vec<(&'a str, &'a Value)>,
+    pub(super) volumes: HashMap<&'a str, &'a Value>,
     pub(super) claims: Vec<&'a str>,
     pub(super) grace: Option<i64>,
     /// Whether it is a pod, not a template.

@@ -1,6 +1,6 @@
 //! Volumes, their mounts and devices.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -50,8 +50,8 @@ pub(super) fn volumes<'a>(
     c: &mut Check,
     list: &'a [Value],
     pod_name: Option<&str>,
-) -> Vec<(&'a str, &'a Value)> {
-    let mut valid: Vec<(&str, &Value)> = Vec::new();
+) -> HashMap<&'a str, &'a Value> {
+    let mut valid: HashMap<&str, &Value> = HashMap::new();
     let pod_name = pod_name.filter(|name| !name.is_empty());
     c.each("volumes", list, |c, volume| {
         let (before, name) = (c.count(), volume.text("name"));
@@ -67,11 +67,11 @@ pub(super) fn volumes<'a>(
         } else {
             c.rules("name", name, names::label(name));
         }
-        if valid.iter().any(|(other, _)| *other == name) {
+        if valid.contains_key(name) {
             c.duplicate("name", name);
         }
         if c.count() == before {
-            valid.push((name, volume));
+            valid.insert(name, volume);
         }
     });
     valid
@@ -319,25 +319,31 @@ fn relative_path(c: &mut Check, field: &str, path: &str) {
     }
 }
 
+/// The texts that a field has in a list.
+fn all<'a>(list: &'a [Value], field: &str) -> HashSet<&'a str> {
+    list.iter().map(|item| item.text(field)).collect()
+}
+
 pub(super) fn mounts(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let devices = container.items("volumeDevices");
+    let (device_names, device_paths) = (all(devices, "name"), all(devices, "devicePath"));
     let mut seen = HashSet::new();
     c.enter("volumeMounts", |c| {
         for (index, mount) in container.items("volumeMounts").iter().enumerate() {
             let (name, path) = (mount.text("name"), mount.text("mountPath"));
             c.index(index, |c| {
                 given(c, mount, "name");
-                if !pod.volumes.iter().any(|(volume, _)| *volume == name) {
+                if !pod.volumes.contains_key(name) {
                     c.not_found("name", name, "");
                 }
                 given(c, mount, "mountPath");
                 if !seen.insert(path) {
                     c.invalid("mountPath", path, "must be unique");
                 }
-                if devices.iter().any(|device| device.text("name") == name) {
+                if device_names.contains(name) {
                     c.invalid("name", name, "must not already exist in volumeDevices");
                 }
-                if devices.iter().any(|device| device.text("devicePath") == path) {
+                if device_paths.contains(path) {
                     c.invalid("mountPath", path, "must not already exist as a path in volumeDevices");
                 }
             });
@@ -376,6 +382,7 @@ fn propagation(c: &mut Check, mount: &Value, container: &Value) {
 
 pub(super) fn devices(c: &mut Check, container: &Value, pod: &Pod<'_>) {
     let mounts = container.items("volumeMounts");
+    let (mount_names, mount_paths) = (all(mounts, "name"), all(mounts, "mountPath"));
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     c.each("volumeDevices", container.items("volumeDevices"), |c, device| {
         let (name, path) = (device.text("name"), device.text("devicePath"));
@@ -383,8 +390,8 @@ pub(super) fn devices(c: &mut Check, container: &Value, pod: &Pod<'_>) {
         if names.contains(name) {
             c.invalid("name", name, "must be unique");
         }
-        match pod.volumes.iter().find(|(volume, _)| *volume == name) {
-            Some((_, volume)) if volume.has("persistentVolumeClaim") || volume.has("ephemeral") => {}
+        match pod.volumes.get(name) {
+            Some(volume) if volume.has("persistentVolumeClaim") || volume.has("ephemeral") => {}
             Some(_) => {
                 let rule =
                     "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
@@ -401,10 +408,10 @@ pub(super) fn devices(c: &mut Check, container: &Value, pod: &Pod<'_>) {
         } else {
             paths.insert(path);
         }
-        if mounts.iter().any(|mount| mount.text("name") == name) {
+        if mount_names.contains(name) {
             c.invalid("name", name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|mount| mount.text("mountPath") == path) {
+        if mount_paths.contains(path) {
             c.invalid("devicePath", path, "must not already exist as a path in volumeMounts");
         }
         if !name.is_empty() {
