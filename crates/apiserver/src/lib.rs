@@ -13,16 +13,16 @@
 //!
 //! # Trade-offs
 //!
-//! Custom resources are pruned, defaulted and validated by their schemas, without CEL. Objects of the usual built-in kinds get
-//! the defaults of Kubernetes and are validated as there ([`Validation`]).
-//! Nothing is persisted, and every request is allowed unless [`Access`] is set. No controller creates objects: a Deployment
-//! has no pods. What follows from a deletion is done as in a cluster, but without a delay, before the request is answered:
-//! dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
-//! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
-//! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
-//! [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so that the versions of
-//! two servers never overlap. Creates and updates by clients record their managers in `managedFields`, as in
-//! Kubernetes; fields that only Kubernetes' defaulting sets have no manager. Requests may be JSON, YAML or protobuf;
+//! Custom resources are pruned, defaulted and validated by their schemas, without CEL. Objects of the usual built-in
+//! kinds get the defaults of Kubernetes and are validated as there ([`Validation`]). Nothing is persisted, and every
+//! request is allowed unless [`Access`] is set. No controller creates objects: a Deployment has no pods. What
+//! follows from a deletion is done as in a cluster, but without a delay, before the request is answered: dependents
+//! are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and namespaces and
+//! CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never
+//! issued fails with 410 `Expired`, so that clients relist after a restart; a kube-apiserver accepts such a watch
+//! and stays silent, and [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so
+//! that the versions of two servers never overlap. Creates and updates by clients record their managers in
+//! `managedFields`, as in Kubernetes; fields that only Kubernetes' defaulting sets have no manager. Requests may be JSON, YAML or protobuf;
 //! responses are JSON, or protobuf if [`ProtobufAnswers`] enables it.
 //!
 //! # How it works

@@ -283,6 +283,10 @@ impl ApiServer {
     /// Replaces an object as it is, including its status. If it has a `resourceVersion`, this must be the current
     /// one.
     ///
+    /// Objects of built-in kinds are validated as an update of a client, except with
+    /// [`Validation::Off`](crate::Validation::Off): fields that cannot change are refused. A pod can be assigned to a
+    /// node by its `spec.nodeName`, as a scheduler does by a binding.
+    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,7 @@
 //! The rules of built-in kinds in writes.
 
+use std::sync::atomic::Ordering;
+
 use crate::builtin::{self, Changed, Validation};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
@@ -29,11 +31,44 @@ impl Api {
         object: &mut Object,
         write: Write<'_>,
     ) -> Result<(), Status> {
-        if self.is_complete(&resource.kind) {
-            self.complete_builtin(&resource.kind, object);
-            return Ok(());
+        let kind = &resource.kind;
+        if !self.is_complete(kind) {
+            return Self::decode_update(resource, object, write);
         }
-        Self::decode_update(resource, object, write)
+        match write.part {
+            Part::Object | Part::Finalize => self.complete_builtin(kind, object),
+            // the rest of the object is not used
+            Part::Status => builtin::complete_status(&kind.api_version(), &kind.kind, object),
+        }
+        Ok(())
+    }
+
+    /// Brings a stored object into the form that Kubernetes stores, if the state is that of a server without validation.
+    /// Whether it has changed.
+    pub(super) fn complete_stored(&self, kind: &Kind, object: &mut Object) -> bool {
+        if !self.has_incomplete.load(Ordering::Relaxed) {
+            return false;
+        }
+        let stored = object.clone();
+        self.complete_builtin(kind, object);
+        self.created_builtin(kind, object);
+        *object != stored
+    }
+
+    /// Sets the fields of an object of a built-in kind that an update leaves out and that its storage keeps.
+    pub(super) fn updated_builtin(&self, kind: &Kind, before: &Object, object: &mut Object, part: Part) {
+        if !self.is_complete(kind) {
+            return;
+        }
+        let (api_version, kind, now) = (&kind.api_version(), &kind.kind, &self.clock.rfc3339());
+        match part {
+            Part::Object => {
+                builtin::updated(api_version, kind, before, object);
+                builtin::status_updated(api_version, kind, before, object, now);
+            }
+            Part::Status => builtin::status_written(api_version, kind, before, object, now),
+            Part::Finalize => {}
+        }
     }
 
     /// Sets what the storage of a built-in kind sets in a new object.

@@ -8,6 +8,8 @@ use crate::status::{Cause, Status, Subject};
 
 use super::{Object, Origin};
 
+pub(super) use crate::builtin::member;
+
 /// Checks the type of an object against the resource of the request, and fills in missing fields, except in custom objects
 /// of clients, as Kubernetes.
 ///
@@ -178,18 +180,6 @@ pub(super) fn given_managers(object: &Object, kind: &Kind) -> Option<Value> {
 /// Returns the metadata of an object that [`check_type`] has accepted.
 pub(super) fn of(object: &mut Object) -> &mut Map<String, Value> {
     member(object, "metadata")
-}
-
-/// Returns a field that is an object, and creates it if it is not one.
-pub(super) fn member<'a>(object: &'a mut Object, name: &str) -> &'a mut Map<String, Value> {
-    let member = object.entry(name).or_insert_with(|| json!({}));
-    if !member.is_object() {
-        *member = json!({});
-    }
-    match member {
-        Value::Object(map) => map,
-        _ => unreachable!("it was set to an object above"),
-    }
 }
 
 /// Returns a string field of the metadata; empty if missing.

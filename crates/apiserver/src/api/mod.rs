@@ -24,7 +24,7 @@ mod update;
 mod view;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
@@ -166,6 +166,8 @@ pub(crate) struct Api {
     /// What the controllers of access have done.
     pub(crate) access: Seen,
     next_store: AtomicU32,
+    /// Whether objects may be stored without defaults: the state is that of a server with another setting.
+    has_incomplete: AtomicBool,
     /// Held for reading by each write until what follows from it is done, and for writing while the whole state is read or
     /// replaced. The first lock that is acquired.
     writing: RwLock<()>,
@@ -193,6 +195,7 @@ impl Api {
             finishing: Mutex::new(()),
             access: Seen::new(settings.access_controllers),
             next_store: AtomicU32::new(u32::try_from(next_store).unwrap_or(u32::MAX)),
+            has_incomplete: AtomicBool::new(false),
             writing: RwLock::new(()),
             activity,
         };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::builtin;
+use crate::builtin::copy;
 use crate::fault;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
@@ -55,13 +55,7 @@ impl Rewrite<'_> {
         let mut object = self.with_selected_part(object);
         self.keep_owned_metadata(&mut object);
         self.check_finalizers(&object)?;
-        if self.api.is_complete(self.kind) {
-            let (api_version, kind) = (&self.kind.api_version(), &self.kind.kind);
-            if self.write.part == Part::Object {
-                builtin::updated(api_version, kind, self.before, &mut object);
-            }
-            builtin::status_updated(api_version, kind, self.before, &mut object);
-        }
+        self.api.updated_builtin(self.kind, self.before, &mut object, self.write.part);
         self.check_fields(&mut object)?;
         if self.kind.custom {
             Api::settle_numbers(&mut object);
@@ -75,11 +69,13 @@ impl Rewrite<'_> {
         Ok(object)
     }
 
-    /// Follows Kubernetes 1.37: the annotations of a Deployment count, since they are copied to its replica sets.
+    /// Follows Kubernetes 1.37: the annotations of a Deployment count, since they are copied to its replica sets, and the
+    /// labels of an EndpointSlice.
     fn is_another_generation(&self, object: &Object) -> bool {
-        fn annotations(object: &Object) -> Option<&Value> {
-            object.get("metadata")?.get("annotations")
+        fn of<'a>(object: &'a Object, field: &str) -> Option<&'a Value> {
+            object.get("metadata")?.get(field)
         }
+        let differs = |field: &str| of(self.before, field) != of(object, field);
         // a priority class keeps its first generation
         if self.kind.is("scheduling.k8s.io", "priorityclasses") {
             return false;
@@ -88,7 +84,8 @@ impl Rewrite<'_> {
         let is_plain_status = self.kind.custom && !self.kind.has_status;
         metadata::spec_differs(self.before, object)
             || (is_plain_status && self.before.get("status") != object.get("status"))
-            || (self.kind.is("apps", "deployments") && annotations(self.before) != annotations(object))
+            || (self.kind.is("apps", "deployments") && differs("annotations"))
+            || (self.kind.is("discovery.k8s.io", "endpointslices") && differs("labels"))
     }
 
     fn check_version(&self, object: &Object) -> Result<(), Status> {
@@ -151,13 +148,13 @@ impl Rewrite<'_> {
     fn with_selected_part(&self, mut object: Object) -> Object {
         let only = |field| {
             let mut updated = self.before.clone();
-            copy_field(&mut updated, &object, field);
+            copy(&object, &mut updated, field);
             updated
         };
         match self.write.part {
             Part::Object => {
                 if self.kind.has_status && self.write.origin == Origin::Client {
-                    copy_field(&mut object, self.before, "status");
+                    copy(self.before, &mut object, "status");
                 }
                 object
             }
@@ -205,12 +202,31 @@ impl Rewrite<'_> {
             faults.extend(object_rules::change_faults(self.kind, self.before, object));
             faults.extend(object_rules::faults(self.kind, object));
         }
-        faults.extend(self.api.builtin_faults(self.kind, object, Some(self.before), self.write.part));
+        let assigned = self.assigned_before(object);
+        let before = assigned.as_ref().unwrap_or(self.before);
+        faults.extend(self.api.builtin_faults(self.kind, object, Some(before), self.write.part));
         faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
         if faults.is_empty() {
             return Ok(());
         }
         Err(Status::invalid(self.kind.kind_subject(), self.name, faults))
+    }
+
+    /// Returns the pod before a write of the in-process API that assigns it to a node, as if it had been assigned: a test
+    /// does so in place of a scheduler.
+    fn assigned_before(&self, object: &Object) -> Option<Object> {
+        fn node(pod: &Object) -> &str {
+            pod.get("spec").and_then(|spec| spec.get("nodeName")).and_then(Value::as_str).unwrap_or("")
+        }
+        let is_assigned = self.kind.is("", "pods")
+            && self.write.origin == Origin::Owner
+            && node(self.before).is_empty()
+            && !node(object).is_empty();
+        is_assigned.then(|| {
+            let mut before = self.before.clone();
+            metadata::member(&mut before, "spec").insert("nodeName".into(), node(object).into());
+            before
+        })
     }
 
     /// 422; twice the cause for custom objects, whose metadata kube-apiserver validates twice.
@@ -229,12 +245,4 @@ pub(super) fn bump_generation(object: &mut Object) {
     let metadata = metadata::of(object);
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
     metadata.insert("generation".into(), generation.saturating_add(1).into());
-}
-
-/// Copies a field from another state, or removes it if the other state has none.
-fn copy_field(object: &mut Object, from: &Object, field: &str) {
-    match from.get(field) {
-        Some(value) => object.insert(field.into(), value.clone()),
-        None => object.remove(field),
-    };
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::builtin::Validation;
 use crate::gc::SavedGraph;
 use crate::registry::{Observer, SavedRegistry};
 use crate::storage::Versions;
@@ -15,6 +16,8 @@ pub(crate) struct State {
     registry: SavedRegistry,
     graph: SavedGraph,
     next_store: u32,
+    /// Whether all objects have defaults.
+    is_complete: bool,
 }
 
 /// Who may have seen the former state.
@@ -40,6 +43,8 @@ impl Api {
             registry: registry.save(),
             graph: self.graph.save(),
             next_store: self.next_store.load(Ordering::Relaxed),
+            is_complete: self.settings.validation == Validation::On
+                && !self.has_incomplete.load(Ordering::Relaxed),
         }
     }
 
@@ -60,6 +65,7 @@ impl Api {
         let registry = state.registry.load(&versions, self.settings.window, &observer);
         self.graph.load(&state.graph);
         self.next_store.store(state.next_store, Ordering::Relaxed);
+        self.has_incomplete.store(!state.is_complete, Ordering::Relaxed);
         let old = std::mem::replace(&mut *self.registry.write(), Arc::new(registry));
         for resource in old.iter() {
             resource.store.close();

@@ -110,7 +110,9 @@ impl Api {
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
             let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let before = Value::Object(Self::served_packed(resource, stored));
+            let mut before = Self::served_packed(resource, stored);
+            let is_completed = self.complete_stored(&resource.kind, &mut before);
+            let before = Value::Object(before);
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
@@ -123,7 +125,7 @@ impl Api {
                 defined = Some(self.define(&mut after, Some(present), write)?);
             }
             self.record_update(resource, &before, &mut after, (given, claimed), write);
-            let is_same = after == *present;
+            let is_same = !is_completed && after == *present;
             self.to_stored(resource, &mut after, write);
             // the stored object may have the form of another schema
             if is_same && !(resource.is_revised && after != stored.parse_packed()) {

@@ -6,18 +6,21 @@
 
 mod check;
 mod defaults;
+mod event_fields;
 mod names;
 mod quantity;
+mod service_type;
 mod strategy;
 mod validation;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::status::Cause;
-
+pub(crate) use check::{copy, member};
+pub(crate) use defaults::{complete, complete_status};
+pub(crate) use event_fields::EVENT_FIELDS;
 pub(crate) use quantity::NotAQuantity;
-pub(crate) use strategy::{created, status_updated, updated};
-pub(crate) use validation::Changed;
+pub(crate) use strategy::{created, status_updated, status_written, updated};
+pub(crate) use validation::{Changed, faults};
 
 /// Whether objects of built-in kinds get the defaults of Kubernetes and are validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +28,8 @@ pub enum Validation {
     /// As in Kubernetes.
     #[default]
     On,
-    /// Objects are stored as they are. Writes are faster, and objects may be incomplete.
+    /// Objects are not validated, and keep their form. They get only the few defaults that clients rely on: no address is
+    /// allocated, for example. Writes are faster, and objects may be incomplete.
     Off,
 }
 
@@ -38,22 +42,6 @@ pub enum Validation {
 pub fn valid_pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
         "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1"}]}})
-}
-
-/// Brings an object into the form that Kubernetes stores. Objects of other kinds stay as they are.
-pub(crate) fn complete(api_version: &str, kind: &str, object: &mut Map<String, Value>) {
-    defaults::complete(api_version, kind, object);
-}
-
-/// Returns what is wrong with an object, apart from its metadata.
-pub(crate) fn faults(
-    api_version: &str,
-    kind: &str,
-    object: &Map<String, Value>,
-    before: Option<&Map<String, Value>>,
-    changed: Changed,
-) -> Vec<Cause> {
-    validation::faults(api_version, kind, object, before, changed)
 }
 
 /// Why a text is not a quantity.

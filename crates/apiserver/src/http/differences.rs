@@ -131,11 +131,11 @@ const DIFFERENCES: &[Difference] = &[
         "pods are not checked by Pod Security Admission; use kube-apiserver"),
 
     otherwise(&["pods"],
-        "no service account, token volume and default tolerations are added, as without the admission plugins ServiceAccount and DefaultTolerationSeconds"),
+        "no service account, token volume and default tolerations are added, as without the admission plugins ServiceAccount and DefaultTolerationSeconds; a projected token is accepted all the same"),
     otherwise(&["cronjobs"],
         "a time zone is looked up in the database of the machine: without one, each name is accepted"),
     otherwise(&["services"],
-        "addresses and node ports are derived from the name of the service: the same in each run, and none is refused because another service has it"),
+        "addresses and node ports are derived from the name of the service: the same in each run, and none is refused because another service has it; a given address may be outside the range of the cluster; with `Validation::Off`, none is allocated"),
     otherwise(&[],
         "in the message of a cause, a value that is an object or a list is printed as JSON of the API, and no difference of objects follows"),
     otherwise(&["persistentvolumeclaims", "persistentvolumes", "ingresses", "nodes"],

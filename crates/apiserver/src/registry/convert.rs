@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::builtin::EVENT_FIELDS;
+
 /// The difference between two versions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
@@ -13,23 +15,12 @@ pub(crate) enum Conversion {
     Autoscalers,
 }
 
-/// Fields of an event with different names: in the core group, in `events.k8s.io`.
-const EVENT_MEMBERS: &[(&str, &str)] = &[
-    ("involvedObject", "regarding"),
-    ("message", "note"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-];
-
 impl Conversion {
     /// Converts from the stored version to the served version.
     pub(crate) fn to_served(self, object: &mut Map<String, Value>, api_version: &str) {
         match self {
             Self::Rename => {}
-            Self::Events => EVENT_MEMBERS.iter().for_each(|(core, new)| rename(object, core, new)),
+            Self::Events => EVENT_FIELDS.iter().for_each(|(core, new)| rename(object, core, new)),
             Self::Autoscalers => autoscaler_to_v1(object),
         }
         object.insert("apiVersion".into(), api_version.into());
@@ -39,7 +30,7 @@ impl Conversion {
     pub(crate) fn to_stored(self, object: &mut Map<String, Value>, api_version: &str) {
         match self {
             Self::Rename => {}
-            Self::Events => EVENT_MEMBERS.iter().for_each(|(core, new)| rename(object, new, core)),
+            Self::Events => EVENT_FIELDS.iter().for_each(|(core, new)| rename(object, new, core)),
             Self::Autoscalers => autoscaler_to_v2(object),
         }
         object.insert("apiVersion".into(), api_version.into());

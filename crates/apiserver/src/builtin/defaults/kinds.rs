@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::check::{Fields, Object};
+use super::super::check::{Fields, Object, member};
 use super::table::{set, set_text};
 
 /// Sets the defaults of a kind. Follows Kubernetes 1.37 (`SetDefaults_Pod` and others).
@@ -10,6 +10,7 @@ pub(super) fn set_defaults(api_version: &str, kind: &str, object: &mut Object, m
     let metadata = metadata.and_then(Value::as_object_mut);
     match (api_version, kind) {
         ("v1", "Pod") => spec(object, pod),
+        ("v1", "Namespace") => metadata.into_iter().for_each(name_label),
         ("v1", "Service") => {
             spec(object, service);
             load_balancer(object);
@@ -30,6 +31,20 @@ pub(super) fn set_defaults(api_version: &str, kind: &str, object: &mut Object, m
             }
         }
         _ => {}
+    }
+}
+
+/// As [`set_defaults`], of the status only.
+pub(super) fn set_status_defaults(api_version: &str, kind: &str, object: &mut Object) {
+    if (api_version, kind) == ("v1", "Service") {
+        load_balancer(object);
+    }
+}
+
+fn name_label(metadata: &mut Object) {
+    let name = metadata.of("name").clone();
+    if name.as_str().is_some_and(|name| !name.is_empty()) {
+        member(metadata, "labels").insert("kubernetes.io/metadata.name".into(), name);
     }
 }
 

@@ -14,7 +14,7 @@ use super::quantity;
 const MAX_DEPTH: usize = 100;
 
 /// Brings an object into the form that Kubernetes stores. Objects of other kinds stay as they are.
-pub(super) fn complete(api_version: &str, kind: &str, object: &mut Map<String, Value>) {
+pub(crate) fn complete(api_version: &str, kind: &str, object: &mut Map<String, Value>) {
     let Some(message) = SCHEMA.of_kind(api_version, kind) else { return };
     let mut metadata = object.remove("metadata");
     kinds::set_defaults(api_version, kind, object, metadata.as_mut());
@@ -22,6 +22,23 @@ pub(super) fn complete(api_version: &str, kind: &str, object: &mut Map<String, V
         object.insert("metadata".to_owned(), metadata);
     }
     fields(message, object, Place { depth: 0, is_top: true });
+}
+
+/// As [`complete`], of the status only.
+pub(crate) fn complete_status(api_version: &str, kind: &str, object: &mut Map<String, Value>) {
+    let Some(field) = SCHEMA.of_kind(api_version, kind).and_then(|message| message.find("status")) else {
+        return;
+    };
+    kinds::set_status_defaults(api_version, kind, object);
+    let status = object.entry("status").or_insert(Value::Null);
+    if status.is_null() && field.zero == Zero::Written {
+        *status = Value::Object(Map::new());
+    }
+    if is_stored(field, status) {
+        below(field, status, Place { depth: 1, is_top: false });
+    } else {
+        object.remove("status");
+    }
 }
 
 #[derive(Clone, Copy)]

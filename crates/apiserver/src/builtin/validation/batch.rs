@@ -183,7 +183,7 @@ fn many_completions(c: &mut Check, spec: &Value, parallelism: i64) {
 fn failure_policy(c: &mut Check, spec: &Value) {
     const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
     let template = spec.of("template").of("spec");
-    let containers: Vec<&str> = ["containers", "initContainers"]
+    let containers: HashSet<&str> = ["containers", "initContainers"]
         .into_iter()
         .flat_map(|list| template.items(list))
         .map(|container| container.text("name"))
@@ -223,14 +223,14 @@ fn failure_policy(c: &mut Check, spec: &Value) {
     });
 }
 
-fn exit_codes(c: &mut Check, codes: &Value, containers: &[&str]) {
+fn exit_codes(c: &mut Check, codes: &Value, containers: &HashSet<&str>) {
     let operator = codes.text("operator");
     match operator {
         "" => c.required("operator", r#"valid values: ["In" "NotIn"]"#),
         operator => c.one_of("operator", operator, &["In", "NotIn"]),
     }
     if let Some(name) = codes.of("containerName").as_str()
-        && !containers.contains(&name)
+        && !containers.contains(name)
     {
         let rule = "must be one of the container or initContainer names in the pod template";
         c.invalid("containerName", name, rule);
@@ -293,9 +293,8 @@ fn job_update(c: &mut Check, old: &Value, new: &Value, before: &Object) {
         c.invalid("completions", new.of("completions"), rule);
     }
     c.immutable("selector", old.of("selector"), new.of("selector"));
-    let is_suspended = old.flag("suspend") && !before.of("status").has("startTime");
     let (old_template, new_template) = (old.of("template"), new.of("template"));
-    if is_suspended {
+    if old.flag("suspend") && is_stopped(before.of("status")) {
         if without_directives(old_template) != without_directives(new_template) {
             c.invalid("template.spec", new_template.of("spec"), "field is immutable");
         }
@@ -308,13 +307,23 @@ fn job_update(c: &mut Check, old: &Value, new: &Value, before: &Object) {
     }
 }
 
+/// Whether a job has no pods: it has never started, or has been suspended.
+fn is_stopped(status: &Value) -> bool {
+    let conditions = status.items("conditions");
+    let is_suspended = conditions
+        .iter()
+        .any(|condition| condition.text("type") == "Suspended" && condition.text("status") == "True");
+    (!status.has("startTime") || is_suspended) && status.int("active").unwrap_or(0) == 0
+}
+
 /// Returns what an update of a suspended job must not change in its template.
 fn without_directives(template: &Value) -> Value {
     let mut template = template.clone();
     let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
-    for field in ["nodeSelector", "tolerations", "schedulingGates", "affinity"] {
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
         spec.remove(field);
     }
+    pods::remove_node_affinity(spec);
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for container in containers.filter_map(Value::as_object_mut) {

@@ -40,17 +40,41 @@ pub(super) fn fault(schedule: &str) -> Option<String> {
 fn descriptor_fault(text: &str) -> Option<String> {
     const KNOWN: [&str; 7] =
         ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
-    let is_duration = |text: &str| {
-        let is_part = |c: char| c.is_ascii_digit() || "hmsun\u{b5}.".contains(c);
-        text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_part)
-    };
-    let is_known = KNOWN.contains(&text) || text.strip_prefix("@every ").is_some_and(is_duration);
-    (!is_known).then(|| match text.strip_prefix("@every ") {
+    match text.strip_prefix("@every ") {
         Some(duration) => {
-            format!("failed to parse duration {text}: time: invalid duration {duration:?}")
+            duration_fault(duration).map(|why| format!("failed to parse duration {text}: time: {why}"))
         }
-        None => format!("unrecognized descriptor: {text}"),
-    })
+        None if KNOWN.contains(&text) => None,
+        None => Some(format!("unrecognized descriptor: {text}")),
+    }
+}
+
+/// Returns why a text is not a duration: numbers with units. Follows Go 1.26 (`time.ParseDuration`).
+fn duration_fault(text: &str) -> Option<String> {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    fn digits(text: &str) -> (&str, &str) {
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+    }
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return None;
+    }
+    let mut is_number = !rest.is_empty();
+    while is_number && !rest.is_empty() {
+        let (whole, after) = digits(rest);
+        let (fraction, after) = after.strip_prefix('.').map_or(("", after), digits);
+        is_number = !whole.is_empty() || !fraction.is_empty();
+        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        if is_number && unit.is_empty() {
+            return Some(format!("missing unit in duration {text:?}"));
+        }
+        if is_number && !UNITS.contains(&unit) {
+            return Some(format!("unknown unit {unit:?} in duration {text:?}"));
+        }
+        rest = after;
+    }
+    (!is_number).then(|| format!("invalid duration {text:?}"))
 }
 
 fn range_fault(text: &str, bounds: &Bounds) -> Option<String> {
@@ -128,5 +152,11 @@ mod tests {
         assert_eq!(fault("* * * *").unwrap(), "expected exactly 5 fields, found 4: [* * * *]");
         assert_eq!(fault("60 * * * *").unwrap(), "end of range (60) above maximum (59): 60");
         assert_eq!(fault("@often").unwrap(), "unrecognized descriptor: @often");
+        for bad in ["5", "1h30", "h", "1x", "1..5s", "-", ""] {
+            assert!(fault(&format!("@every {bad}")).is_some(), "{bad}");
+        }
+        for good in ["1.5h", "0", "-1m", "10us", ".5s"] {
+            assert_eq!(fault(&format!("@every {good}")), None);
+        }
     }
 }

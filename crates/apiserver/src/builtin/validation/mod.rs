@@ -8,6 +8,8 @@ mod claims;
 mod cron;
 mod data;
 mod endpoints;
+mod events;
+mod job_status;
 mod labels;
 mod limits;
 mod networking;
@@ -32,7 +34,8 @@ pub(crate) enum Changed {
     Status,
 }
 
-pub(super) fn faults(
+/// Returns what is wrong with an object, apart from its metadata.
+pub(crate) fn faults(
     api_version: &str,
     kind: &str,
     object: &Object,
@@ -56,7 +59,8 @@ fn validator(api_version: &str, kind: &str) -> Option<Validator> {
         ("v1", "Pod") => pod,
         ("v1", "PodTemplate") => pod_template,
         ("v1", "Namespace") => namespace,
-        ("v1", "Event") => event,
+        ("v1", "Event") => events::core_event,
+        ("events.k8s.io/v1", "Event") => events::event,
         ("v1", "Service") => services::service,
         ("v1", "ConfigMap") => data::config_map,
         ("v1", "Secret") => data::secret,
@@ -120,13 +124,5 @@ fn namespace(c: &mut Check, object: &Object, before: Option<&Object>) {
             let rule = "name is neither a standard finalizer name nor is it fully qualified";
             c.invalid("spec.finalizers", name, rule);
         }
-    }
-}
-
-fn event(c: &mut Check, object: &Object, _: Option<&Object>) {
-    let (own, of) = (object.of("metadata").text("namespace"), object.of("involvedObject").text("namespace"));
-    let is_equal = own == of || (of.is_empty() && own == "default");
-    if !is_equal {
-        c.invalid("involvedObject.namespace", of, "does not match event.namespace");
     }
 }

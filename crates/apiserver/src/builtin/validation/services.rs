@@ -1,21 +1,26 @@
 //! Services.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::super::check::{Check, Fields, Object, Plain, texts};
 use super::super::names;
+use super::super::service_type::{self, number};
 use super::{labels, pods};
 
 const HEADLESS: &str = "None";
+const NOT_IN_RANGE: &str = "provided port is not in the valid range. The range of valid ports is 30000-32767";
 
 pub(super) fn service(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     let faults = c.count();
     c.enter("spec", |c| cluster_addresses(c, spec, before.map(|before| before.of("spec"))));
-    // the allocation of addresses comes before all other checks
+    if c.count() == faults {
+        c.enter("spec", |c| allocated_ports(c, spec, before.map(|before| before.of("spec"))));
+    }
+    // the allocation comes before all other checks
     if c.count() > faults {
         return;
     }
@@ -49,9 +54,10 @@ fn service_spec(c: &mut Check, spec: &Value, before: Option<&Value>) {
         }
     }
     let old: &[Value] = before.map_or(&[], |before| before.items("externalIPs"));
+    let old: HashSet<&str> = texts(old).collect();
     c.each("externalIPs", spec.items("externalIPs"), |c, address| {
         let text = address.as_str().unwrap_or("");
-        let rule = names::address(text).filter(|_| !old.contains(address));
+        let rule = names::address(text).filter(|_| !old.contains(text));
         c.rules("", text, rule.or_else(|| names::endpoint_address(text)));
     });
     c.one_of("type", kind, &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]);
@@ -61,7 +67,7 @@ fn service_spec(c: &mut Check, spec: &Value, before: Option<&Value>) {
         c.forbidden("allocateLoadBalancerNodePorts", "may only be used when `type` is 'LoadBalancer'");
     }
     load_balancer_class(c, spec, kind);
-    policies(c, spec, kind);
+    policies(c, spec);
 }
 
 fn of_type(c: &mut Check, spec: &Value, kind: &str) {
@@ -139,13 +145,13 @@ fn cluster_addresses(c: &mut Check, spec: &Value, before: Option<&Value>) {
     c.supported(spec, "ipFamilyPolicy", &["PreferDualStack", "RequireDualStack", "SingleStack"]);
     let faults = c.count();
     let old: &[Value] = before.map_or(&[], |before| before.items("clusterIPs"));
-    for (index, address) in addresses.iter().enumerate() {
-        let text = address.as_str().unwrap_or("");
+    let old: HashSet<&str> = texts(old).collect();
+    for (index, text) in texts(addresses).enumerate() {
         if index == 0 && text == HEADLESS {
             if addresses.len() > 1 {
                 c.invalid("clusterIPs", spec.of("clusterIPs"), "'None' must be the first and only value");
             }
-        } else if !old.contains(address) {
+        } else if !old.contains(text) {
             c.rules(&format!("clusterIPs[{index}]"), text, names::address(text));
         }
     }
@@ -177,9 +183,30 @@ fn families(c: &mut Check, spec: &Value) {
     }
 }
 
+/// The first number of a port that cannot be allocated. Ports with equal numbers share theirs when they are created.
+fn allocated_ports(c: &mut Check, spec: &Value, before: Option<&Value>) {
+    if !service_type::has_node_ports(spec) {
+        return;
+    }
+    let old: &[Value] = before.map_or(&[], |before| before.items("ports"));
+    let mut taken: HashSet<i64> = old.iter().filter_map(|port| number(port, "nodePort")).collect();
+    let mut shared: HashMap<i64, i64> = HashMap::new();
+    for (index, port) in spec.items("ports").iter().enumerate() {
+        let Some(number) = number(port, "nodePort") else { continue };
+        let is_shared = shared.insert(port.int("port").unwrap_or(0), number) == Some(number);
+        let is_new = taken.insert(number);
+        let rule = match (before, is_new) {
+            (_, true) if !service_type::is_node_port(number) => NOT_IN_RANGE,
+            (None, false) if !is_shared => "provided port is already allocated",
+            _ => continue,
+        };
+        return c.invalid(&format!("ports[{index}].nodePort"), number, rule);
+    }
+}
+
 /// The numbers of ports: each at most once.
 fn numbers(c: &mut Check, ports: &[Value], kind: &str) {
-    let number = |port: &Value| port.int("nodePort").filter(|number| *number != 0);
+    let number = |port: &Value| number(port, "nodePort");
     if kind == "ClusterIP" {
         c.each("ports", ports, |c, port| {
             if number(port).is_some() {
@@ -242,23 +269,21 @@ fn load_balancer_class(c: &mut Check, spec: &Value, kind: &str) {
     }
 }
 
-fn is_external(spec: &Value, kind: &str) -> bool {
-    matches!(kind, "LoadBalancer" | "NodePort")
-        || kind == "ClusterIP" && !spec.items("externalIPs").is_empty()
-}
-
-fn policies(c: &mut Check, spec: &Value, kind: &str) {
+fn policies(c: &mut Check, spec: &Value) {
     let policy = spec.text("externalTrafficPolicy");
-    if is_external(spec, kind) {
+    if service_type::is_externally_accessible(spec) {
         c.one_of("externalTrafficPolicy", policy, &["Cluster", "Local"]);
     } else if !policy.is_empty() {
         c.invalid("externalTrafficPolicy", policy, "may only be set for externally-accessible services");
     }
-    let number = spec.int("healthCheckNodePort").unwrap_or(0);
-    let needs_check = kind == "LoadBalancer" && policy == "Local";
-    if number != 0 && !needs_check {
-        let rule = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
-        c.invalid("healthCheckNodePort", number, rule);
+    if let Some(number) = number(spec, "healthCheckNodePort") {
+        if !service_type::needs_health_port(spec) {
+            let rule = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            c.invalid("healthCheckNodePort", number, rule);
+        } else if !service_type::is_node_port(number) {
+            // kube-apiserver fails with the status 500
+            c.invalid("healthCheckNodePort", number, NOT_IN_RANGE);
+        }
     }
     c.supported(spec, "internalTrafficPolicy", &["Cluster", "Local"]);
     c.supported(spec, "trafficDistribution", &["PreferClose", "PreferSameZone", "PreferSameNode"]);
@@ -284,8 +309,13 @@ fn changes(c: &mut Check, old: &Value, new: &Value) {
             c.invalid("ipFamilies[0]", new.of("ipFamilies"), "may not change once set");
         }
     }
-    let is_balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
+    let is_balanced = |spec: &Value| service_type::is_balanced(spec);
     if is_balanced(old) && is_balanced(new) && old.of("loadBalancerClass") != new.of("loadBalancerClass") {
         c.invalid("loadBalancerClass", new.of("loadBalancerClass"), "may not change once set");
+    }
+    let field = "healthCheckNodePort";
+    let needs_port = service_type::needs_health_port(old) && service_type::needs_health_port(new);
+    if needs_port && number(old, field).is_some_and(|old| number(new, field) != Some(old)) {
+        c.forbidden(field, "field is immutable");
     }
 }

@@ -1,8 +1,13 @@
-//! The statuses of controllers.
+//! The statuses that controllers write.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 use serde_json::Value;
 
 use super::super::check::{Check, Fields, Object};
+use super::super::{names, service_type};
+use super::job_status::job_status;
 
 /// The kinds whose statuses have numbers that are not negative, and the numbers.
 const NUMBERS: &[(&str, &[&str])] = &[
@@ -77,6 +82,47 @@ fn of<'a>(table: &[(&str, &'a [&'a str])], kind: &str) -> &'a [&'a str] {
 }
 
 pub(super) fn status(c: &mut Check, kind: &str, object: &Object, before: Option<&Object>) {
+    match (kind, before) {
+        ("Service", Some(before)) => load_balancer(c, object, before),
+        ("Job", Some(before)) => job_status(c, object, before),
+        _ => controller(c, kind, object, before),
+    }
+}
+
+/// Follows Kubernetes 1.37 (`ValidateLoadBalancerStatus`).
+fn load_balancer(c: &mut Check, service: &Object, before: &Object) {
+    fn ingress(service: &Object) -> &[Value] {
+        service.of("status").of("loadBalancer").items("ingress")
+    }
+    let field = "status.loadBalancer.ingress";
+    if !service_type::is_balanced(service.of("spec")) {
+        if !ingress(service).is_empty() {
+            c.forbidden(field, "may only be used when `spec.type` is 'LoadBalancer'");
+        }
+        return;
+    }
+    let old: HashSet<&str> = ingress(before).iter().map(|ingress| ingress.text("ip")).collect();
+    c.each(field, ingress(service), |c, ingress| {
+        let (address, host) = (ingress.text("ip"), ingress.text("hostname"));
+        if !address.is_empty() && !old.contains(address) {
+            c.rules("ip", address, names::address(address));
+        }
+        match (ingress.has("ipMode"), address) {
+            (false, "") => {}
+            (false, _) => c.required("ipMode", "must be specified when `ip` is set"),
+            (true, "") => c.forbidden("ipMode", "may not be specified when `ip` is not set"),
+            (true, _) => c.supported(ingress, "ipMode", &["Proxy", "VIP"]),
+        }
+        if !host.is_empty() {
+            c.rules("hostname", host, names::subdomain(host));
+            if host.parse::<IpAddr>().is_ok() {
+                c.invalid("hostname", host, "must be a DNS name, not an IP address");
+            }
+        }
+    });
+}
+
+fn controller(c: &mut Check, kind: &str, object: &Object, before: Option<&Object>) {
     let status = object.of("status");
     c.enter("status", |c| {
         for field in of(NUMBERS, kind) {

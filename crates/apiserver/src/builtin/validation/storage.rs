@@ -1,6 +1,6 @@
 //! Persistent volumes, and the kinds of the group of storage.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -35,12 +35,23 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
+const EXPANSION_SECRET: &str = "controllerExpandSecretRef";
+
 pub(super) fn volume(c: &mut Check, object: &Object, before: Option<&Object>) {
     let spec = object.of("spec");
     c.enter("spec", |c| volume_spec(c, spec));
     let Some(before) = before else { return };
     let old = before.of("spec");
-    if SOURCES.iter().any(|source| old.of(source) != spec.of(source)) {
+    // the secret for the expansion may be set once
+    let is_same = |source: &str| match (old.of(source), spec.of(source)) {
+        (Value::Object(old), Value::Object(new)) if source == "csi" && !old.has(EXPANSION_SECRET) => {
+            let without =
+                |source: &Object| source.iter().filter(|(name, _)| *name != EXPANSION_SECRET).count();
+            without(old) == without(new) && old.iter().all(|(name, value)| new.of(name) == value)
+        }
+        (old, new) => old == new,
+    };
+    if !SOURCES.iter().all(|source| is_same(source)) {
         let rule = "spec.persistentvolumesource is immutable after creation";
         c.forbidden("spec.persistentvolumesource", rule);
     }
@@ -261,18 +272,13 @@ pub(super) fn node(c: &mut Check, object: &Object, before: Option<&Object>) {
             }
         });
     });
-    let without_count = |driver: &Value| {
-        let mut driver = driver.clone();
-        if let Value::Object(fields) = &mut driver {
-            fields.remove("allocatable");
-        }
-        driver
+    let by_name: HashMap<&str, &Value> = drivers.iter().map(|driver| (driver.text("name"), driver)).collect();
+    let is_same = |old: &Value, new: &Value| {
+        ["nodeID", "topologyKeys"].into_iter().all(|field| old.of(field) == new.of(field))
     };
     for old in before.map_or(&[][..], |before| before.of("spec").items("drivers")) {
-        for new in drivers.iter().filter(|new| new.text("name") == old.text("name")) {
-            if without_count(old) != without_count(new) {
-                c.invalid("spec.drivers", new, "field is immutable");
-            }
+        if let Some(new) = by_name.get(old.text("name")).filter(|new| !is_same(old, new)) {
+            c.invalid("spec.drivers", *new, "field is immutable");
         }
     }
 }

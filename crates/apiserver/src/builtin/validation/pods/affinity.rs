@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::super::check::{Check, Fields, texts};
+use super::super::super::check::{Check, Fields, Object, texts};
 use super::super::super::names;
 use super::super::labels;
 use super::scheduling;
@@ -108,4 +108,42 @@ fn pod_term(c: &mut Check, term: &Value) {
         c.required("topologyKey", "can not be empty");
     }
     c.rules("topologyKey", key, names::qualified_name(key));
+}
+
+/// Removes the affinity to nodes, and the whole affinity if it has nothing else.
+pub(in super::super) fn remove_node_affinity(spec: &mut Object) {
+    let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) else { return };
+    affinity.remove("nodeAffinity");
+    if affinity.is_empty() {
+        spec.remove("affinity");
+    }
+}
+
+/// Checks that an update of a gated pod only adds requirements to its terms.
+pub(super) fn node_affinity_update(c: &mut Check, before: &Value, after: &Value) {
+    fn terms(affinity: &Value) -> &[Value] {
+        affinity.of(REQUIRED).items("nodeSelectorTerms")
+    }
+    let (old, new) = (terms(before), terms(after));
+    if old.is_empty() || before == after {
+        return;
+    }
+    c.enter(&format!("affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"), |c| {
+        if old.len() != new.len() {
+            let rule = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+            return c.invalid("", after.of(REQUIRED).of("nodeSelectorTerms"), rule);
+        }
+        for (index, (old, new)) in old.iter().zip(new).enumerate() {
+            if !has_only_additions(old, new) {
+                let rule = "only additions are allowed (no mutations or deletions)";
+                c.invalid(&format!("[{index}]"), new, rule);
+            }
+        }
+    });
+}
+
+fn has_only_additions(old: &Value, new: &Value) -> bool {
+    let lists = ["matchExpressions", "matchFields"];
+    let is_empty = |term: &Value| lists.iter().all(|list| term.items(list).is_empty());
+    lists.iter().all(|list| new.items(list).starts_with(old.items(list))) && (!is_empty(old) || is_empty(new))
 }

@@ -18,7 +18,7 @@ use super::super::names;
 use super::labels;
 use shared::Pod;
 
-pub(super) use affinity::node_selector;
+pub(super) use affinity::{node_selector, remove_node_affinity};
 pub(super) use probes::port;
 pub(super) use resources::{
     container_resource_name, is_overcommitted, is_quota_resource, quantity_value, requirements, resource_name,
@@ -37,20 +37,6 @@ pub(super) fn pod(c: &mut Check, pod: &Map<String, Value>) {
 }
 
 fn only_for_pods(c: &mut Check, spec: &Value) {
-    if spec.text("serviceAccountName").is_empty() {
-        c.each("volumes", spec.items("volumes"), |c, volume| {
-            c.enter("projected", |c| {
-                c.each("sources", volume.of("projected").items("sources"), |c, source| {
-                    if source.has("serviceAccountToken") {
-                        c.forbidden(
-                            "serviceAccountToken",
-                            "must not be specified when serviceAccountName is not set",
-                        );
-                    }
-                });
-            });
-        });
-    }
     c.nonnegative(spec, "terminationGracePeriodSeconds");
     for list in ["containers", "initContainers"] {
         c.each(list, spec.items(list), |c, container| {

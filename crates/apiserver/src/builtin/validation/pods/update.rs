@@ -1,9 +1,11 @@
 //! The fields of a pod that an update may change.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::super::super::check::{Check, Fields, NULL};
-use super::scheduling;
+use super::{affinity, scheduling};
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -24,11 +26,16 @@ pub(in super::super) fn pod_update(c: &mut Check, before: &Map<String, Value>, a
         }
         tolerations(c, before.items("tolerations"), after.items("tolerations"));
         gates(c, before.items("schedulingGates"), after.items("schedulingGates"));
-        if before != after && unchangeable(before) != unchangeable(after) {
-            let is_gated = !before.items("schedulingGates").is_empty();
-            if !(is_gated && without_placement(before) == without_placement(after)) {
-                c.forbidden("", UPDATABLE);
-            }
+        if before == after {
+            return;
+        }
+        let is_gated = !before.items("schedulingGates").is_empty();
+        if is_gated {
+            placement(c, before, after);
+        }
+        let unchangeable = if is_gated { without_placement } else { unchangeable };
+        if unchangeable(before) != unchangeable(after) {
+            c.forbidden("", UPDATABLE);
         }
     });
 }
@@ -66,15 +73,11 @@ fn deadline(c: &mut Check, before: &Value, after: &Value) -> bool {
 }
 
 fn tolerations(c: &mut Check, before: &[Value], after: &[Value]) {
-    let without_seconds = |toleration: &Value| {
-        let mut toleration = toleration.clone();
-        if let Value::Object(fields) = &mut toleration {
-            fields.remove("tolerationSeconds");
-        }
-        toleration
-    };
-    let kept = |old: &Value| after.iter().any(|new| without_seconds(new) == without_seconds(old));
-    if !before.iter().all(kept) {
+    fn without_seconds(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.text(field))
+    }
+    let new: HashSet<_> = after.iter().map(without_seconds).collect();
+    if !before.iter().all(|old| new.contains(&without_seconds(old))) {
         let rule = "existing toleration can not be modified except its tolerationSeconds";
         return c.forbidden("tolerations", rule);
     }
@@ -82,9 +85,10 @@ fn tolerations(c: &mut Check, before: &[Value], after: &[Value]) {
 }
 
 fn gates(c: &mut Check, before: &[Value], after: &[Value]) {
+    let old: HashSet<&str> = before.iter().map(|gate| gate.text("name")).collect();
     c.each("schedulingGates", after, |c, gate| {
         let name = gate.text("name");
-        if !before.iter().any(|old| old.text("name") == name) {
+        if !old.contains(name) {
             let rule = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             c.forbidden("name", &rule);
         }
@@ -112,7 +116,18 @@ fn without_placement(spec: &Value) -> Value {
     let mut spec = unchangeable(spec);
     if let Value::Object(fields) = &mut spec {
         fields.remove("nodeSelector");
-        fields.remove("affinity");
+        affinity::remove_node_affinity(fields);
     }
     spec
+}
+
+/// What an update adds to the placement of a gated pod.
+fn placement(c: &mut Check, before: &Value, after: &Value) {
+    let new = after.of("nodeSelector");
+    if before.members("nodeSelector").any(|(key, value)| new.of(key) != value) {
+        let rule = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        c.invalid("nodeSelector", new, rule);
+    }
+    let (old, new) = (before.of("affinity"), after.of("affinity"));
+    affinity::node_affinity_update(c, old.of("nodeAffinity"), new.of("nodeAffinity"));
 }
