@@ -1,5 +1,11 @@
 //! The defaults and the validation of built-in kinds.
 
+mod kinds;
+mod quadratic;
+mod samples;
+mod transitions;
+mod writes;
+
 use http::Method;
 use kinformer_apiserver::{ApiServer, Validation, valid_pod};
 use serde_json::{Value, json};
