@@ -1,9 +1,12 @@
 //! Objects of built-in kinds: valid ones are stored in equal form, and broken ones are refused for equal reasons.
 //!
 //! Each field of a sample is left out, gets a value of another type, and gets values of its type that may be wrong, in an
-//! object that is created and in one that is updated. Both are dry runs.
+//! object that is created and in one that is updated. Both are dry runs. Other objects change step by step.
 
-mod objects;
+#[path = "../../../../../../crates/apiserver/tests/it/builtin/samples.rs"]
+mod samples;
+#[path = "../../../../../../crates/apiserver/tests/it/builtin/transitions.rs"]
+mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,11 +126,14 @@ async fn builtin_objects_have_equal_forms_and_faults() {
         server.raw(&Method::POST, &path, JSON, &account).await;
     }
     let (mut results, mut kinds) = (Results::default(), BTreeMap::new());
-    for sample in objects::samples(NAMESPACE) {
+    for sample in samples::samples(NAMESPACE) {
         let before = (results.requests, results.problems.len());
         of_sample(&mut servers, &sample, &mut results).await;
         let kind = sample.object["kind"].as_str().unwrap().to_owned();
         kinds.insert(kind, (results.requests - before.0, results.problems.len() - before.1));
+    }
+    for transition in transitions::transitions(NAMESPACE) {
+        of_transition(&mut servers, &transition, &mut results).await;
     }
     println!(
         "{} requests; by kind, with differences: {kinds:?}; documented: {:?}",
@@ -269,7 +275,7 @@ fn causes(answer: &Answer) -> Vec<String> {
     causes
 }
 
-async fn of_sample(servers: &mut Servers, sample: &objects::Sample, results: &mut Results) {
+async fn of_sample(servers: &mut Servers, sample: &samples::Sample, results: &mut Results) {
     let dry = format!("{}?dryRun=All", sample.path);
     let mutations = mutations(&sample.object);
     for (what, object) in &mutations {
@@ -287,6 +293,25 @@ async fn of_sample(servers: &mut Servers, sample: &objects::Sample, results: &mu
         let changes = changes(&sample.object, object);
         let call = Call::change(format!("{one}?dryRun=All"), changes);
         results.send(servers, &format!("update {what}"), &call).await;
+    }
+    for server in [&servers.real, &servers.ours] {
+        server.raw(&Method::DELETE, &one, JSON, &json!({"gracePeriodSeconds": 0})).await;
+    }
+}
+
+/// Changes an object step by step, on both servers.
+async fn of_transition(servers: &mut Servers, transition: &transitions::Transition, results: &mut Results) {
+    let what = &transition.what;
+    let create = Call::new(Method::POST, &transition.path, transition.object.clone());
+    results.send(servers, what, &create).await;
+    let one = format!("{}/sample", transition.path);
+    for (index, step) in transition.steps.iter().enumerate() {
+        let patch = "application/merge-patch+json";
+        let call = Call::patch(format!("{one}{}", step.part), patch, step.patch.clone());
+        let code = results.send(servers, &format!("{what}, step {index}"), &call).await;
+        if (code >= 300) != step.refused.is_some() {
+            results.problems.push(format!("{what}, step {index}: {code}"));
+        }
     }
     for server in [&servers.real, &servers.ours] {
         server.raw(&Method::DELETE, &one, JSON, &json!({"gracePeriodSeconds": 0})).await;
