@@ -73,11 +73,11 @@ mod api;
 mod apply;
 mod builder;
 mod builtin;
+mod causes;
 mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
 mod error;
-mod fault;
 mod faults;
 mod gc;
 mod http;

@@ -43,7 +43,7 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// A cause with a whole message; [`crate::fault`] has those of Kubernetes.
+    /// A cause with a whole message; [`crate::causes`] has those of Kubernetes.
     pub(crate) fn invalid(field: &str, message: impl Into<String>) -> Self {
         Self { reason: "FieldValueInvalid", message: message.into(), field: Some(field.into()) }
     }

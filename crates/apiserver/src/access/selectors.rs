@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::rules::list;
-use crate::fault;
+use crate::causes;
 use crate::selectors::{LabelSelector, is_field_selector, key_fault, value_fault};
 use crate::status::Cause;
 
@@ -52,7 +52,7 @@ impl Selector {
         }
         if self.raw_selector.is_empty() && self.requirements.is_empty() {
             let why = format!("when {path} is specified, requirements or rawSelector is required");
-            causes.push(fault::required(&format!("{path}.requirements"), &why));
+            causes.push(causes::required(&format!("{path}.requirements"), &why));
         }
         for (index, requirement) in self.requirements.iter().enumerate() {
             causes.extend(requirement.faults(of, &format!("{path}.requirements[{index}]")));
@@ -80,17 +80,17 @@ impl Requirement {
     fn faults(&self, of: SelectorOf, path: &str) -> Vec<Cause> {
         let mut causes = Vec::new();
         if of == SelectorOf::Fields && self.key.is_empty() {
-            causes.push(fault::required(&format!("{path}.key"), "must be specified"));
+            causes.push(causes::required(&format!("{path}.key"), "must be specified"));
         }
         let values = format!("{path}.values");
         match self.operator.as_str() {
             "In" | "NotIn" if self.values.is_empty() => {
                 let why = "must be specified when `operator` is 'In' or 'NotIn'";
-                causes.push(fault::required(&values, why));
+                causes.push(causes::required(&values, why));
             }
             "Exists" | "DoesNotExist" if !self.values.is_empty() => {
                 let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-                causes.push(fault::forbidden(&values, why));
+                causes.push(causes::forbidden(&values, why));
             }
             _ => {}
         }

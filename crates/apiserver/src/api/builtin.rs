@@ -2,21 +2,21 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::builtin::{self, Changed, Validation};
+use crate::builtin::{self, Validation};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 
 use super::{Api, Object, Part, Write, create};
 
 impl Api {
-    /// Whether objects of a kind get the defaults of Kubernetes.
-    pub(super) fn is_complete(&self, kind: &Kind) -> bool {
+    /// Whether objects of a kind get the defaults of Kubernetes, and are validated.
+    pub(super) fn has_builtin_rules(&self, kind: &Kind) -> bool {
         self.settings.validation == Validation::On && !kind.custom && !kind.is_definition()
     }
 
     /// Brings an object of a built-in kind into the form that Kubernetes stores.
     pub(super) fn complete_builtin(&self, kind: &Kind, object: &mut Object) {
-        if self.is_complete(kind) {
+        if self.has_builtin_rules(kind) {
             if kind.is("", "secrets") {
                 create::encode_strings(object);
             }
@@ -32,7 +32,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<(), Status> {
         let kind = &resource.kind;
-        if !self.is_complete(kind) {
+        if !self.has_builtin_rules(kind) {
             return Self::decode_update(resource, object, write);
         }
         match write.part {
@@ -57,7 +57,7 @@ impl Api {
 
     /// Sets the fields of an object of a built-in kind that an update leaves out and that its storage keeps.
     pub(super) fn updated_builtin(&self, kind: &Kind, before: &Object, object: &mut Object, part: Part) {
-        if !self.is_complete(kind) {
+        if !self.has_builtin_rules(kind) {
             return;
         }
         let (api_version, kind, now) = (&kind.api_version(), &kind.kind, &self.clock.rfc3339());
@@ -73,7 +73,7 @@ impl Api {
 
     /// Sets what the storage of a built-in kind sets in a new object.
     pub(super) fn created_builtin(&self, kind: &Kind, object: &mut Object) {
-        if self.is_complete(kind) {
+        if self.has_builtin_rules(kind) {
             builtin::created(&kind.api_version(), &kind.kind, object, &self.clock.rfc3339());
         }
     }
@@ -86,10 +86,12 @@ impl Api {
         before: Option<&Object>,
         part: Part,
     ) -> Vec<Cause> {
-        if !self.is_complete(kind) || part == Part::Finalize {
+        if !self.has_builtin_rules(kind) || part == Part::Finalize {
             return Vec::new();
         }
-        let changed = if part == Part::Status { Changed::Status } else { Changed::Object };
-        builtin::faults(&kind.api_version(), &kind.kind, object, before, changed)
+        match (part, before) {
+            (Part::Status, Some(before)) => builtin::status_faults(&kind.kind, object, before),
+            _ => builtin::faults(&kind.api_version(), &kind.kind, object, before),
+        }
     }
 }

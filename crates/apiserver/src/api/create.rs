@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::apply;
-use crate::fault;
+use crate::causes;
 use crate::gc::{Node, Work};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
@@ -94,7 +94,7 @@ impl Api {
         if kind.is_definition() {
             return self.create_definition(resource, object, write);
         }
-        if !self.is_complete(kind) {
+        if !self.has_builtin_rules(kind) {
             Self::drop_unset(resource, &mut object, write);
         }
         if kind.custom {
@@ -111,7 +111,7 @@ impl Api {
 
     fn faults_of_new(&self, kind: &Kind, name: &str, object: &mut Object, write: Write<'_>) -> Vec<Cause> {
         let mut faults: Vec<Cause> = if name.is_empty() {
-            vec![fault::required("metadata.name", "name or generateName is required")]
+            vec![causes::required("metadata.name", "name or generateName is required")]
         } else {
             metadata::name_fault(kind, name).into_iter().collect()
         };
@@ -204,7 +204,7 @@ impl Api {
         } else if metadata.get("generation").is_some_and(|generation| generation == 0) {
             metadata.remove("generation");
         }
-        if !self.is_complete(kind) {
+        if !self.has_builtin_rules(kind) {
             defaults(kind, object);
         }
         status

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::fault;
+use crate::causes;
 use crate::registry::Resource;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -96,11 +96,11 @@ impl DeleteOptions {
             }
             if self.propagation.is_none() {
                 let known = ["Foreground", "Background", "Orphan", "nil"];
-                causes.push(fault::not_supported("propagationPolicy", &json!(policy), &known));
+                causes.push(causes::not_supported("propagationPolicy", &json!(policy), &known));
             }
         }
         if dry_run.iter().any(|value| *value != "All") {
-            causes.push(fault::not_supported("dryRun", &json!(dry_run), &["All"]));
+            causes.push(causes::not_supported("dryRun", &json!(dry_run), &["All"]));
         }
         if !causes.is_empty() {
             let subject = Subject { group: "meta.k8s.io", resource: "DeleteOptions" };

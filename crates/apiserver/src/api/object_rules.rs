@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use crate::fault;
+use crate::builtin::MAX_ANNOTATIONS;
+use crate::causes;
 use crate::registry::Kind;
 use crate::status::Cause;
 
 use super::{Object, metadata, owner_references, scale};
 
-/// The limit of the keys and values of all annotations. Follows Kubernetes 1.37 (`TotalAnnotationSizeLimitB`).
-const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The limit of the name of a manager. Follows Kubernetes 1.37 (`FieldManagerMaxLength`).
 const MAX_MANAGER: usize = 128;
 /// The limit of the data of a ConfigMap or a Secret. Follows Kubernetes 1.37 (`MaxSecretSize`).
@@ -49,7 +48,7 @@ pub(super) fn change_faults(kind: &Kind, before: &Object, after: &Object) -> Vec
         .extend(["data", "binaryData"].into_iter().filter(|name| parts(before, name) != parts(after, name)));
     changed
         .into_iter()
-        .map(|field| fault::forbidden(field, "field is immutable when `immutable` is set"))
+        .map(|field| causes::forbidden(field, "field is immutable when `immutable` is set"))
         .collect()
 }
 
@@ -67,7 +66,7 @@ fn members<'a>(object: &'a Object, path: &[&str]) -> impl Iterator<Item = (&'a s
 fn annotations_fault(object: &Object) -> Option<Cause> {
     let size: usize =
         members(object, &["metadata", "annotations"]).map(|(name, value)| name.len() + value.len()).sum();
-    (size > MAX_ANNOTATIONS).then(|| fault::too_long("metadata.annotations", MAX_ANNOTATIONS))
+    (size > MAX_ANNOTATIONS).then(|| causes::too_long("metadata.annotations", MAX_ANNOTATIONS))
 }
 
 /// Whether the kind is validated by the package of the core group, which requires the domains of finalizers.
@@ -111,7 +110,7 @@ fn manager_faults(object: &Object) -> Vec<Cause> {
             manager.is_some_and(|manager| manager.len() > MAX_MANAGER)
         })
         .map(|(position, _)| {
-            fault::too_long(&format!("metadata.managedFields[{position}].manager"), MAX_MANAGER)
+            causes::too_long(&format!("metadata.managedFields[{position}].manager"), MAX_MANAGER)
         })
         .collect()
 }
@@ -128,5 +127,5 @@ fn data_fault(kind: &Kind, object: &Object) -> Option<Cause> {
     let data = members(object, &["data"]).map(|(_, text)| if is_secret { decoded(text) } else { text.len() });
     let binary = members(object, &["binaryData"]).map(|(_, text)| decoded(text));
     let size = data.sum::<usize>() + if is_secret { 0 } else { binary.sum() };
-    (size > MAX_DATA).then(|| fault::too_long(if is_secret { "data" } else { "[]" }, MAX_DATA))
+    (size > MAX_DATA).then(|| causes::too_long(if is_secret { "data" } else { "[]" }, MAX_DATA))
 }

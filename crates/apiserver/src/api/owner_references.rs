@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::fault;
+use crate::causes;
 use crate::selectors::key_fault;
 use crate::status::Cause;
 use crate::storage::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS};
@@ -85,7 +85,7 @@ fn reference_faults(position: usize, owner: &Value, faults: &mut Vec<Cause>) {
     }
     for field in ["apiVersion", "kind", "name", "uid"] {
         if text(owner, field).is_empty() {
-            faults.push(fault::required(&format!("{path}.{field}"), "must not be empty"));
+            faults.push(causes::required(&format!("{path}.{field}"), "must not be empty"));
         }
     }
     if (version, text(owner, "kind")) == ("v1", "Event") {

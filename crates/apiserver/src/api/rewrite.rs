@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::builtin::copy;
-use crate::fault;
+use crate::causes;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
@@ -190,7 +190,7 @@ impl Rewrite<'_> {
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{\"{}\"}}",
             new.join("\", \"")
         );
-        let cause = fault::forbidden("metadata.finalizers", &why);
+        let cause = causes::forbidden("metadata.finalizers", &why);
         // kube-apiserver validates the metadata of custom resources twice.
         let causes = if self.kind.custom { vec![cause.clone(), cause] } else { vec![cause] };
         Err(Status::invalid(self.kind.kind_subject(), self.name, causes))

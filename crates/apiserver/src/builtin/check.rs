@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 
 use crate::apply::quoted;
-use crate::fault;
+use crate::causes;
 use crate::status::Cause;
 
 pub(crate) type Object = Map<String, Value>;
@@ -103,41 +103,41 @@ impl Check {
     }
 
     pub(super) fn invalid(&mut self, field: &str, value: impl Shown, detail: &str) {
-        self.causes.push(fault::invalid_text(&self.field(field), &value.shown(), detail));
+        self.causes.push(causes::invalid_text(&self.field(field), &value.shown(), detail));
     }
 
     /// As [`Self::invalid`], without a value in the message.
     pub(super) fn invalid_alone(&mut self, field: &str, detail: &str) {
-        self.causes.push(fault::invalid_alone(&self.field(field), detail));
+        self.causes.push(causes::invalid_alone(&self.field(field), detail));
     }
 
     pub(super) fn required(&mut self, field: &str, detail: &str) {
-        self.causes.push(fault::required(&self.field(field), detail));
+        self.causes.push(causes::required(&self.field(field), detail));
     }
 
     pub(super) fn forbidden(&mut self, field: &str, detail: &str) {
-        self.causes.push(fault::forbidden(&self.field(field), detail));
+        self.causes.push(causes::forbidden(&self.field(field), detail));
     }
 
     pub(super) fn duplicate(&mut self, field: &str, value: impl Shown) {
-        self.causes.push(fault::duplicate_text(&self.field(field), &value.shown()));
+        self.causes.push(causes::duplicate_text(&self.field(field), &value.shown()));
     }
 
     pub(super) fn not_found(&mut self, field: &str, value: impl Shown, detail: &str) {
-        self.causes.push(fault::not_found(&self.field(field), &value.shown(), detail));
+        self.causes.push(causes::not_found(&self.field(field), &value.shown(), detail));
     }
 
     pub(super) fn not_supported(&mut self, field: &str, value: impl Shown, supported: &[&str]) {
         let supported = supported.iter().copied();
-        self.causes.push(fault::not_supported_text(&self.field(field), &value.shown(), supported));
+        self.causes.push(causes::not_supported_text(&self.field(field), &value.shown(), supported));
     }
 
     pub(super) fn too_long(&mut self, field: &str, max: i64) {
-        self.causes.push(fault::too_long(&self.field(field), max));
+        self.causes.push(causes::too_long(&self.field(field), max));
     }
 
     pub(super) fn too_many(&mut self, field: &str, actual: usize, max: i64) {
-        self.causes.push(fault::too_many(&self.field(field), actual, max));
+        self.causes.push(causes::too_many(&self.field(field), actual, max));
     }
 
     /// Adds each broken rule.
@@ -157,19 +157,7 @@ impl Check {
     }
 
     /// As [`Self::one_of`], of the members of an object. Nothing for one that is absent.
-    pub(super) fn supported(&mut self, object: &Value, field: &str, supported: &[&str]) {
-        if object.has(field) && !supported.contains(&object.text(field)) {
-            self.not_supported(field, object.text(field), supported);
-        }
-    }
-
-    /// As [`Self::supported`], of a whole object.
-    pub(super) fn supported_if_given(
-        &mut self,
-        object: &Map<String, Value>,
-        field: &str,
-        supported: &[&str],
-    ) {
+    pub(super) fn supported(&mut self, object: &impl Fields, field: &str, supported: &[&str]) {
         if object.has(field) && !supported.contains(&object.text(field)) {
             self.not_supported(field, object.text(field), supported);
         }
@@ -240,7 +228,7 @@ impl Shown for i64 {
 
 impl Shown for &Value {
     fn shown(&self) -> String {
-        fault::value_text(self)
+        causes::value_text(self)
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::api::DryRun;
 use crate::apply::{Conflicts, is_printable, quoted};
-use crate::fault;
+use crate::causes;
 use crate::status::{Cause, Status, Subject};
 
 use super::request::Query;
@@ -60,7 +60,7 @@ impl WriteOptions {
         let mut causes = manager_faults(query, given, options);
         let dry_runs: Vec<&str> = query.all("dryRun").collect();
         if dry_runs.iter().any(|value| *value != "All") {
-            causes.push(fault::not_supported("dryRun", &json!(dry_runs), &["All"]));
+            causes.push(causes::not_supported("dryRun", &json!(dry_runs), &["All"]));
         }
         let directive = query.text("fieldValidation");
         let validation = match directive {
@@ -69,7 +69,7 @@ impl WriteOptions {
             "Strict" => Validation::Strict,
             other => {
                 let known = ["", "Ignore", "Strict", "Warn"];
-                causes.push(fault::not_supported("fieldValidation", &json!(other), &known));
+                causes.push(causes::not_supported("fieldValidation", &json!(other), &known));
                 Validation::Strict
             }
         };
@@ -86,13 +86,13 @@ impl WriteOptions {
 fn manager_faults(query: &Query, given: &str, options: OptionsOf) -> Vec<Cause> {
     let mut causes = Vec::new();
     if options == OptionsOf::Apply && given.is_empty() {
-        causes.push(fault::required("fieldManager", "is required for apply patch"));
+        causes.push(causes::required("fieldManager", "is required for apply patch"));
     }
     if options == OptionsOf::Patch && query.get("force").is_some() {
-        causes.push(fault::forbidden("force", "may not be specified for non-apply patch"));
+        causes.push(causes::forbidden("force", "may not be specified for non-apply patch"));
     }
     if given.len() > MAX_NAME {
-        causes.push(fault::too_long("fieldManager", MAX_NAME));
+        causes.push(causes::too_long("fieldManager", MAX_NAME));
     }
     let invalid = given.char_indices().filter(|(_, c)| !is_printable(*c));
     causes.extend(invalid.map(|(position, c)| {

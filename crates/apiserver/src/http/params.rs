@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fault;
+use crate::causes;
 use crate::registry::Resource;
 use crate::selectors::{FieldSelector, LabelSelector, Selection};
 use crate::status::{Cause, Status, Subject};
@@ -118,27 +118,29 @@ fn list_faults(match_text: &str, version: &str, initial_events: Option<bool>, co
     let mut causes = Vec::new();
     if !match_text.is_empty() {
         if version.is_empty() {
-            causes.push(fault::forbidden(
+            causes.push(causes::forbidden(
                 MATCH,
                 "resourceVersionMatch is forbidden unless resourceVersion is provided",
             ));
         }
         if continues {
-            causes
-                .push(fault::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+            causes.push(causes::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
         if !matches!(match_text, "Exact" | "NotOlderThan") {
-            causes.push(fault::not_supported(MATCH, &json!(match_text), &["Exact", "NotOlderThan", ""]));
+            causes.push(causes::not_supported(MATCH, &json!(match_text), &["Exact", "NotOlderThan", ""]));
         }
         if match_text == "Exact" && version == "0" {
-            causes.push(fault::forbidden(
+            causes.push(causes::forbidden(
                 MATCH,
                 "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             ));
         }
     }
     if initial_events.is_some() {
-        causes.push(fault::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        causes.push(causes::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
     causes
 }
@@ -147,19 +149,21 @@ fn watch_faults(match_text: &str, initial_events: Option<bool>, continues: bool)
     let mut causes = Vec::new();
     if initial_events.is_some() && match_text != "NotOlderThan" {
         let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        causes.push(fault::forbidden(MATCH, why));
+        causes.push(causes::forbidden(MATCH, why));
     }
     if !match_text.is_empty() {
         if initial_events.is_none() {
             let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            causes.push(fault::forbidden(MATCH, why));
+            causes.push(causes::forbidden(MATCH, why));
         }
         if match_text != "NotOlderThan" {
-            causes.push(fault::not_supported(MATCH, &json!(match_text), &["NotOlderThan"]));
+            causes.push(causes::not_supported(MATCH, &json!(match_text), &["NotOlderThan"]));
         }
         if continues {
-            causes
-                .push(fault::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
+            causes.push(causes::forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
         }
     }
     causes

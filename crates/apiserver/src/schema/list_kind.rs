@@ -8,7 +8,7 @@ use crate::status::Cause;
 
 use super::structural::{ListKind, Structural};
 use super::trail::Trail;
-use crate::fault;
+use crate::causes;
 
 /// Returns the items that occur twice in the sets and the lists with keys of an object.
 ///
@@ -73,7 +73,7 @@ impl Search {
             ListKind::Set => {
                 for index in repeated(items.iter()) {
                     let Some(item) = items.get(index) else { continue };
-                    self.found.push(fault::duplicate(&self.path.with_index(index), item));
+                    self.found.push(causes::duplicate(&self.path.with_index(index), item));
                 }
             }
             ListKind::Map(keys) => self.keyed(items, keys),
@@ -90,13 +90,13 @@ impl Search {
         let wrong = items.iter().enumerate().find(|(_, item)| !item.is_null() && !item.is_object());
         if let Some((index, item)) = wrong {
             let detail = "must be an object for an array of list-type map";
-            self.found.push(fault::invalid(&self.path.with_index(index), item, detail));
+            self.found.push(causes::invalid(&self.path.with_index(index), item, detail));
             return;
         }
         let keys_of: Vec<Value> = items.iter().map(|item| keys_of(item, keys)).collect();
         for index in repeated(keys_of.iter()) {
             let Some(item) = keys_of.get(index) else { continue };
-            self.found.push(fault::duplicate(&self.path.with_index(index), item));
+            self.found.push(causes::duplicate(&self.path.with_index(index), item));
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::apply::{go_text, go_type};
 use crate::status::Cause;
 
-use crate::fault::invalid_text;
+use crate::causes::invalid_text;
 
 /// Returns what is wrong with a replica count.
 ///

@@ -29,7 +29,7 @@ pub(super) fn at_most_all(c: &mut Check, field: &str, value: &Value) {
     }
 }
 
-fn is_none(value: &Value) -> bool {
+fn is_zero(value: &Value) -> bool {
     percent(value).or(value.as_i64()).unwrap_or(0) == 0
 }
 
@@ -115,7 +115,7 @@ fn deployment_strategy(c: &mut Check, strategy: &Value) {
             let (unavailable, surge) = (update.of("maxUnavailable"), update.of("maxSurge"));
             int_or_percent(c, "maxUnavailable", unavailable);
             int_or_percent(c, "maxSurge", surge);
-            if is_none(unavailable) && is_none(surge) {
+            if is_zero(unavailable) && is_zero(surge) {
                 c.invalid("maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0");
             }
             at_most_all(c, "maxUnavailable", unavailable);
@@ -193,7 +193,7 @@ fn daemon_strategy(c: &mut Check, strategy: &Value) {
                 at_most_all(c, field, update.of(field));
             }
             let (unavailable, surge) = (update.of("maxUnavailable"), update.of("maxSurge"));
-            match (is_none(unavailable), is_none(surge)) {
+            match (is_zero(unavailable), is_zero(surge)) {
                 (false, false) => {
                     c.invalid("maxSurge", surge, "may not be set when maxUnavailable is non-zero")
                 }
@@ -270,7 +270,7 @@ fn stateful_strategy(c: &mut Check, strategy: &Value) {
             let unavailable = update.of("maxUnavailable");
             if !unavailable.is_null() {
                 int_or_percent(c, "maxUnavailable", unavailable);
-                if is_none(unavailable) {
+                if is_zero(unavailable) {
                     c.invalid("maxUnavailable", unavailable, "cannot be 0");
                 }
                 at_most_all(c, "maxUnavailable", unavailable);

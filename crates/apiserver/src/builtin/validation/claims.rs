@@ -30,11 +30,9 @@ pub(super) fn spec(c: &mut Check, spec: &Value) {
         }
         _ => {}
     }
-    for field in ["storageClassName", "volumeAttributesClassName"] {
-        let name = spec.text(field);
-        if !name.is_empty() && field == "storageClassName" {
-            c.rules(field, name, names::subdomain(name));
-        }
+    let class = spec.text("storageClassName");
+    if !class.is_empty() {
+        c.rules("storageClassName", class, names::subdomain(class));
     }
     c.supported(spec, "volumeMode", &["Block", "Filesystem"]);
     for field in ["dataSource", "dataSourceRef"] {

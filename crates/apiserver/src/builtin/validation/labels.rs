@@ -6,7 +6,7 @@ use super::super::check::{Check, Fields, texts};
 use super::super::names;
 
 /// The limit of the keys and values of all annotations. Follows Kubernetes 1.37 (`TotalAnnotationSizeLimitB`).
-const MAX_ANNOTATIONS: usize = 256 * 1024;
+pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 pub(super) fn labels(c: &mut Check, field: &str, owner: &Value) {
     c.enter(field, |c| each_label(c, owner));
@@ -27,7 +27,7 @@ pub(super) fn annotations(c: &mut Check, field: &str, annotations: &Value) {
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > MAX_ANNOTATIONS {
-        c.too_long(field, 256 * 1024);
+        c.too_long(field, i64::try_from(MAX_ANNOTATIONS).unwrap_or(i64::MAX));
     }
 }
 

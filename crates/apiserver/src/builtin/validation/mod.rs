@@ -27,27 +27,21 @@ use super::check::{Check, Fields, Object, texts};
 use super::names;
 use crate::status::Cause;
 
-/// The part of an object that a write changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Changed {
-    Object,
-    Status,
-}
+pub(crate) use labels::MAX_ANNOTATIONS;
 
 /// Returns what is wrong with an object, apart from its metadata.
-pub(crate) fn faults(
-    api_version: &str,
-    kind: &str,
-    object: &Object,
-    before: Option<&Object>,
-    changed: Changed,
-) -> Vec<Cause> {
+pub(crate) fn faults(api_version: &str, kind: &str, object: &Object, before: Option<&Object>) -> Vec<Cause> {
     let mut check = Check::default();
-    if changed == Changed::Status {
-        status::status(&mut check, kind, object, before);
-    } else if let Some(validate) = validator(api_version, kind) {
+    if let Some(validate) = validator(api_version, kind) {
         validate(&mut check, object, before);
     }
+    check.into_causes()
+}
+
+/// Returns what is wrong with the status of an object.
+pub(crate) fn status_faults(kind: &str, object: &Object, before: &Object) -> Vec<Cause> {
+    let mut check = Check::default();
+    status::status(&mut check, kind, object, before);
     check.into_causes()
 }
 

@@ -21,14 +21,14 @@ pub(super) fn budget(c: &mut Check, object: &Object, _: Option<&Object>) {
     });
 }
 
-pub(super) fn network_policy(c: &mut Check, object: &Object, before: Option<&Object>) {
+pub(super) fn network_policy(c: &mut Check, object: &Object, _: Option<&Object>) {
     let spec = object.of("spec");
     c.enter("spec", |c| {
         labels::selector(c, "podSelector", spec.of("podSelector"));
         for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
             c.each(direction, spec.items(direction), |c, rule| {
                 c.each("ports", rule.items("ports"), port);
-                c.each(peers, rule.items(peers), |c, of| peer(c, of, before));
+                c.each(peers, rule.items(peers), peer);
             });
         }
         let types = spec.items("policyTypes");
@@ -74,7 +74,7 @@ fn port(c: &mut Check, port: &Value) {
     }
 }
 
-fn peer(c: &mut Check, peer: &Value, _: Option<&Object>) {
+fn peer(c: &mut Check, peer: &Value) {
     for field in ["podSelector", "namespaceSelector"] {
         labels::selector(c, field, peer.of(field));
     }

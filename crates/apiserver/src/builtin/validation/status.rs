@@ -81,10 +81,10 @@ fn of<'a>(table: &[(&str, &'a [&'a str])], kind: &str) -> &'a [&'a str] {
     table.iter().find(|(of, _)| *of == kind).map_or(&[], |(_, fields)| fields)
 }
 
-pub(super) fn status(c: &mut Check, kind: &str, object: &Object, before: Option<&Object>) {
-    match (kind, before) {
-        ("Service", Some(before)) => load_balancer(c, object, before),
-        ("Job", Some(before)) => job_status(c, object, before),
+pub(super) fn status(c: &mut Check, kind: &str, object: &Object, before: &Object) {
+    match kind {
+        "Service" => load_balancer(c, object, before),
+        "Job" => job_status(c, object, before),
         _ => controller(c, kind, object, before),
     }
 }
@@ -122,7 +122,7 @@ fn load_balancer(c: &mut Check, service: &Object, before: &Object) {
     });
 }
 
-fn controller(c: &mut Check, kind: &str, object: &Object, before: Option<&Object>) {
+fn controller(c: &mut Check, kind: &str, object: &Object, before: &Object) {
     let status = object.of("status");
     c.enter("status", |c| {
         for field in of(NUMBERS, kind) {
@@ -139,9 +139,7 @@ fn controller(c: &mut Check, kind: &str, object: &Object, before: Option<&Object
             let rule = format!("cannot be greater than {than}");
             c.invalid("availableReplicas", number("availableReplicas"), &rule);
         }
-        if let Some(before) = before {
-            collisions(c, kind, before.of("status"), status);
-        }
+        collisions(c, kind, before.of("status"), status);
     });
 }
 

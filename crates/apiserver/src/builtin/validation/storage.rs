@@ -127,9 +127,9 @@ pub(super) fn class(c: &mut Check, object: &Object, before: Option<&Object>) {
         c.too_long("parameters", 512);
     }
     if !object.text("reclaimPolicy").is_empty() {
-        c.supported_if_given(object, "reclaimPolicy", &["Delete", "Retain"]);
+        c.supported(object, "reclaimPolicy", &["Delete", "Retain"]);
     }
-    c.supported_if_given(object, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
+    c.supported(object, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
     c.each("allowedTopologies", object.items("allowedTopologies"), topology);
     let Some(before) = before else { return };
     for field in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::apply::quoted;
-use crate::fault::{invalid, required};
+use crate::causes::{invalid, required};
 use crate::status::Cause;
 
 /// The annotation with the approval.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::status::Cause;
 
 use super::node::Node;
-use crate::fault::{duplicate, invalid, required, too_many};
+use crate::causes::{duplicate, invalid, required, too_many};
 
 const MAX_SELECTABLE: usize = 8;
 

@@ -8,7 +8,7 @@ use super::super::object_meta;
 use super::super::prune::prune_value;
 use super::super::structural::{Additional, Structural};
 use super::super::validate::{Purpose, validate};
-use crate::fault;
+use crate::causes;
 
 /// Removes from the defaults the fields that their schema does not have. Definitions of former servers may have such.
 ///
@@ -79,7 +79,7 @@ fn faults_of_default(path: &str, default: &Value, schema: &Structural) -> Vec<Ca
     let mut pruned = default.clone();
     prune_value(&mut pruned, schema);
     if pruned != *default {
-        found.push(fault::invalid(path, default, "must not have unknown fields"));
+        found.push(causes::invalid(path, default, "must not have unknown fields"));
     }
     let mut coerced = default.clone();
     if let Err(mut cause) = object_meta::coerce_value(&mut coerced, schema) {

@@ -10,7 +10,7 @@ use crate::status::Cause;
 
 use super::super::prune::is_meta;
 use super::node::Node;
-use crate::fault::{forbidden, invalid, not_supported, required};
+use crate::causes::{forbidden, invalid, not_supported, required};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 

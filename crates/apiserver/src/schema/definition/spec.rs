@@ -16,7 +16,7 @@ use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
 use super::node::Node;
 use super::status::stored_version_faults;
 use super::{internal, nodes, structure};
-use crate::fault::{forbidden, invalid, invalid_text, not_supported, required};
+use crate::causes::{forbidden, invalid, invalid_text, not_supported, required};
 
 /// The fields of a version that are reported at the top if all versions have the same.
 const SHARED: [(&str, &str); 4] = [

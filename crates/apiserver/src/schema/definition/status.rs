@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::fault::invalid;
+use crate::causes::invalid;
 use crate::status::Cause;
 
 use super::node::Node;

@@ -8,7 +8,7 @@ use crate::status::Cause;
 
 use super::super::pattern::Pattern;
 use super::node::Node;
-use crate::fault::{forbidden, invalid, required};
+use crate::causes::{forbidden, invalid, required};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

@@ -10,7 +10,7 @@ use crate::status::Cause;
 use super::structural::Structural;
 use super::trail::Trail;
 
-use crate::fault;
+use crate::causes;
 pub(super) use fields::restrict;
 
 /// Brings the metadata of embedded resources into the form of an `ObjectMeta`. Returns the paths of the fields that were
@@ -83,13 +83,13 @@ impl Coercion {
     fn meta(&mut self, name: &str, value: &mut Value) -> Result<(), Cause> {
         match name {
             "apiVersion" | "kind" if !value.is_string() => {
-                Err(fault::invalid(&self.path.with_name(name), value, "must be a string"))
+                Err(causes::invalid(&self.path.with_name(name), value, "must be a string"))
             }
             "metadata" => {
                 let path = self.path.with_name(name);
                 let mut removed = Vec::new();
                 let typed =
-                    fields::typed(value, &mut removed).map_err(|why| fault::invalid(&path, value, &why))?;
+                    fields::typed(value, &mut removed).map_err(|why| causes::invalid(&path, value, &why))?;
                 *value = Value::Object(typed);
                 self.removed.extend(removed.into_iter().map(|field| format!("{path}.{field}")));
                 Ok(())

@@ -7,7 +7,7 @@ use crate::status::Cause;
 
 use super::super::definition::{dns_1035_fault, dns_1123_label_fault};
 use super::fields;
-use crate::fault::{invalid, required};
+use crate::causes::{invalid, required};
 
 /// Returns what is wrong with an embedded resource at a path.
 pub(super) fn faults(path: &str, resource: &Map<String, Value>) -> Vec<Cause> {

@@ -20,7 +20,7 @@ use super::trail::Trail;
 use correlated::{Correlated, Old};
 use outcome::{Error, Kind, Outcome};
 
-use crate::fault::value_text;
+use crate::causes::value_text;
 
 /// What is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::super::structural::{Bound, Rules, Structural};
 use super::Validator;
 use super::equality::{is_whole, to_int};
 use super::outcome::{Error, Kind, Outcome};
-use crate::fault::float_text;
+use crate::causes::float_text;
 
 /// A number as Go decodes it.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use crate::status::Cause;
 
-use crate::fault;
+use crate::causes;
 
 /// The result of validating a value against a node.
 ///
@@ -57,14 +57,14 @@ impl Error {
             Some(path) => format!("{root}.{path}"),
         };
         match self.kind {
-            Kind::Invalid(value) => fault::invalid_text(&path, &value, &self.text),
-            Kind::TypeInvalid(value) => fault::type_invalid(&path, &value, &self.text),
-            Kind::Required => fault::required(&path, ""),
+            Kind::Invalid(value) => causes::invalid_text(&path, &value, &self.text),
+            Kind::TypeInvalid(value) => causes::type_invalid(&path, &value, &self.text),
+            Kind::Required => causes::required(&path, ""),
             Kind::NotSupported { value, allowed } => {
-                fault::not_supported_text(&path, &value, allowed.iter().map(String::as_str))
+                causes::not_supported_text(&path, &value, allowed.iter().map(String::as_str))
             }
-            Kind::TooLong(max) => fault::too_long(&path, max),
-            Kind::TooMany { actual, max } => fault::too_many(&path, actual, max),
+            Kind::TooLong(max) => causes::too_long(&path, max),
+            Kind::TooMany { actual, max } => causes::too_many(&path, actual, max),
         }
     }
 }

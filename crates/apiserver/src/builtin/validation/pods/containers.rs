@@ -24,7 +24,7 @@ pub(super) fn containers(c: &mut Check, pod: &Pod<'_>) {
         probes::probes(c, container, pod);
         restart_policy(c, container);
     });
-    host_port_conflicts(c, "containers", list, 0);
+    host_port_conflicts(c, "containers", list);
 }
 
 pub(super) fn init_containers(c: &mut Check, pod: &Pod<'_>) {
@@ -40,7 +40,7 @@ pub(super) fn init_containers(c: &mut Check, pod: &Pod<'_>) {
                     c.duplicate("name", container.text("name"));
                 }
             });
-            host_port_conflicts(c, "", std::slice::from_ref(container), 0);
+            host_port_conflicts(c, "", std::slice::from_ref(container));
             c.index(index, |c| of_init_containers(c, container, pod));
         }
     });
@@ -110,7 +110,7 @@ fn ports(c: &mut Check, ports: &[Value]) {
     });
 }
 
-fn host_port_conflicts(c: &mut Check, field: &str, containers: &[Value], first: usize) {
+fn host_port_conflicts(c: &mut Check, field: &str, containers: &[Value]) {
     let mut seen = HashSet::new();
     c.enter(field, |c| {
         for (place, container) in containers.iter().enumerate() {
@@ -122,7 +122,7 @@ fn host_port_conflicts(c: &mut Check, field: &str, containers: &[Value], first: 
                 }
                 let text = format!("{}/{}/{number}", port.text("protocol"), port.text("hostIP"));
                 if !seen.insert(text.clone()) {
-                    c.duplicate(&format!("[{}].ports[{index}].hostPort", place + first), &text);
+                    c.duplicate(&format!("[{}].ports[{index}].hostPort", place), &text);
                 }
             }
         }
