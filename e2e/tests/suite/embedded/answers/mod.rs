@@ -307,6 +307,6 @@ const ROWS: &[Row] = &[
 
 /// Reports what differs, by requests.
 fn report(problems: &[String]) {
-    let shown: Vec<&str> = problems.iter().take(20).map(String::as_str).collect();
+    let shown: Vec<&str> = problems.iter().take(2000).map(String::as_str).collect();
     assert!(problems.is_empty(), "{} requests:\n{}", problems.len(), shown.join("\n"));
 }
