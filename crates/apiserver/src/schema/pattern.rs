@@ -170,6 +170,8 @@ fn other_escape<'a>(out: &mut String, text: &'a str) -> &'a str {
     }
     let length = match text.strip_prefix(['p', 'P', 'x']) {
         Some(inner) if inner.starts_with('{') => text.find('}').map_or(text.len(), |at| at + 1),
+        Some(_) if text.starts_with('x') => 3.min(text.len()),
+        Some(inner) => 1 + inner.chars().next().map_or(0, char::len_utf8),
         _ => text.chars().next().map_or(0, char::len_utf8),
     };
     out.push_str(text.get(..length).unwrap_or(""));

@@ -54,7 +54,7 @@ async fn unchanged_fields_are_validated_by_alternatives() {
         causes(&unchanged),
         [
             "a TooLong: Too long: may not be more than 2 bytes",
-            " Invalid: Invalid value: \"\": \"\" must validate all the schemas (allOf). None validated"
+            "<nil> Invalid: Invalid value: \"\": \"\" must validate all the schemas (allOf). None validated"
         ]
     );
 }
