@@ -150,10 +150,6 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-fn is_success(answer: &Answer) -> bool {
-    matches!(answer.code, 200..300)
-}
-
 fn causes(answer: &Answer) -> Vec<Value> {
     answer.body["details"]["causes"].as_array().cloned().unwrap_or_default()
 }
