@@ -31,9 +31,10 @@ const CONVERGES: Duration = Duration::from_secs(300);
 /// How often the two are compared with the server.
 const STEP: Duration = Duration::from_millis(50);
 
-/// For how much longer than the reference the informer may differ: the delays after the first false alarms of each sign,
-/// and those of failures, which are random.
-const LONGER: Duration = Duration::from_secs(60);
+/// For how much longer than the reference the informer may differ. The delays between requests are random, and up to 30 s
+/// long soon after failures: that after a false alarm, that after a list which is refused then, and that in which a write
+/// happens while each list expires at once, whose length both draw.
+const LONGER: Duration = Duration::from_secs(90);
 
 /// The values of the objects, by key.
 type Objects = BTreeMap<String, u64>;

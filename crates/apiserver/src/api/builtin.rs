@@ -2,9 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use serde_json::Value;
+
 use crate::builtin::{self, Validation};
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
+use crate::storage::Stored;
 
 use super::{Api, Object, Part, Write, create};
 
@@ -43,16 +46,18 @@ impl Api {
         Ok(())
     }
 
-    /// Brings a stored object into the form that Kubernetes stores, if the state is that of a server without validation.
-    /// Whether it has changed.
-    pub(super) fn complete_stored(&self, kind: &Kind, object: &mut Object) -> bool {
+    /// Returns a stored object, with packed entries of managers, in the form that Kubernetes stores. Whether it was not stored
+    /// in this form: the state is that of a server without validation.
+    pub(super) fn former(&self, resource: &Resource, stored: &Stored) -> (Value, bool) {
+        let mut object = Self::served_packed(resource, stored);
         if !self.has_incomplete.load(Ordering::Relaxed) {
-            return false;
+            return (Value::Object(object), false);
         }
-        let stored = object.clone();
-        self.complete_builtin(kind, object);
-        self.created_builtin(kind, object);
-        *object != stored
+        let before = object.clone();
+        self.complete_builtin(&resource.kind, &mut object);
+        self.created_builtin(&resource.kind, &mut object);
+        let is_completed = object != before;
+        (Value::Object(object), is_completed)
     }
 
     /// Sets the fields of an object of a built-in kind that an update leaves out and that its storage keeps.

@@ -73,13 +73,32 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     })
 }
 
-/// Checks the types of the fields of the metadata, and drops those that are null or empty.
+/// The fields of the metadata.
+const FIELDS: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// Checks the types of the fields of the metadata, and drops those that are null, empty or unknown.
 ///
 /// # Errors
 /// A field and its type in Go.
 fn check_fields(metadata: &mut Map<String, Value>) -> Result<(), (String, &'static str)> {
     let wrong = |field: &str, expected| (format!("metadata.{field}"), expected);
-    metadata.retain(|_, value| !value.is_null());
+    metadata.retain(|name, value| !value.is_null() && FIELDS.contains(&name.as_str()));
     for field in ["name", "namespace", "generateName", "uid", "resourceVersion"] {
         if metadata.get(field).is_some_and(|value| !value.is_string()) {
             return Err(wrong(field, "string"));
@@ -206,6 +225,9 @@ pub(super) fn is_terminating(object: &Object) -> bool {
     object.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }
 
+pub(super) const OTHER_NAMESPACE: &str =
+    "the namespace of the provided object does not match the namespace sent on the request";
+
 /// # Errors
 /// 400 if the namespaces of the object and of the request differ.
 pub(super) fn check_namespace(
@@ -225,11 +247,7 @@ pub(super) fn check_namespace(
         "" => {
             metadata.insert("namespace".into(), namespace.into());
         }
-        _ => {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
+        _ => return Err(Status::bad_request(OTHER_NAMESPACE)),
     }
     Ok(())
 }

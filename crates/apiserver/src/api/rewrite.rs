@@ -100,6 +100,10 @@ impl Rewrite<'_> {
             }
             "" | "0" => return Ok(()),
             given if given == metadata::text(self.before, "resourceVersion") => return Ok(()),
+            given if given.parse::<u64>().is_err() && self.versioned == Versioned::Patch => {
+                let why = format!("strconv.ParseUint: parsing {given:?}: invalid syntax");
+                return Err(Status::new(500, "", why));
+            }
             given if given.parse::<u64>().is_err() => format!("Invalid value: {given:?}: must be a number"),
             _ => return Err(Status::modified(self.kind.resource_subject(), self.name)),
         };

@@ -128,6 +128,7 @@ fn changed_scale(
         ScaleWrite::Patch(patch) => {
             let patched = (*patch)(scale)?;
             metadata::check_name(&patched, name)?;
+            check_patched(kind, &live, &patched, name)?;
             recorded(&managers, &live, patched, writer)
         }
     };
@@ -135,6 +136,24 @@ fn changed_scale(
         Value::Object(scale) => Ok(scale),
         _ => Err(Status::bad_request("the object provided is unrecognized (must be of type Scale)")),
     }
+}
+
+/// # Errors
+/// 400 for a scale in another namespace, 409 for one with another UID.
+fn check_patched(kind: &Kind, live: &Value, patched: &Object, name: &str) -> Result<(), Status> {
+    let text =
+        |field: &str| live.get("metadata").and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or("");
+    let namespace = metadata::text(patched, "namespace");
+    if !namespace.is_empty() && namespace != text("namespace") {
+        return Err(Status::bad_request(metadata::OTHER_NAMESPACE));
+    }
+    let (given, uid) = (metadata::text(patched, "uid"), text("uid"));
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let resource = &format!("{}/scale", kind.plural);
+    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+    Err(Status::conflict(Subject { group: &kind.group, resource }, name, &why))
 }
 
 fn recorded(managers: &FieldManager<'_>, live: &Value, mut scale: Object, writer: Writer<'_>) -> Value {

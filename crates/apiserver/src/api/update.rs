@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::apply;
 use crate::registry::Resource;
 use crate::status::Status;
@@ -12,6 +10,9 @@ use crate::storage::{Change, Outcome, Stored};
 use super::apply::{Applied, update_or_create};
 use super::rewrite::{Rewrite, Versioned};
 use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
+
+/// Makes the next state of an object from the current one.
+type Make<'a> = &'a mut dyn FnMut(&Object) -> Result<(Object, Versioned), Status>;
 
 impl Api {
     /// Replaces an object, or the part that `write` selects. An object of some kinds is created if there is none.
@@ -101,24 +102,22 @@ impl Api {
         namespace: &str,
         name: &str,
         write: Write<'_>,
-        make: &mut dyn FnMut(&Object) -> Result<(Object, Versioned), Status>,
+        make: Make<'_>,
     ) -> Result<Arc<Stored>, Status> {
-        let key = Self::key(resource, namespace, name);
-        let _definitions = resource.kind.is_definition().then(|| self.definitions.lock());
+        let (kind, key) = (&resource.kind, Self::key(resource, namespace, name));
+        let not_found = || Status::not_found(kind.resource_subject(), name);
+        let _definitions = kind.is_definition().then(|| self.definitions.lock());
         let (mut tried, mut defined, mut last) = (None, None, None);
         // A patch may take long, so it is not applied under the lock.
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
-            let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let mut before = Self::served_packed(resource, stored);
-            let is_completed = self.complete_stored(&resource.kind, &mut before);
-            let before = Value::Object(before);
+            let stored = present.ok_or_else(not_found)?;
+            let (before, is_completed) = self.former(resource, stored);
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (mut object, versioned) = make(present)?;
             let given = metadata::given_managers(&object, &resource.kind);
             self.complete_update(resource, &mut object, write)?;
             let claimed = Self::claimed(resource, present, &object, write);
-            let kind = &resource.kind;
             let rewrite = Rewrite { kind, name, before: present, write, versioned, api: self };
             let mut after = rewrite.next_state(object)?;
             if kind.is_definition() {
@@ -157,8 +156,7 @@ impl Api {
                 // The response has the new state, at the version of the state before.
                 Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))
             }
-            Outcome::Kept(Some(stored)) => Ok(stored),
-            Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
+            Outcome::Kept(stored) => stored.ok_or_else(not_found),
         }
     }
 }

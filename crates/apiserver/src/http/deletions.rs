@@ -39,7 +39,7 @@ impl Call<'_> {
             ..DeleteOptions::default()
         };
         let dry_run: Vec<&str> = self.query.all("dryRun").collect();
-        options.validated(given("propagationPolicy"), &dry_run)
+        options.validated(self.query.get("propagationPolicy"), &dry_run)
     }
 
     /// Adds what a client is to know about a deletion with these options.

@@ -6,9 +6,10 @@ use ::http::HeaderMap;
 use serde_json::Value;
 
 use crate::api::{self, Api, Form, Object, Write};
-use crate::apply::{Schema, go_text, unknown_fields};
+use crate::apply::{Schema, go_text, go_type, unknown_fields};
+use crate::causes;
 use crate::patch::Patch;
-use crate::protobuf::{Decoder, MEDIA_TYPE, type_fault};
+use crate::protobuf::{Decoder, MEDIA_TYPE, json_type, metadata_fault, type_fault};
 use crate::registry::Kind;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -191,6 +192,9 @@ fn patched_object(kind: &Kind, patch: &Patch, patched: Value) -> Result<Object, 
             if let Some(why) = check_kind(kind, patch, &mut object) {
                 return Err(patch_error(patch, &Value::Object(object), &why));
             }
+            if let Some(status) = other_type(kind, &object) {
+                return Err(status);
+            }
             let decoder = if patch.is_strategic() { Decoder::Unstructured } else { Decoder::Json };
             match type_fault(&kind.api_version(), &kind.kind, &object, decoder) {
                 Some(why) => Err(patch_error(patch, &Value::Object(object), &why)),
@@ -208,11 +212,12 @@ fn patched_object(kind: &Kind, patch: &Patch, patched: Value) -> Result<Object, 
 /// Returns why the result of a patch of a built-in kind is of another kind. One of a strategic merge patch is not, since it
 /// is decoded without its type.
 fn check_kind(kind: &Kind, patch: &Patch, object: &mut Object) -> Option<String> {
-    if kind.custom {
-        return None;
-    }
     let api_version = kind.api_version();
     if patch.is_strategic() {
+        let other = ["apiVersion", "kind"].into_iter().filter_map(|field| object.get(field));
+        if let Some(other) = other.into_iter().find(|value| !value.is_string() && !value.is_null()) {
+            return Some(format!("cannot convert {} to string", go_type(other)));
+        }
         object.insert("apiVersion".into(), api_version.into());
         object.insert("kind".into(), kind.kind.as_str().into());
         return None;
@@ -220,11 +225,21 @@ fn check_kind(kind: &Kind, patch: &Patch, object: &mut Object) -> Option<String>
     let given = |field: &str, default: &str| match object.get(field) {
         None | Some(Value::Null) => Ok(default.to_owned()),
         Some(Value::String(text)) => Ok(if text.is_empty() { default } else { text }.to_owned()),
-        Some(_) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal value into Go struct field .{field} of type \
-             string"
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type \
+             string",
+            json_type(other, "string")
         )),
     };
+    if kind.custom {
+        return match (given("apiVersion", ""), given("kind", "")) {
+            (Ok(version), Ok(_)) if version.matches('/').count() > 1 => {
+                Some(format!("unexpected GroupVersion string: {version}"))
+            }
+            (Ok(_), Ok(_)) => object.get("metadata").and_then(metadata_fault),
+            (Err(why), _) | (_, Err(why)) => Some(why),
+        };
+    }
     match (given("apiVersion", &api_version), given("kind", &kind.kind)) {
         (Ok(version), Ok(name)) if version == api_version && name == kind.kind => None,
         (Ok(version), Ok(name)) => Some(format!(
@@ -233,6 +248,25 @@ fn check_kind(kind: &Kind, patch: &Patch, object: &mut Object) -> Option<String>
         )),
         (Err(why), _) | (_, Err(why)) => Some(why),
     }
+}
+
+/// Returns why a custom object is not of its kind, if it names another one.
+fn other_type(kind: &Kind, object: &Object) -> Option<Status> {
+    let given = |field: &str| object.get(field).and_then(Value::as_str).filter(|given| !given.is_empty());
+    let (version, name) = (given("apiVersion")?, given("kind")?);
+    let expected = [("kind", name, kind.kind.clone()), ("apiVersion", version, kind.api_version())];
+    let others = expected.iter().filter(|(_, given, expected)| *given != expected.as_str());
+    let causes: Vec<Cause> = others
+        .map(|(field, given, expected)| {
+            causes::invalid(field, &(*given).into(), &format!("must be {expected}"))
+        })
+        .collect();
+    if !kind.custom || causes.is_empty() {
+        return None;
+    }
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let of = object.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()).unwrap_or("");
+    Some(Status::invalid(Subject { group, resource: name }, of, causes))
 }
 
 /// Follows Kubernetes 1.37: the error names a strategic merge patch, or the result of another one.

@@ -357,6 +357,10 @@ impl<'a> Call<'a> {
             (Sub::Token, Some(name)) => self.token(name, &options).map(Made::Answer),
             (Sub::Eviction, Some(name)) => {
                 let eviction = self.object()?;
+                if eviction.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()) != Some(name)
+                {
+                    return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+                }
                 let options = match eviction.get("deleteOptions") {
                     Some(options) if !options.is_null() => DeleteOptions::parse(options)?,
                     _ => DeleteOptions::default(),

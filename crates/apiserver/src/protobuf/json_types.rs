@@ -72,6 +72,24 @@ pub(crate) fn type_fault(
     check.message(message, kind, object).err()
 }
 
+/// Returns why the metadata of a custom object cannot be decoded.
+pub(crate) fn metadata_fault(metadata: &Value) -> Option<String> {
+    let found = SCHEMA.of_kind("v1", "ConfigMap")?.find("metadata")?;
+    let Base::Message(index) = found.base else { return None };
+    match metadata {
+        Value::Null => None,
+        Value::Object(metadata) => {
+            let message = SCHEMA.message(index)?;
+            let mut check = Check { decoder: Decoder::Json, path: Vec::new(), parent: message.name() };
+            check.message(message, message.name(), metadata).err()
+        }
+        other => Some(format!(
+            "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+            json_type(other, "")
+        )),
+    }
+}
+
 struct Check<'a> {
     decoder: Decoder,
     /// The names of the fields, without keys of maps and indices.
@@ -242,7 +260,8 @@ fn is_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
-fn json_type(value: &Value, of: &str) -> String {
+/// The type of a value in an error about a field of this type.
+pub(crate) fn json_type(value: &Value, of: &str) -> String {
     match value {
         Value::Number(number) if of.starts_with("int") => format!("number {number}"),
         Value::Number(_) => "number".into(),

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use schema::SCHEMA;
 use wire::{Fields, Malformed};
 
-pub(crate) use json_types::{Decoder, type_fault};
+pub(crate) use json_types::{Decoder, json_type, metadata_fault, type_fault};
 
 /// The media type of protobuf bodies.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

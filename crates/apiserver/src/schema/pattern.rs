@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+
+/// The most memory of a compiled expression.
+const MOST_BYTES: usize = 64 << 20;
 
 /// A `pattern`, compiled once.
 #[derive(Clone, Debug)]
@@ -14,8 +17,11 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
-        let compiled = Regex::new(&translate(text)).map_err(|error| error.to_string().into());
-        Self { text: text.into(), compiled }
+        let compiled = translate(text).and_then(|translated| {
+            let built = RegexBuilder::new(&translated).size_limit(MOST_BYTES).build();
+            built.map_err(|error| error.to_string())
+        });
+        Self { text: text.into(), compiled: compiled.map_err(Into::into) }
     }
 
     /// # Errors
@@ -30,85 +36,197 @@ impl Pattern {
     }
 }
 
-/// Translates Go's syntax to that of `regex`: the classes `\d`, `\w` and `\s` are ASCII in Go, `{` may be literal, and
-/// classes have no set operations.
-fn translate(pattern: &str) -> String {
+/// Translates Go's syntax to that of `regex`: the classes `\d`, `\w` and `\s` are ASCII in Go, `{` may be literal, classes
+/// have no set operations, and repetitions cannot follow one another.
+///
+/// # Errors
+/// Go does not know the syntax.
+fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 8);
-    let mut rest = pattern.chars();
-    let mut in_class = false;
-    let mut class_start = false;
-    while let Some(c) = rest.next() {
-        let at_start = std::mem::take(&mut class_start);
-        match c {
-            '\\' => escape(&mut out, &mut rest, in_class),
-            '[' if !in_class => {
-                (in_class, class_start) = (true, true);
-                out.push('[');
-                if rest.as_str().starts_with('^') {
-                    out.push('^');
-                    rest.next();
-                }
+    let mut rest = pattern;
+    let mut was_repeated = false;
+    while let Some(c) = rest.chars().next() {
+        let after = rest.get(c.len_utf8()..).unwrap_or("");
+        let operator = repetition(rest)?;
+        if let Some(operator) = operator {
+            if was_repeated {
+                return Err(format!("invalid nested repetition operator: `{operator}`"));
             }
-            '[' if rest.as_str().starts_with(':') => {
-                out.push('[');
-                for c in rest.by_ref() {
-                    out.push(c);
-                    if c == ']' {
-                        break;
-                    }
-                }
-            }
-            ']' if in_class && !at_start => {
-                in_class = false;
-                out.push(']');
-            }
-            '[' | ']' | '&' | '~' if in_class => {
+            out.push_str(operator);
+            rest = rest.get(operator.len()..).unwrap_or("");
+            was_repeated = true;
+            continue;
+        }
+        was_repeated = false;
+        rest = match c {
+            '\\' => escape(&mut out, after),
+            '[' => class(&mut out, after),
+            '{' | '}' | ']' => {
                 out.push('\\');
                 out.push(c);
+                after
             }
-            '{' if !in_class && !is_repetition(rest.as_str()) => out.push_str("\\{"),
-            c => out.push(c),
-        }
+            '(' => {
+                check_group(after)?;
+                out.push(c);
+                after
+            }
+            c => {
+                out.push(c);
+                after
+            }
+        };
     }
-    out
+    Ok(out)
 }
 
-fn escape(out: &mut String, rest: &mut std::str::Chars<'_>, in_class: bool) {
-    match rest.next() {
-        Some('d') if in_class => out.push_str("0-9"),
-        Some('w') if in_class => out.push_str("0-9A-Za-z_"),
-        Some('s') if in_class => out.push_str("\\t\\n\\f\\r "),
-        Some('d') => out.push_str("[0-9]"),
-        Some('D') => out.push_str("[^0-9]"),
-        Some('w') => out.push_str("[0-9A-Za-z_]"),
-        Some('W') => out.push_str("[^0-9A-Za-z_]"),
-        Some('s') => out.push_str("[\\t\\n\\f\\r ]"),
-        Some('S') => out.push_str("[^\\t\\n\\f\\r ]"),
-        Some(c @ ('b' | 'B')) if !in_class => {
+/// Returns the repetition operator that a text begins with, lazy or not.
+///
+/// # Errors
+/// It repeats more often than Go allows.
+fn repetition(text: &str) -> Result<Option<&str>, String> {
+    let length = match text.chars().next() {
+        Some('*' | '+' | '?') => 1,
+        Some('{') => {
+            let Some((inside, _)) = text.get(1..).unwrap_or("").split_once('}') else { return Ok(None) };
+            let (low, high) = inside.split_once(',').unwrap_or((inside, ""));
+            let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            if low.is_empty() || !is_number(low) || !is_number(high) {
+                return Ok(None);
+            }
+            let is_much =
+                |text: &str| !text.is_empty() && text.parse::<u32>().map_or(true, |count| count > 1000);
+            if is_much(low) || is_much(high) {
+                return Err(format!("invalid repeat count: `{{{inside}}}`"));
+            }
+            inside.len() + 2
+        }
+        _ => return Ok(None),
+    };
+    let is_lazy = text.get(length..).unwrap_or("").starts_with('?');
+    Ok(text.get(..length + usize::from(is_lazy)))
+}
+
+/// # Errors
+/// The text after `(` has flags that Go does not know.
+fn check_group(text: &str) -> Result<(), String> {
+    let Some(flags) = text.strip_prefix('?') else { return Ok(()) };
+    let flags = flags.split(['<', 'P', ':', ')']).next().unwrap_or("");
+    match flags.chars().find(|c| !"imsU-".contains(*c)) {
+        Some(_) => Err(format!("invalid or unsupported Perl syntax: `(?{flags}`")),
+        None => Ok(()),
+    }
+}
+
+/// The ASCII class of an escape such as `\d`.
+fn perl_class(c: char) -> Option<&'static str> {
+    Some(match c {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        's' => "[\\t\\n\\f\\r ]",
+        'S' => "[^\\t\\n\\f\\r ]",
+        _ => return None,
+    })
+}
+
+/// Writes a character literally.
+fn push_literal(out: &mut String, c: char) {
+    let _ = write!(out, "\\x{{{:X}}}", u32::from(c));
+}
+
+/// Writes an escape, whose text follows the backslash. Returns the rest.
+fn escape<'a>(out: &mut String, text: &'a str) -> &'a str {
+    let Some(c) = text.chars().next() else {
+        out.push('\\');
+        return text;
+    };
+    let rest = text.get(c.len_utf8()..).unwrap_or("");
+    match c {
+        'b' | 'B' => {
             let _ = write!(out, "(?-u:\\{c})");
         }
-        Some(c @ ('<' | '>')) => out.push(c),
-        Some('Q') => {
-            for c in rest.as_str().split("\\E").next().unwrap_or("").chars() {
-                out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+        'Q' => {
+            let (quoted, rest) = rest.split_once("\\E").unwrap_or((rest, ""));
+            quoted.chars().for_each(|c| push_literal(out, c));
+            return rest;
+        }
+        c if c.is_ascii_punctuation() => push_literal(out, c),
+        c => match perl_class(c) {
+            Some(class) => out.push_str(class),
+            None => return other_escape(out, text),
+        },
+    }
+    rest
+}
+
+/// Writes an escape that both syntaxes have, and makes others invalid. Returns the rest.
+fn other_escape<'a>(out: &mut String, text: &'a str) -> &'a str {
+    out.push('\\');
+    // `regex` has these, and Go has not
+    if text.starts_with(['u', 'U']) {
+        out.push('j');
+    }
+    let length = match text.strip_prefix(['p', 'P', 'x']) {
+        Some(inner) if inner.starts_with('{') => text.find('}').map_or(text.len(), |at| at + 1),
+        Some(_) if text.starts_with('x') => 3.min(text.len()),
+        Some(inner) => 1 + inner.chars().next().map_or(0, char::len_utf8),
+        _ => text.chars().next().map_or(0, char::len_utf8),
+    };
+    out.push_str(text.get(..length).unwrap_or(""));
+    text.get(length..).unwrap_or("")
+}
+
+/// Writes a class, whose text follows the bracket. Returns the rest.
+///
+/// A hyphen is literal where it makes no range: at the ends, and after a class.
+fn class<'a>(out: &mut String, mut text: &'a str) -> &'a str {
+    out.push('[');
+    if let Some(rest) = text.strip_prefix('^') {
+        out.push('^');
+        text = rest;
+    }
+    let mut is_first = true;
+    loop {
+        let Some(c) = text.chars().next() else { return text };
+        let rest = text.get(c.len_utf8()..).unwrap_or("");
+        if c == ']' && !is_first {
+            out.push(']');
+            return rest;
+        }
+        is_first = false;
+        let perl = rest.chars().next().filter(|_| c == '\\').and_then(perl_class);
+        if let Some(perl) = perl {
+            out.push_str(perl);
+            text = rest.get(1..).unwrap_or("");
+        } else if let Some(end) = text.strip_prefix("[:").and_then(|inner| inner.find(":]")) {
+            out.push_str(text.get(..end + 4).unwrap_or(""));
+            text = text.get(end + 4..).unwrap_or("");
+        } else {
+            text = class_char(out, text);
+            if let Some(high) = text.strip_prefix('-').filter(|high| !high.starts_with(']')) {
+                out.push('-');
+                text = class_char(out, high);
             }
-            let end = rest.as_str().find("\\E").map_or(rest.as_str().len(), |at| at + 2);
-            *rest = rest.as_str().get(end..).unwrap_or("").chars();
         }
-        Some(c) => {
-            out.push('\\');
-            out.push(c);
-        }
-        None => out.push('\\'),
     }
 }
 
-/// Whether the text after `{` makes it a repetition: `2}`, `2,}` or `2,3}`.
-fn is_repetition(rest: &str) -> bool {
-    let Some((inside, _)) = rest.split_once('}') else { return false };
-    let (low, high) = inside.split_once(',').unwrap_or((inside, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
+/// Writes a character of a class. Returns the rest.
+fn class_char<'a>(out: &mut String, text: &'a str) -> &'a str {
+    match text.strip_prefix('\\') {
+        Some(escaped) if escaped.starts_with(|c: char| c.is_ascii_punctuation()) => {
+            escaped.chars().take(1).for_each(|c| push_literal(out, c));
+            escaped.get(1..).unwrap_or("")
+        }
+        Some(escaped) => other_escape(out, escaped),
+        None => {
+            let mut chars = text.chars();
+            chars.by_ref().take(1).for_each(|c| push_literal(out, c));
+            chars.as_str()
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,10 +249,27 @@ mod tests {
             (r"^\Qa.b\E$", "axb", false),
             (r"^(a|b)$", "a\n", false),
             (r"\bfoo\b", "a foo b", true),
+            (r"^[\w-.]+$", "a-b.c", true),
+            (r"^[\s-a]+$", " -a", true),
+            (r"^[\s-a]+$", "A", false),
+            (r"^[\s\S]*$", "\u{a0}\u{b}", true),
+            (r"^[\W]$", "é", true),
+            (r"^[+--]+$", "+,-", true),
+            (r"^[a\-z]+$", "a-z", true),
+            (r"^[a\-z]+$", "b", false),
+            (r"^[a-z&&b]+$", "a&b", true),
+            (r"^[\]\n]+$", "]\n", true),
+            (r"^[\x41\p{Greek}]+$", "Aα", true),
+            (r"^\pL{1,253}$", "éa", true),
+            (r"^a{1,2}?\_$", "aa_", true),
+            (r"^(?i)A(?P<n>b)$", "aB", true),
         ] {
             assert_eq!(Pattern::new(pattern).is_match(text), Ok(expected), "{pattern} {text:?}");
         }
-        assert!(Pattern::new("(").fault().is_some());
-        assert!(Pattern::new("a(?!b)").fault().is_some());
+        for unknown in
+            ["(", "a(?!b)", "a{1001}", "a**", "a{2}{3}", "a+?*", "(?x)a", r"\u{41}", r"[\u{41}]", "[z-a]"]
+        {
+            assert!(Pattern::new(unknown).fault().is_some(), "{unknown}");
+        }
     }
 }

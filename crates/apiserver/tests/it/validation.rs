@@ -147,8 +147,9 @@ async fn scales_of_custom_objects() {
     };
     let mut same = applied.clone();
     same["spec"]["replicas"] = json!(2);
-    let same = apply(&same).await.ok();
-    assert_eq!(same["metadata"]["managedFields"][0]["manager"], "me", "{same}");
+    apply(&same).await.ok();
+    let applied_by = client.get(&format!("{WIDGETS}/w")).await.ok()["metadata"]["managedFields"].clone();
+    assert_eq!(applied_by[0]["manager"], "me", "{applied_by}");
     let refused = apply(&applied).await.status(500, "");
     assert_eq!(
         refused,

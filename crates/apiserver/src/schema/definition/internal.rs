@@ -67,6 +67,11 @@ const FIELDS: [(&str, &str, Print); 43] = [
     ("XMapType", "x-kubernetes-map-type", Print::Plain),
 ];
 
+/// Whether the type has a field.
+pub(super) fn is_known(field: &str) -> bool {
+    field == "x-kubernetes-validations" || FIELDS.iter().any(|(_, known, _)| *known == field)
+}
+
 fn fields(fields: impl Iterator<Item = (String, String)>) -> String {
     let fields: Vec<String> = fields.map(|(name, value)| format!("{}:{value}", quoted(&name))).collect();
     format!("{{{}}}", fields.join(","))

@@ -314,11 +314,9 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
             let rule = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
                         enabled";
             found.push(invalid(&format!("{path}.type"), &declared.into(), rule));
-        } else if schema
-            .0
-            .keys()
-            .any(|field| !ROOT_FIELDS.contains(&field.as_str()) && schema.is_filled(field))
-        {
+        } else if schema.0.keys().any(|field| {
+            internal::is_known(field) && !ROOT_FIELDS.contains(&field.as_str()) && schema.is_filled(field)
+        }) {
             let names = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
                          MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties \
                          ExternalDocs Example XPreserveUnknownFields XValidations]";
@@ -341,5 +339,8 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
         found.extend(causes);
     }
     found.extend(nodes::faults(path, schema));
+    if found.is_empty() && structure::is_unsupported(schema) {
+        found.push(invalid_text(path, "\"\"", "OpenAPIV3Schema 'schema' is not supported"));
+    }
     found
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::status::Cause;
 
 use super::super::pattern::Pattern;
+use super::internal;
 use super::node::Node;
 use crate::causes::{forbidden, invalid, required};
 
@@ -17,7 +18,7 @@ enum Level {
     Field,
 }
 
-/// The fields that no schema may have. They are reported by the rules of nodes.
+/// The fields that no schema may have. They are reported by the rules of nodes, but for `$schema`.
 const UNSUPPORTED: [&str; 7] =
     ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"];
 
@@ -146,10 +147,11 @@ impl Rules {
         if level != Level::Root {
             return;
         }
-        let is_known = |field: &String| matches!(field.as_str(), "type" | "default" | "properties");
+        let is_allowed = |field: &str| matches!(field, "type" | "default" | "properties");
         let names_only =
             metadata.named("properties").all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
-        let has_more = metadata.0.keys().any(|field| !is_known(field) && metadata.is_filled(field));
+        let mut others = metadata.0.keys().filter(|field| internal::is_known(field) && !is_allowed(field));
+        let has_more = others.any(|field| metadata.is_filled(field));
         if has_more || !names_only {
             let rule = "must not specify anything other than name and generateName, but metadata is implicitly \
                         specified";

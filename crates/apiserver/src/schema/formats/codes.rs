@@ -85,14 +85,19 @@ pub(super) fn is_isbn10(text: &str) -> bool {
     };
     let Some(mut digits) = digits(&body) else { return false };
     digits.extend(last);
+    if digits.len() != 10 {
+        return false;
+    }
     let sum: u32 = (1..).zip(&digits).map(|(weight, digit)| weight * digit).sum();
-    digits.len() == 10 && sum.is_multiple_of(11)
+    sum.is_multiple_of(11)
 }
 
 pub(super) fn is_isbn13(text: &str) -> bool {
-    let Some(digits) = digits(&without_separators(text)) else { return false };
+    let Some(digits) = digits(&without_separators(text)).filter(|digits| digits.len() == 13) else {
+        return false;
+    };
     let sum: u32 = digits.iter().zip([1, 3].iter().cycle()).map(|(digit, factor)| digit * factor).sum();
-    digits.len() == 13 && sum.is_multiple_of(10)
+    sum.is_multiple_of(10)
 }
 
 pub(super) fn is_credit_card(text: &str) -> bool {

@@ -4,24 +4,19 @@ use serde_json::Value;
 
 use super::super::structural::{Rules, Structural};
 use super::Validator;
-use super::correlated::Correlated;
 use super::outcome::{Error, Outcome};
 use crate::apply::quoted;
 
 impl Validator {
-    pub(super) fn alternatives(
-        &mut self,
-        rules: Option<&Rules>,
-        value: &Value,
-        old: Option<Correlated<'_>>,
-    ) -> Outcome {
+    /// Follows Kubernetes 1.37 (`schemaPropsValidator`): the parts that a write does not change are validated as well.
+    pub(super) fn alternatives(&mut self, rules: Option<&Rules>, value: &Value) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(rules) = rules {
-            self.any_of(&rules.any_of, value, old, &mut outcome);
-            self.one_of(&rules.one_of, value, old, &mut outcome);
-            self.all_of(&rules.all_of, value, old, &mut outcome);
+            self.any_of(&rules.any_of, value, &mut outcome);
+            self.one_of(&rules.one_of, value, &mut outcome);
+            self.all_of(&rules.all_of, value, &mut outcome);
             if let Some(not) = &rules.not
-                && self.node(not, value, old).is_valid()
+                && self.node(not, value, None).is_valid()
             {
                 outcome.add(self.composite("must not validate the schema (not)"));
             }
@@ -30,19 +25,13 @@ impl Validator {
         outcome
     }
 
-    fn any_of(
-        &mut self,
-        nodes: &[Structural],
-        value: &Value,
-        old: Option<Correlated<'_>>,
-        outcome: &mut Outcome,
-    ) {
+    fn any_of(&mut self, nodes: &[Structural], value: &Value, outcome: &mut Outcome) {
         if nodes.is_empty() {
             return;
         }
         let mut best: Option<Outcome> = None;
         for node in nodes {
-            let result = self.node(node, value, old);
+            let result = self.node(node, value, None);
             if result.is_valid() {
                 return outcome.merge(result);
             }
@@ -54,20 +43,14 @@ impl Validator {
         outcome.merge(best.unwrap_or_default());
     }
 
-    fn one_of(
-        &mut self,
-        nodes: &[Structural],
-        value: &Value,
-        old: Option<Correlated<'_>>,
-        outcome: &mut Outcome,
-    ) {
+    fn one_of(&mut self, nodes: &[Structural], value: &Value, outcome: &mut Outcome) {
         if nodes.is_empty() {
             return;
         }
         let (mut best, mut first): (Option<Outcome>, Option<Outcome>) = (None, None);
         let mut valid = 0;
         for node in nodes {
-            let result = self.node(node, value, old);
+            let result = self.node(node, value, None);
             if result.is_valid() {
                 valid += 1;
                 best = None;
@@ -90,16 +73,10 @@ impl Validator {
         }
     }
 
-    fn all_of(
-        &mut self,
-        nodes: &[Structural],
-        value: &Value,
-        old: Option<Correlated<'_>>,
-        outcome: &mut Outcome,
-    ) {
+    fn all_of(&mut self, nodes: &[Structural], value: &Value, outcome: &mut Outcome) {
         let mut valid = 0;
         for node in nodes {
-            let result = self.node(node, value, old);
+            let result = self.node(node, value, None);
             valid += usize::from(result.is_valid());
             outcome.merge(result);
         }

@@ -1,5 +1,7 @@
 //! The old value of a value that is validated.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::super::structural::{ListKind, Structural};
@@ -37,20 +39,38 @@ impl<'a> Old<'a> {
     }
 }
 
-impl Correlated<'_> {
+/// The old items of a list with keys.
+pub(super) struct OldItems<'a> {
+    by_key: HashMap<Vec<&'a Value>, &'a Value>,
+    keys: &'a [Box<str>],
+    schema: &'a Structural,
+}
+
+impl<'a> OldItems<'a> {
+    /// Returns an item with the old one that has its keys.
+    pub(super) fn of(&self, new: &'a Value) -> Option<Correlated<'a>> {
+        let old = self.by_key.get(&key_of(new, self.keys)?)?;
+        Some(Correlated { old: Old::Value(old), new, schema: self.schema })
+    }
+}
+
+impl<'a> Correlated<'a> {
     /// Returns a field that both values have and the schema declares.
     pub(super) fn key(self, name: &str) -> Option<Self> {
         let (old, new) = (self.old.fields()?.get(name)?, self.new.as_object()?.get(name)?);
         Some(Self { old: Old::Value(old), new, schema: self.schema.field(name)? })
     }
 
-    /// Returns an item of a list, whose old one is found by its keys. The items of other lists have none.
-    pub(super) fn index(self, index: usize) -> Option<Self> {
+    /// Returns the old items of a list with keys. Those of other lists are not known.
+    pub(super) fn items(self) -> Option<OldItems<'a>> {
         let ListKind::Map(keys) = &self.schema.list else { return None };
-        let (old, new) = (self.old.items()?, self.new.as_array()?.get(index)?);
-        let key = key_of(new, keys)?;
-        let old = old.iter().find(|item| key_of(item, keys).as_ref() == Some(&key))?;
-        Some(Self { old: Old::Value(old), new, schema: self.schema.items.as_deref()? })
+        let mut by_key = HashMap::new();
+        for item in self.old.items()? {
+            if let Some(key) = key_of(item, keys) {
+                by_key.entry(key).or_insert(item);
+            }
+        }
+        Some(OldItems { by_key, keys, schema: self.schema.items.as_deref()? })
     }
 
     pub(super) fn is_equal(self) -> bool {
@@ -61,8 +81,9 @@ impl Correlated<'_> {
         let Old::Value(old) = self.old else { return false };
         match (old, self.new) {
             (Value::Array(old), Value::Array(new)) if matches!(self.schema.list, ListKind::Map(_)) => {
-                old.len() == new.len()
-                    && (0..new.len()).all(|index| self.index(index).is_some_and(Correlated::is_equal))
+                let items = self.items();
+                let is_equal = |new| items.as_ref()?.of(new).map(Correlated::is_equal);
+                old.len() == new.len() && new.iter().all(|new| is_equal(new).unwrap_or_default())
             }
             (old, new) => old == new,
         }

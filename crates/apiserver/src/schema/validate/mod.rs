@@ -84,7 +84,7 @@ impl Validator {
             outcome.merge(checked);
             outcome.count();
         }
-        outcome.merge(self.alternatives(rules, value, old));
+        outcome.merge(self.alternatives(rules, value));
         outcome.count();
         match value {
             Value::String(text) => {
@@ -140,9 +140,10 @@ impl Validator {
     fn items(&mut self, schema: &Structural, items: &[Value], old: Option<Correlated<'_>>) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(of) = schema.items.as_deref() {
+            let old = old.and_then(Correlated::items);
             for (index, item) in items.iter().enumerate() {
                 let length = self.path.push_index(index);
-                outcome.merge(self.changed(of, item, old.and_then(|old| old.index(index))));
+                outcome.merge(self.changed(of, item, old.as_ref().and_then(|old| old.of(item))));
                 self.path.truncate(length);
             }
         }

@@ -1,8 +1,9 @@
 //! The errors of a validation, and how well a value matched.
 
-use crate::status::Cause;
+use std::collections::HashSet;
 
 use crate::causes;
+use crate::status::Cause;
 
 /// The result of validating a value against a node.
 ///
@@ -10,6 +11,8 @@ use crate::causes;
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) errors: Vec<Error>,
+    /// The texts of the errors, if there are some.
+    texts: HashSet<String>,
     /// How many checks a value has passed. Selects whose errors are reported if no alternative is valid.
     pub(super) matches: usize,
 }
@@ -75,7 +78,7 @@ impl Outcome {
     }
 
     pub(super) fn add(&mut self, error: Error) {
-        if !self.errors.iter().any(|known| known.text == error.text) {
+        if self.texts.insert(error.text.clone()) {
             self.errors.push(error);
         }
     }
@@ -83,7 +86,7 @@ impl Outcome {
     pub(super) fn merge(&mut self, other: Self) {
         self.matches = self.matches.saturating_add(other.matches);
         if self.errors.is_empty() {
-            self.errors = other.errors;
+            (self.errors, self.texts) = (other.errors, other.texts);
         } else {
             other.errors.into_iter().for_each(|error| self.add(error));
         }

@@ -106,7 +106,7 @@ async fn bound_tokens_end_with_their_objects() {
     let server = server().await;
     let client = Client::new(&server);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"},
-        "spec": {"serviceAccountName": "default", "containers": []}});
+        "spec": {"serviceAccountName": "default", "containers": [{"name": "a", "image": "a"}]}});
     server.create(pod).unwrap();
     let bound =
         |kind: &str| json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": kind, "name": "p"}}});

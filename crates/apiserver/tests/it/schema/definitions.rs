@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, causes, definition, with_field};
+use super::{DEFINITIONS, causes, definition, serving, with_field};
 use crate::common::{Client, server};
 
 async fn refused(definition: &Value) -> Vec<String> {
@@ -10,6 +10,25 @@ async fn refused(definition: &Value) -> Vec<String> {
     let answer = Client::new(&server).post(DEFINITIONS, definition).await;
     assert_eq!(answer.code, 422, "{}", answer.body);
     causes(&answer)
+}
+
+/// A name of a schema hides no other fault, and unknown fields of a schema are none.
+// contract: E-23d
+#[tokio::test]
+async fn names_and_unknown_fields_of_schemas() {
+    let mut named =
+        definition(&json!({"$schema": "x", "type": "object", "properties": {"a": {"type": "string"}}}));
+    assert_eq!(
+        refused(&named).await,
+        [
+            "spec.validation.openAPIV3Schema Invalid: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
+        ]
+    );
+    let schema = &mut named["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    *schema =
+        json!({"type": "object", "x-foo": "bar", "properties": {"metadata": {"type": "object", "y": 1}}});
+    named["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    serving(&named).await;
 }
 
 /// The schema of a field, and the causes below it.

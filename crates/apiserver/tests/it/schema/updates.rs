@@ -37,6 +37,28 @@ async fn unchanged_fields_are_not_validated() {
     assert_eq!(causes(&moved), ["list[1].value TooLong: Too long: may not be more than 2 bytes"]);
 }
 
+/// Alternatives know no former value.
+// contract: E-23b
+#[tokio::test]
+async fn unchanged_fields_are_validated_by_alternatives() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}});
+    let (_server, client) = serving(&definition(&schema)).await;
+    client.post(THINGS, &thing(&json!({"a": "long"}))).await.ok();
+    let mut later = definition(&schema);
+    later["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["allOf"] =
+        json!([{"properties": {"a": {"maxLength": 2}}}]);
+    let change = json!({"spec": {"versions": later["spec"]["versions"]}});
+    client.patch(&format!("{DEFINITIONS}/things.example.com"), "merge-patch", &change).await.ok();
+    let unchanged = client.patch(&format!("{THINGS}/t"), "merge-patch", &json!({"b": 1})).await;
+    assert_eq!(
+        causes(&unchanged),
+        [
+            "a TooLong: Too long: may not be more than 2 bytes",
+            "<nil> Invalid: Invalid value: \"\": \"\" must validate all the schemas (allOf). None validated"
+        ]
+    );
+}
+
 /// Objects are served with the defaults and without the fields that a later schema has.
 // contract: E-23c
 #[tokio::test]

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use e2e::Options;
 use fastrand::Rng;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
 use super::objects::{KINDS, Kind, status, widgets};
-use super::{Call, Found, ROWS, Server, Servers, report};
+use super::{Call, Found, ROWS, Servers, report};
 use crate::differential::seeds;
-use crate::planes;
 
 const APPLY: &str = "application/apply-patch+yaml";
 const NAMESPACE: &str = "applies";
@@ -24,11 +22,7 @@ const REQUESTS: usize = 12;
 // contract: E-01n, E-01o, E-01p, E-15a, E-15b, E-15c, E-15d, E-15e, E-15g
 #[tokio::test(flavor = "multi_thread")]
 async fn applies_updates_and_patches_have_equal_results() {
-    let control_plane = planes::take(Options::new()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let real = Server::new(control_plane.client().await.unwrap());
-    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
-    let mut servers = Servers { real, ours };
+    let (running, mut servers) = Servers::start(Options::new()).await;
     serve_widgets(&mut servers, NAMESPACE).await;
 
     let mut problems = Vec::new();
@@ -73,7 +67,7 @@ async fn applies_updates_and_patches_have_equal_results() {
             ROWS.iter().map(|row| row.why).filter(|why| !known.contains_key(why)).collect();
         assert!(missing.is_empty(), "these differences no longer exist: {missing:?}");
     }
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 /// Creates the namespace and the definition of widgets on both servers.

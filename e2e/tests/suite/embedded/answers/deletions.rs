@@ -5,13 +5,11 @@ use std::time::Duration;
 use e2e::Options;
 use fastrand::Rng;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
 use super::{Call, Found, Server, Servers, report};
 use crate::differential::seeds;
-use crate::planes;
 
 /// How long kube-controller-manager may need.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,11 +26,7 @@ const DELETIONS: usize = 5;
 // contract: E-14b, E-14c, E-14d, E-14e, E-14k
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_have_equal_effects() {
-    let control_plane = planes::take(Options::new().controllers()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let real = Server::new(control_plane.client().await.unwrap());
-    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
-    let mut servers = Servers { real, ours };
+    let (running, mut servers) = Servers::start(Options::new().controllers()).await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     for server in [&servers.real, &servers.ours] {
         server.raw(&Method::POST, "/api/v1/namespaces", "application/json", &namespace).await;
@@ -42,7 +36,7 @@ async fn deletions_have_equal_effects() {
         problems.extend(graph(&mut servers, seed).await.err().map(|why| format!("seed {seed}: {why}")));
     }
     report(&problems);
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 /// Creates objects that own each other, deletes some of them, and compares the answers, and the objects after each.

@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use e2e::Options;
 use fastrand::Rng;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
 use super::applies::serve_widgets;
 use super::objects::Kind;
-use super::{Answer, Call, Found, Row, Server, Servers, report};
+use super::{Answer, Call, Found, Row, Servers, report};
 use crate::differential::seeds;
-use crate::planes;
 
 const NAMESPACE: &str = "json-patches";
 const CONTENT: &str = "application/json-patch+json";
@@ -51,11 +49,7 @@ fn is_refused(answer: &Answer) -> bool {
 // contract: E-01r
 #[tokio::test(flavor = "multi_thread")]
 async fn json_patches_have_equal_results() {
-    let control_plane = planes::take(Options::new()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let real = Server::new(control_plane.client().await.unwrap());
-    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
-    let mut servers = Servers { real, ours };
+    let (running, mut servers) = Servers::start(Options::new()).await;
     serve_widgets(&mut servers, NAMESPACE).await;
 
     let mut problems = Vec::new();
@@ -85,7 +79,7 @@ async fn json_patches_have_equal_results() {
     let patched = counts.get(&200).copied().unwrap_or_default();
     let refused = counts.get(&422).copied().unwrap_or_default();
     assert!(patched > 3 * seeds().count() && refused > 5 * seeds().count(), "too few of a kind: {counts:?}");
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 fn object(kind: Kind, name: &str) -> Value {

@@ -12,12 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::Options;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
-use super::{Answer, Call, Row, Server, Servers, report};
-use crate::planes;
+use super::{Answer, Call, Row, Servers, report};
 
 const NAMESPACE: &str = "builtin";
 const JSON: &str = "application/json";
@@ -113,11 +111,7 @@ fn is_same_without(real: &Answer, ours: &Answer, names: &[&str]) -> bool {
 // contract: E-24a, E-24b, E-24c, E-24d
 #[tokio::test(flavor = "multi_thread")]
 async fn builtin_objects_have_equal_forms_and_faults() {
-    let control_plane = planes::take(Options::new()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let real = Server::new(control_plane.client().await.unwrap());
-    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
-    let mut servers = Servers { real, ours };
+    let (running, mut servers) = Servers::start(Options::new()).await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     for server in [&servers.real, &servers.ours] {
@@ -154,7 +148,7 @@ async fn builtin_objects_have_equal_forms_and_faults() {
         );
         assert!(docs.contains(row.why), "docs/testing.md has no such difference: {}", row.why);
     }
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 #[derive(Default)]

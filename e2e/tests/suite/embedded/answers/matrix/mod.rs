@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::Options;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use kube_client::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -14,7 +13,6 @@ use tokio::task::JoinSet;
 use super::super::kubectl::compare;
 use super::objects::widgets;
 use super::{Answer, Call, Content, Found, Row, Server, Servers, report};
-use crate::planes;
 use crate::recorder::eventually;
 
 const NAMESPACE: &str = "matrix";
@@ -90,10 +88,8 @@ impl Results {
 // contract: E-22a, E-22b
 #[tokio::test(flavor = "multi_thread")]
 async fn matrix_of_resources_verbs_and_parameters() {
-    let control_plane = planes::take(Options::new()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let ours = kinformer::client(server.config().unwrap()).unwrap();
-    let clients = Clients { real: control_plane.client().await.unwrap(), ours };
+    let (running, servers) = Servers::start(Options::new()).await;
+    let clients = Clients { real: servers.real.client, ours: servers.ours.client };
     begin(&clients).await;
 
     let (real, ours) = (
@@ -121,7 +117,7 @@ async fn matrix_of_resources_verbs_and_parameters() {
         assert!(results.rows.contains(row.why), "this difference no longer exists: {}", row.why);
         assert!(docs.contains(row.why), "docs/testing.md has no such difference: {}", row.why);
     }
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 /// Creates the objects that the requests name.

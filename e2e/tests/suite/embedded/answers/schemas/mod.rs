@@ -8,13 +8,11 @@ use std::time::Duration;
 use e2e::Options;
 use fastrand::Rng;
 use http::Method;
-use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
-use super::{Call, Found, Server, Servers, report};
+use super::{Call, Found, Servers, report};
 use crate::differential::seeds;
-use crate::planes;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -31,11 +29,8 @@ const OWN: &[&str] = &["lastTransitionTime", "conditions", "resourceVersion"];
 // contract: E-23a, E-23b, E-23d
 #[tokio::test(flavor = "multi_thread")]
 async fn schemas_and_their_objects_have_equal_answers() {
-    let control_plane = planes::take(Options::new()).await;
-    let server = ApiServer::builder().start().await.unwrap();
-    let real = Server::new(control_plane.client().await.unwrap());
-    let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
-    let mut run = Run { servers: Servers { real, ours }, counts: BTreeMap::new(), problems: Vec::new() };
+    let (running, servers) = Servers::start(Options::new()).await;
+    let mut run = Run { servers, counts: BTreeMap::new(), problems: Vec::new() };
     let seeds = seeds();
     for seed in seeds.start..seeds.end.max(seeds.start + LEAST) {
         run.definition(seed).await;
@@ -48,7 +43,7 @@ async fn schemas_and_their_objects_have_equal_answers() {
     {
         assert!(count(what, code) > 10, "too few of a kind: {:?}", run.counts);
     }
-    server.shutdown().await;
+    running.shutdown().await;
 }
 
 struct Run {
