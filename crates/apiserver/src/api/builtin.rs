@@ -9,7 +9,7 @@ use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status};
 use crate::storage::Stored;
 
-use super::{Api, Object, Part, Write, create};
+use super::{Api, DryRun, Object, Part, Write, create};
 
 impl Api {
     /// Whether objects of a kind get the defaults of Kubernetes, and are validated.
@@ -89,14 +89,17 @@ impl Api {
         kind: &Kind,
         object: &Object,
         before: Option<&Object>,
-        part: Part,
+        write: Write<'_>,
     ) -> Vec<Cause> {
-        if !self.has_builtin_rules(kind) || part == Part::Finalize {
+        if !self.has_builtin_rules(kind) || write.part == Part::Finalize {
             return Vec::new();
         }
-        match (part, before) {
+        match (write.part, before) {
             (Part::Status, Some(before)) => builtin::status_faults(&kind.kind, object, before),
-            _ => builtin::faults(&kind.api_version(), &kind.kind, object, before),
+            _ => {
+                let is_dry_run = write.dry_run == DryRun::All;
+                builtin::faults(&kind.api_version(), &kind.kind, object, before, is_dry_run)
+            }
         }
     }
 }

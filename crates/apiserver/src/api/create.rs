@@ -118,7 +118,7 @@ impl Api {
         if write.origin == Origin::Client {
             faults.extend(super::object_rules::faults(kind, object));
         }
-        faults.extend(self.builtin_faults(kind, object, None, Part::Object));
+        faults.extend(self.builtin_faults(kind, object, None, write));
         faults.extend(Self::schema_faults(kind, object, None, Part::Object));
         faults
     }

@@ -18,6 +18,7 @@ pub(super) struct Check {
     causes: Vec<Cause>,
     /// Those that Kubernetes finds after all others, by the tags of its types.
     declared: Vec<Cause>,
+    pub(super) is_dry_run: bool,
 }
 
 impl Check {

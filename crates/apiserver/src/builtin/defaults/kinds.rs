@@ -130,6 +130,10 @@ fn service(spec: &mut Object) {
     {
         spec.insert("internalTrafficPolicy".into(), "Cluster".into());
     }
+    // dropped when it is read
+    if kind == "ExternalName" && matches!(spec.text("internalTrafficPolicy"), "Cluster" | "Local") {
+        spec.remove("internalTrafficPolicy");
+    }
     if kind == "LoadBalancer" {
         set(spec, "allocateLoadBalancerNodePorts", true);
     }

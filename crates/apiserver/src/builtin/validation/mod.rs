@@ -30,8 +30,15 @@ use crate::status::Cause;
 pub(crate) use labels::MAX_ANNOTATIONS;
 
 /// Returns what is wrong with an object, apart from its metadata.
-pub(crate) fn faults(api_version: &str, kind: &str, object: &Object, before: Option<&Object>) -> Vec<Cause> {
+pub(crate) fn faults(
+    api_version: &str,
+    kind: &str,
+    object: &Object,
+    before: Option<&Object>,
+    is_dry_run: bool,
+) -> Vec<Cause> {
     let mut check = Check::default();
+    check.is_dry_run = is_dry_run;
     if let Some(validate) = validator(api_version, kind) {
         validate(&mut check, object, before);
     }

@@ -289,7 +289,14 @@ async fn of_sample(servers: &mut Servers, sample: &samples::Sample, results: &mu
         results.send(servers, &format!("update {what}"), &call).await;
     }
     for server in [&servers.real, &servers.ours] {
-        server.raw(&Method::DELETE, &one, JSON, &json!({"gracePeriodSeconds": 0})).await;
+        server
+            .raw(
+                &Method::DELETE,
+                &one,
+                JSON,
+                &json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+            )
+            .await;
     }
 }
 
@@ -308,7 +315,14 @@ async fn of_transition(servers: &mut Servers, transition: &transitions::Transiti
         }
     }
     for server in [&servers.real, &servers.ours] {
-        server.raw(&Method::DELETE, &one, JSON, &json!({"gracePeriodSeconds": 0})).await;
+        server
+            .raw(
+                &Method::DELETE,
+                &one,
+                JSON,
+                &json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
+            )
+            .await;
     }
 }
 
