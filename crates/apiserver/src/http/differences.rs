@@ -140,6 +140,8 @@ const DIFFERENCES: &[Difference] = &[
         "in the message of a cause, a value that is an object or a list is printed as JSON of the API, and no difference of objects follows"),
     otherwise(&["persistentvolumeclaims", "persistentvolumes", "ingresses", "nodes"],
         "no default class, finalizer and taint is added, as without the admission plugins DefaultStorageClass, DefaultIngressClass, StorageObjectInUseProtection and TaintNodesByCondition"),
+    otherwise(&["persistentvolumeclaims"],
+        "a claim of any class can be resized, as without the admission plugin PersistentVolumeClaimResize"),
     otherwise(&["serviceaccounts"],
         "a token has the claims of Kubernetes, but only this server can verify its signature; it cannot be bound to a webhook configuration"),
     otherwise(&["serviceaccounts", "clusterroles"],

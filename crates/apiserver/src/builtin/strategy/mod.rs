@@ -13,7 +13,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 /// Sets the fields of a new object, which has a name, a UID and its defaults. Those that are given stay.
 pub(crate) fn created(api_version: &str, kind: &str, object: &mut Object, now: &str) {
     match (api_version, kind) {
-        ("v1", "Pod") => pods::created(object),
+        ("v1", "Pod") => pods::created(object, now),
         ("v1", "Service") => services::created(object),
         ("v1", "PersistentVolume") => {
             member(object, "status").entry("lastPhaseTransitionTime").or_insert_with(|| now.into());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::check::{Fields, Object, member, texts};
 use super::super::quantity::Quantity;
 
-pub(super) fn created(pod: &mut Object) {
+pub(super) fn created(pod: &mut Object, now: &str) {
     let labels = pod.of("metadata").of("labels").clone();
     let spec = member(pod, "spec");
     select_by_labels(spec, &labels);
@@ -26,7 +26,7 @@ pub(super) fn created(pod: &mut Object) {
     if is_gated && !status.contains_key("conditions") {
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "lastProbeTime": null,
-            "lastTransitionTime": null, "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": now, "message": "Scheduling is blocked due to non-empty scheduling gates",
         });
         status.insert("conditions".into(), json!([condition]));
     }

@@ -113,11 +113,15 @@ fn is_same_without(real: &Answer, ours: &Answer, names: &[&str]) -> bool {
 async fn builtin_objects_have_equal_forms_and_faults() {
     let (running, mut servers) = Servers::start(Options::new()).await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    // claims of other classes cannot be resized
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "a"},
+        "provisioner": "a.example.com", "allowVolumeExpansion": true});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     for server in [&servers.real, &servers.ours] {
         server.raw(&Method::POST, "/api/v1/namespaces", JSON, &namespace).await;
         let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
         server.raw(&Method::POST, &path, JSON, &account).await;
+        server.raw(&Method::POST, "/apis/storage.k8s.io/v1/storageclasses", JSON, &class).await;
     }
     let (mut results, mut kinds) = (Results::default(), BTreeMap::new());
     for sample in samples::samples(NAMESPACE) {
@@ -288,16 +292,7 @@ async fn of_sample(servers: &mut Servers, sample: &samples::Sample, results: &mu
         let call = Call::change(format!("{one}?dryRun=All"), changes);
         results.send(servers, &format!("update {what}"), &call).await;
     }
-    for server in [&servers.real, &servers.ours] {
-        server
-            .raw(
-                &Method::DELETE,
-                &one,
-                JSON,
-                &json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
-            )
-            .await;
-    }
+    remove(servers, &one).await;
 }
 
 /// Changes an object step by step, on both servers.
@@ -314,15 +309,21 @@ async fn of_transition(servers: &mut Servers, transition: &transitions::Transiti
             results.problems.push(format!("{what}, step {index}: {code}"));
         }
     }
+    remove(servers, &one).await;
+}
+
+/// Deletes an object at once: without the finalizers of admission plugins.
+async fn remove(servers: &Servers, path: &str) {
+    let merge = "application/merge-patch+json";
+    let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});
     for server in [&servers.real, &servers.ours] {
-        server
-            .raw(
-                &Method::DELETE,
-                &one,
-                JSON,
-                &json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"}),
-            )
-            .await;
+        server.raw(&Method::PATCH, path, merge, &json!({"metadata": {"finalizers": null}})).await;
+        server.raw(&Method::DELETE, path, JSON, &options).await;
+        if let Some(name) = path.strip_prefix("/api/v1/namespaces/").filter(|name| !name.contains('/')) {
+            let empty = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            server.raw(&Method::PUT, &format!("{path}/finalize"), JSON, &empty).await;
+        }
+        server.raw(&Method::PATCH, path, merge, &json!({"metadata": {"finalizers": null}})).await;
     }
 }
 
