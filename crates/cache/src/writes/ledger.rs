@@ -345,8 +345,11 @@ impl Writes {
             return; // never reached
         }
         if let Some(of_resource) = self.resources.lock().get_mut(resource) {
-            // An earlier one is reached first.
-            of_resource.bound.get_or_insert((last_id, version));
+            // The lowest one is reached first. Earlier ones are higher after a backup was restored, and never reached.
+            let is_lower = |at: &ResourceVersion| version.compare(at).is_some_and(|order| order.is_lt());
+            if of_resource.bound.as_ref().is_none_or(|(_, bound)| is_lower(bound)) {
+                of_resource.bound = Some((last_id, version));
+            }
         }
     }
 
@@ -701,6 +704,21 @@ mod tests {
         // The next informer may begin below it.
         assert_eq!(pending_of(&writes, "x", noted(1, version(3))), ["any: reached 12"]);
         assert!(pending_of(&writes, "x", noted(1, version(12))).is_empty());
+    }
+
+    /// The version of an earlier answer is never reached after the server was restored from a backup.
+    // contract: C-08p
+    #[test]
+    fn later_bound_with_a_lower_version_replaces_one_before_a_restore() {
+        let (writes, resource) = (Writes::default(), Arc::from("pods"));
+        writes.record(&resource, [(Some(key("x")), deleted("1"))], &[], |_| None);
+        writes.note_bound("pods", writes.last_id("pods"), version(10_021));
+        writes.record(&resource, [(Some(key("y")), deleted("2"))], &[], |_| None);
+        writes.note_bound("pods", writes.last_id("pods"), version(339));
+        writes.note_bound("pods", writes.last_id("pods"), version(400));
+        assert_eq!(pending(&writes, "x", 338).len(), 1);
+        assert!(pending(&writes, "x", 339).is_empty());
+        assert!(writes.is_empty());
     }
 
     /// An object that existed at a version, and is not there later, is deleted.
