@@ -69,6 +69,9 @@ pub struct KubeListerWatcher<K> {
 /// The media type parameters that request a list of metadata.
 const METADATA_LIST: &str = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
+/// Asks the server to leave out the managed fields (KEP-5958, Kubernetes 1.38). Earlier servers ignore it.
+const WITHOUT_MANAGED_FIELDS: &str = ";drop=metadata.managedFields";
+
 type Tweak = dyn Fn(&mut Params) + Send + Sync;
 
 /// The requested resource.
@@ -290,7 +293,8 @@ impl<K> KubeListerWatcher<K> {
         self
     }
 
-    /// Sets whether managed fields are kept. By default they are dropped.
+    /// Sets whether managed fields are kept. By default they are dropped: a server with Kubernetes 1.38 or later is asked
+    /// not to send them (KEP-5958), and those that another server sends are dropped as they are read.
     #[must_use]
     pub fn managed_fields(mut self, managed_fields: ManagedFields) -> Self {
         self.managed_fields = managed_fields;
@@ -474,8 +478,12 @@ impl<K> KubeListerWatcher<K> {
             (true, false) => METADATA_LIST,
             (true, true) => ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         };
-        let types = self.requested().map(|decoder| format!("{}{as_type}", decoder.encoding().media_type()));
-        types.collect::<Vec<_>>().join(",")
+        let drop = if self.managed_fields == ManagedFields::Drop { WITHOUT_MANAGED_FIELDS } else { "" };
+        let types =
+            self.requested().map(|decoder| format!("{}{as_type}{drop}", decoder.encoding().media_type()));
+        // A server other than kube-apiserver may refuse a parameter that it does not know.
+        let last = (!drop.is_empty()).then(|| format!("{}{as_type}", Encoding::default().media_type()));
+        types.chain(last).collect::<Vec<_>>().join(",")
     }
 
     async fn send(&self, params: &Params, accept: &str) -> Result<http::Response<Body>, SourceError> {
@@ -711,7 +719,7 @@ fn accept_metadata(preferred: Encoding) -> String {
     let lists = preferred
         .into_iter()
         .chain([json])
-        .map(|encoding| format!("{}{METADATA_LIST},", encoding.media_type()));
+        .map(|encoding| format!("{}{METADATA_LIST}{WITHOUT_MANAGED_FIELDS},", encoding.media_type()));
     lists.chain([json.media_type().to_owned()]).collect()
 }
 
@@ -765,12 +773,12 @@ mod tests {
     fn metadata_is_requested_in_the_preferred_encoding() {
         assert_eq!(
             accept_metadata(Encoding::Protobuf),
-            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;drop=metadata.managedFields,\
+             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;drop=metadata.managedFields,application/json"
         );
         assert_eq!(
             accept_metadata(Encoding::Json),
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1;drop=metadata.managedFields,application/json"
         );
     }
 }

@@ -8,7 +8,7 @@ use futures::StreamExt;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_core::Object;
-use kinformer_kube::{Error, KubeListerWatcher, client, client_http1};
+use kinformer_kube::{Error, KubeListerWatcher, ManagedFields, client, client_http1};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kinformer_testing::scripted_http::{Answer, ScriptedServer};
 use kinformer_testing::spans::SpanRecorder;
@@ -386,4 +386,25 @@ async fn request_is_a_span() {
     assert_eq!(field("http.response.status_code"), ["200", "403", ""]);
     assert_eq!(field("error.type")[..2], ["", "403"]);
     assert!(["connection_refused", "transport"].contains(&&*field("error.type")[2]), "{spans:#?}");
+}
+
+/// A server may not know the parameter, or refuse what it does not know.
+// contract: L-11f
+#[tokio::test]
+async fn managed_fields_are_requested_only_if_they_are_kept() {
+    let server = ScriptedServer::http(|_| empty_list()).await;
+    let server = &server;
+    let accepted = |source: KubeListerWatcher<ConfigMap>| async move {
+        list(&source).await.unwrap();
+        let _ = source.watch(WatchOptions::from("5", PATIENCE)).await;
+        let requests = server.requests();
+        let last_two = requests.iter().rev().take(2);
+        last_two.map(|request| request.header("accept").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let client = client(server.config()).unwrap();
+    let drop = ";drop=metadata.managedFields";
+    let expected = format!("application/vnd.kubernetes.protobuf{drop},{JSON}{drop},{JSON}");
+    assert_eq!(accepted(maps(client.clone())).await, [expected.clone(), expected]);
+    let kept = accepted(maps(client).managed_fields(ManagedFields::Keep)).await;
+    assert_eq!(kept, ["application/vnd.kubernetes.protobuf,application/json"; 2]);
 }

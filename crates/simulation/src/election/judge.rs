@@ -258,7 +258,8 @@ impl Judge {
             return (after.transitions != before.transitions).then_some("a release changes the transitions");
         }
         // The wall clock of a process that was started again may show the time of its earlier acquisition.
-        let is_acquired_again = after.acquired == after.renewed && after.transitions == before.transitions + 1;
+        let is_acquired_again =
+            after.acquired == after.renewed && after.transitions == before.transitions + 1;
         let is_renewal =
             after.holder == before.holder && after.acquired == before.acquired && !is_acquired_again;
         if is_renewal {
