@@ -13,8 +13,8 @@
 //!
 //! # Trade-offs
 //!
-//! Nothing is persisted or authorized. Custom resources are pruned, defaulted and validated by their schemas, without CEL;
-//! objects of built-in kinds are not validated. No controller creates objects: a Deployment has no pods. What follows
+//! Nothing is persisted or authorized. Custom resources are pruned, defaulted and validated by their schemas, with rules in
+//! CEL; objects of built-in kinds are not validated. No controller creates objects: a Deployment has no pods. What follows
 //! from a deletion is done as in a cluster, but without a delay, before the request is answered: dependents are deleted or orphaned ([`GarbageCollection`]), kubelets end scheduled pods ([`Kubelets`]), and
 //! namespaces and CustomResourceDefinitions are deleted after their contents. A watch from a version that this server has never issued fails with 410 `Expired`, so
 //! that clients relist after a restart; a kube-apiserver accepts such a watch and stays silent, and
@@ -33,7 +33,8 @@
 //!
 //! # Features
 //!
-//! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
+//! `cel` (default): the rules of custom resources in CEL (`x-kubernetes-validations`), which are stored but not evaluated
+//! without it. `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
 //! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
 //!
 //! # Example

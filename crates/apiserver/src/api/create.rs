@@ -117,7 +117,7 @@ impl Api {
         if write.origin == Origin::Client {
             faults.extend(super::object_rules::faults(kind, object));
         }
-        faults.extend(Self::schema_faults(kind, object, None, Part::Object));
+        Self::add_schema_faults(kind, object, None, write, &mut faults);
         faults
     }
 

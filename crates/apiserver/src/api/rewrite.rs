@@ -192,7 +192,7 @@ impl Rewrite<'_> {
             faults.extend(object_rules::change_faults(self.kind, self.before, object));
             faults.extend(object_rules::faults(self.kind, object));
         }
-        faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
+        Api::add_schema_faults(self.kind, object, Some(self.before), self.write, &mut faults);
         if faults.is_empty() {
             return Ok(());
         }

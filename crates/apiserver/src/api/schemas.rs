@@ -53,26 +53,30 @@ impl Api {
         Ok(())
     }
 
-    /// Returns what is wrong with an object of a custom resource, after a write that has changed a part of it.
-    pub(super) fn schema_faults(
+    /// Adds what is wrong with an object of a custom resource, after a write that has changed a part of it.
+    pub(super) fn add_schema_faults(
         kind: &Kind,
         object: &mut Object,
         before: Option<&Object>,
-        part: Part,
-    ) -> Vec<Cause> {
-        let Some(schema) = &kind.checks else { return Vec::new() };
+        write: Write<'_>,
+        known: &mut Vec<Cause>,
+    ) {
+        let Some(schema) = &kind.checks else { return };
         let scale = kind.scale.as_ref().map(|paths| Scale {
             spec_replicas: &paths.spec_replicas,
             status_replicas: &paths.status_replicas,
             selector: paths.selector.as_deref(),
         });
-        let changed = if part == Part::Status { Changed::Status } else { Changed::Object };
+        let changed = if write.part == Part::Status { Changed::Status } else { Changed::Object };
         let value = Value::Object(std::mem::take(object));
-        let found = schema.faults(&value, before, changed, scale);
+        let found = schema.faults(&value, before, changed, scale, known);
+        known.extend(found.causes);
+        if let Some(notes) = write.notes {
+            *notes.lock() = found.notes;
+        }
         if let Value::Object(fields) = value {
             *object = fields;
         }
-        found
     }
 
     /// Writes whole floats as integers, as Go does.

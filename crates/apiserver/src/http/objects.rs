@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::api::{
@@ -379,7 +380,11 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let before = self.definition(name);
-        let written = self.write_change(change, name, namespace, (write, options.validation))?;
+        let notes = Mutex::default();
+        let write = Write { notes: Some(&notes), ..write };
+        let written = self.write_change(change, name, namespace, (write, options.validation));
+        self.warnings.extend(notes.into_inner());
+        let written = written?;
         if let Some(before) = before {
             let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
             self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));

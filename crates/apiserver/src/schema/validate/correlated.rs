@@ -8,28 +8,28 @@ use super::super::structural::{ListKind, Structural};
 ///
 /// Follows Kubernetes 1.37 (`cel/common.CorrelatedObject`).
 #[derive(Clone, Copy)]
-pub(super) struct Correlated<'a> {
-    pub(super) old: Old<'a>,
-    pub(super) new: &'a Value,
-    pub(super) schema: &'a Structural,
+pub(in super::super) struct Correlated<'a> {
+    pub(in super::super) old: Old<'a>,
+    pub(in super::super) new: &'a Value,
+    pub(in super::super) schema: &'a Structural,
 }
 
 /// The old value; the whole object is known by its fields.
 #[derive(Clone, Copy)]
-pub(super) enum Old<'a> {
+pub(in super::super) enum Old<'a> {
     Value(&'a Value),
     Fields(&'a Map<String, Value>),
 }
 
 impl<'a> Old<'a> {
-    fn fields(self) -> Option<&'a Map<String, Value>> {
+    pub(in super::super) fn fields(self) -> Option<&'a Map<String, Value>> {
         match self {
             Self::Value(value) => value.as_object(),
             Self::Fields(fields) => Some(fields),
         }
     }
 
-    fn items(self) -> Option<&'a Vec<Value>> {
+    pub(in super::super) fn items(self) -> Option<&'a Vec<Value>> {
         match self {
             Self::Value(value) => value.as_array(),
             Self::Fields(_) => None,
@@ -37,15 +37,15 @@ impl<'a> Old<'a> {
     }
 }
 
-impl Correlated<'_> {
+impl<'a> Correlated<'a> {
     /// Returns a field that both values have and the schema declares.
-    pub(super) fn key(self, name: &str) -> Option<Self> {
+    pub(in super::super) fn key(self, name: &str) -> Option<Self> {
         let (old, new) = (self.old.fields()?.get(name)?, self.new.as_object()?.get(name)?);
         Some(Self { old: Old::Value(old), new, schema: self.schema.field(name)? })
     }
 
     /// Returns an item of a list, whose old one is found by its keys. The items of other lists have none.
-    pub(super) fn index(self, index: usize) -> Option<Self> {
+    pub(in super::super) fn index(self, index: usize) -> Option<Self> {
         let ListKind::Map(keys) = &self.schema.list else { return None };
         let (old, new) = (self.old.items()?, self.new.as_array()?.get(index)?);
         let key = key_of(new, keys)?;
@@ -53,7 +53,7 @@ impl Correlated<'_> {
         Some(Self { old: Old::Value(old), new, schema: self.schema.items.as_deref()? })
     }
 
-    pub(super) fn is_equal(self) -> bool {
+    pub(in super::super) fn is_equal(self) -> bool {
         if let (Some(old), Some(new)) = (self.old.fields(), self.new.as_object()) {
             return old.len() == new.len()
                 && new.keys().all(|name| self.key(name).is_some_and(Correlated::is_equal));
@@ -70,7 +70,7 @@ impl Correlated<'_> {
 }
 
 /// Returns the values of the keys of an item, if all are scalars.
-fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
+pub(in super::super) fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
     let fields = item.as_object()?;
     let is_scalar = |value: &&Value| value.is_string() || value.is_number() || value.is_boolean();
     keys.iter().map(|key| fields.get(key.as_ref()).filter(is_scalar)).collect()
