@@ -171,7 +171,7 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&[],
         "a bookmark has metadata and no other fields"),
     otherwise(&["customresourcedefinitions"],
-        "rules in CEL: an error of the compiler has other words and no line, and `!!`, `--` and more than 120 levels are refused"),
+        "rules in CEL: an error of the compiler has other words and no line; `!!`, `--`, more than 120 levels, and more than 8 KiB are refused"),
     otherwise(&["customresourcedefinitions"],
         "rules in CEL: the cost of rules is not estimated, so none is refused for it; an evaluation counts its work in similar units, with the same limits"),
     otherwise(&["customresourcedefinitions"],

@@ -139,8 +139,9 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 match (self.field(&operand, &key)?, &operand) {
                     (found, Val::Optional(_)) => Ok(Val::Optional(found.map(Rc::new))),
                     (Some(found), _) => Ok(found),
-                    (None, Val::Array(..) | Val::List(_)) => {
-                        error(format!("index out of bounds: {}", shown(&key)))
+                    (None, Val::Array(..)) => error(format!("index out of bounds: {}", shown(&key))),
+                    (None, Val::List(list)) => {
+                        error(format!("index '{}' out of range in list size '{}'", shown(&key), list.len()))
                     }
                     (None, _) => error(format!("no such key: {}", shown(&key))),
                 }
@@ -319,20 +320,31 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         let name = call.func_name.as_str();
         let Some(target) = call.target.as_deref() else {
             let arguments = self.values(&call.args)?;
-            return self.library.call(name, None, &arguments, self.budget);
+            return self.called(name, None, &arguments);
         };
         if let Expr::Ident(namespace) = &target.expr
             && !self.has_variable(namespace)
         {
             let arguments = self.values(&call.args)?;
-            return self.library.call(&format!("{namespace}.{name}"), None, &arguments, self.budget);
+            return self.called(&format!("{namespace}.{name}"), None, &arguments);
         }
         if let Some(result) = self.macros(name, target, &call.args) {
             return result;
         }
         let target = self.value(target)?;
         let arguments = self.values(&call.args)?;
-        self.library.call(name, Some(&target), &arguments, self.budget)
+        self.called(name, Some(&target), &arguments)
+    }
+
+    fn called(&mut self, name: &str, target: Option<&Val<'a>>, arguments: &[Val<'a>]) -> Found<Val<'a>> {
+        self.library.call(name, target, arguments, self.budget).map_err(|fault| match fault {
+            Fault::Error(why) if why == NO_OVERLOAD && name != "size" => {
+                let types: Vec<String> = target.into_iter().chain(arguments).map(Val::type_name).collect();
+                Fault::Error(format!("{NO_OVERLOAD}: {name}({})", types.join(", ")))
+            }
+            Fault::Error(why) if why == NO_OVERLOAD => Fault::Error(format!("{NO_OVERLOAD}: {name}")),
+            fault => fault,
+        })
     }
 
     fn values(&mut self, expressions: &'e [IdedExpr]) -> Found<Vec<Val<'a>>> {
@@ -406,8 +418,9 @@ fn negate<'a>(value: &Val<'a>) -> Found<Val<'a>> {
 fn is_ordered(name: &str, left: &Plain, right: &Plain) -> Found<bool> {
     let order = match (left, right) {
         (Plain::Bytes(one), Plain::Bytes(other)) => one.cmp(other),
-        (Plain::Float(one), _) if one.is_nan() => return Ok(false),
-        (_, Plain::Float(other)) if other.is_nan() => return Ok(false),
+        (Plain::Float(number), _) | (_, Plain::Float(number)) if number.is_nan() => {
+            return error("NaN values cannot be ordered");
+        }
         (Plain::Null, _) => return error(NO_OVERLOAD),
         _ => left.partial_cmp(right).ok_or_else(|| Fault::Error(NO_OVERLOAD.into()))?,
     };

@@ -13,7 +13,7 @@ use kube_cel::cel::{Context, ExecutionError, Value as Plain};
 use super::super::formats::{go_duration, nanoseconds};
 use super::super::pattern::Pattern;
 use super::eval::NO_OVERLOAD;
-use super::value::{Budget, Found, Val, error, text};
+use super::value::{Budget, Fault, Found, Val, error, text};
 use crate::apply::quoted;
 use crate::fault::float_text;
 
@@ -57,7 +57,9 @@ impl Library {
             return result.map(|result| Val::of_plain(&result));
         }
         spend(name, target.as_ref(), &arguments, budget)?;
-        let result = kubernetes(name, target, arguments)?;
+        let range = range_fault(name, target.as_ref(), &arguments);
+        let result =
+            kubernetes(name, target, arguments).map_err(|fault| range.map_or(fault, Fault::Error))?;
         if name == "format.named" {
             let format = Some(result).filter(|format| *format != Plain::Null);
             return Ok(Val::Optional(format.map(|format| Rc::new(Val::Plain(format)))));
@@ -359,6 +361,22 @@ fn spend(name: &str, target: Option<&Plain>, arguments: &[Plain], budget: &mut B
             _ => Ok(()),
         },
         _ => Ok(()),
+    }
+}
+
+/// Returns what Go says of indexes of a text that are out of range, if the function fails.
+fn range_fault(name: &str, target: Option<&Plain>, arguments: &[Plain]) -> Option<String> {
+    let Some(Plain::String(text)) = target else { return None };
+    let is_out = |at: &&i64| usize::try_from(**at).map_or(true, |at| at > text.chars().count());
+    match (name, arguments) {
+        ("substring", [Plain::Int(start), Plain::Int(end)]) if start > end => {
+            Some(format!("invalid substring range. start: {start}, end: {end}"))
+        }
+        ("substring", [Plain::Int(start), Plain::Int(end)]) => {
+            [start, end].into_iter().find(is_out).map(|at| format!("index out of range: {at}"))
+        }
+        ("charAt" | "substring", [Plain::Int(at)]) => Some(format!("index out of range: {at}")),
+        _ => None,
     }
 }
 

@@ -13,9 +13,9 @@ use super::checker::Checker;
 use super::types::Type;
 
 /// How long an expression may be, in bytes, so that the parser ends soon.
-const MAX_LENGTH: usize = 16 << 10;
+const MAX_LENGTH: usize = 8 << 10;
 /// How long all expressions of a schema may be.
-const MAX_TOTAL: usize = 512 << 10;
+const MAX_TOTAL: usize = 256 << 10;
 /// How deep an expression may be. cel-go allows 250 levels of each kind of expression.
 pub(super) const MAX_DEPTH: usize = 120;
 /// The stack for the parser, which recurses for each operator.

@@ -130,6 +130,11 @@ fn errors_have_the_texts_of_go() {
         ("int(self.s) == 1", "strconv.ParseInt: parsing \"héllo\": invalid syntax"),
         ("optional.none().value() == 1", "optional.none() dereference"),
         ("[1, 0].all(x, 1 / x == 1)", "division by zero"),
+        ("[1, 0][2] == 1", "index '2' out of range in list size '2'"),
+        ("'abc'.charAt(4) == ''", "index out of range: 4"),
+        ("'abc'.substring(2, 1) == ''", "invalid substring range. start: 2, end: 1"),
+        ("dyn(1).endsWith('a')", "no such overload: endsWith(int, string)"),
+        ("dyn(1).size() == 1", "no such overload: size"),
     ] {
         assert_eq!(value(text, 100_000), Err(error.to_owned()), "{text}");
     }
@@ -203,23 +208,24 @@ fn evaluations_end() {
 #[test]
 fn long_expressions_are_refused() {
     for text in [
-        "(".repeat(10_000),
-        "[".repeat(10_000),
-        "-".repeat(10_000),
-        "!".repeat(10_000),
-        format!("1{}", " + 1".repeat(5000)),
-        format!("self{}", ".a".repeat(10_000)),
-        format!("self{}", "[0]".repeat(8_000)),
-        format!("true{}", " ? true : true".repeat(2_000)),
-        format!("{}1", "1 - ".repeat(5000)),
+        "(".repeat(8000),
+        "[".repeat(8000),
+        "-".repeat(8000),
+        "!".repeat(8000),
+        "- ".repeat(4000),
+        format!("1{}", " + 1".repeat(2000)),
+        format!("self{}", ".a".repeat(4000)),
+        format!("self{}", "[0]".repeat(2500)),
+        format!("true{}", " ? true : true".repeat(500)),
+        format!("{}1", "1 - ".repeat(2000)),
         "1".repeat(40_000),
-        "{".repeat(5_000),
+        "{".repeat(8000),
     ] {
         let found = checked(&json!({"rule": text}));
         assert!(matches!(found.as_slice(), [one] if one.contains("compil")), "{found:?}");
     }
     // conditions of many parts are balanced
-    let many = format!("true{}", " && self.i == 3".repeat(1000));
+    let many = format!("true{}", " && self.i == 3".repeat(400));
     assert_eq!(checked(&json!({"rule": many})), Vec::<String>::new());
 }
 
@@ -385,7 +391,7 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// No expression panics, except in the functions of the library, which are contained.
     #[test]

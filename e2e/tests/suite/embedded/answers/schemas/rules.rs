@@ -12,7 +12,6 @@ const INTEGERS: &[&str] = &[
     "1 / self > -1",
     "self < 2.5 && self != 1",
     "self * 4611686018427387904 != 0",
-    "lists.range(self).size() < 4",
 ];
 const NUMBERS: &[&str] = &["self < 2.0", "self > 1", "self != oldSelf || self < 1.0"];
 const TEXTS: &[&str] = &[
