@@ -35,7 +35,11 @@ impl Api {
     /// As [`Self::decode`]; the result of server-side apply only gets the defaults.
     pub(super) fn decode_write(kind: &Kind, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
         match (&kind.checks, write.entries, write.form) {
-            (Some(schema), Entries::Given, _) => schema.set_defaults(object),
+            (Some(schema), Entries::Given, _) => {
+                // YAML has no floats without a fraction
+                Self::settle_numbers(object);
+                schema.set_defaults(object);
+            }
             (_, _, Form::Decoded) | (None, ..) => {}
             (Some(_), Entries::Recorded, Form::Raw) => drop(Self::decode(kind, object)?),
         }

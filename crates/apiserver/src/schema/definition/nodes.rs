@@ -141,9 +141,12 @@ impl Rules {
 
     fn properties(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
         for (name, property) in node.named("properties") {
-            let path = format!("{path}.properties[{name}]");
+            let at = format!("{path}.properties[{name}]");
             let typed = place.typed.and_then(|typed| typed.property(name));
             let mut inner = Place { is_root: false, typed, ..place };
+            if node.get("x-kubernetes-map-type").is_some_and(|kind| kind != "granular" && kind != "atomic") {
+                inner.uncorrelated = Some(path);
+            }
             let why = format!("in top-level {name}");
             if (place.is_root || node.flag("x-kubernetes-embedded-resource")) && is_meta(name) {
                 inner.is_meta = true;
@@ -151,7 +154,7 @@ impl Rules {
                     inner.no_default = Some(&why);
                 }
             }
-            self.node(property, &path, inner);
+            self.node(property, &at, inner);
         }
     }
 
