@@ -115,7 +115,7 @@ proptest! {
         let schema = VersionSchema::parse(&json!({"properties": {"a": schema, "b": {"allOf": [schema]}}}));
         let mut object = fields(&object);
         let _ = schema.decode(&mut object);
-        schema.faults(&Value::Object(object.clone()), Some(&object), Changed::Status, None, &[]).causes;
+        schema.faults(&Value::Object(object.clone()), Some(&object), Changed::Status, None, &[]);
     }
 }
 

@@ -78,22 +78,17 @@ impl Library {
         arguments: &[Plain],
         budget: &mut Budget,
     ) -> Option<Found<Val<'a>>> {
-        let flag = |flag| Some(Ok(Val::Plain(Plain::Bool(flag))));
+        if let Some(Plain::String(given)) = target
+            && let Some(result) = of_text(name, given, arguments, budget)
+        {
+            return Some(result);
+        }
         match (name, target, arguments) {
             ("size", Some(value), []) | ("size", None, [value]) => Some(match value {
                 Plain::String(text) => budget.spend(text.len() / 10).map(|()| Val::int(text.chars().count())),
                 Plain::Bytes(bytes) => Ok(Val::int(bytes.len())),
                 _ => error(NO_OVERLOAD),
             }),
-            ("startsWith", Some(Plain::String(text)), [Plain::String(part)]) => {
-                flag(text.starts_with(part.as_str()))
-            }
-            ("endsWith", Some(Plain::String(text)), [Plain::String(part)]) => {
-                flag(text.ends_with(part.as_str()))
-            }
-            ("contains", Some(Plain::String(text)), [Plain::String(part)]) => {
-                flag(text.contains(part.as_str()))
-            }
             ("matches", Some(Plain::String(text)), [Plain::String(pattern)])
             | ("matches", None, [Plain::String(text), Plain::String(pattern)]) => Some(
                 self.found(pattern, text, Some(1), budget)
@@ -109,21 +104,6 @@ impl Library {
                     _ => None,
                 };
                 Some(self.found(pattern, given, limit, budget).map(|found| Val::List(Rc::new(found))))
-            }
-            // these have no meaning in the library
-            ("split", Some(Plain::String(given)), [Plain::String(separator)]) if separator.is_empty() => {
-                let parts = given.chars().map(|c| text(c.encode_utf8(&mut [0; 4])));
-                Some(Ok(Val::List(Rc::new(parts.collect()))))
-            }
-            (
-                "replace",
-                Some(Plain::String(given)),
-                [Plain::String(old), Plain::String(new), Plain::Int(..0)],
-            ) => {
-                let all = [Plain::String(old.clone()), Plain::String(new.clone())];
-                let target = Plain::String(given.clone());
-                let replaced = spend(name, Some(&target), &all, budget);
-                Some(replaced.map(|()| text(&given.replace(old.as_str(), new.as_str()))))
             }
             (
                 "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint",
@@ -156,6 +136,32 @@ impl Library {
         };
         let found = regex.find_iter(given).take(limit.unwrap_or(usize::MAX));
         Ok(found.map(|part| text(part.as_str())).collect())
+    }
+}
+
+/// The methods of texts that have no patterns; `None` for others.
+fn of_text<'a>(
+    name: &str,
+    given: &Arc<String>,
+    arguments: &[Plain],
+    budget: &mut Budget,
+) -> Option<Found<Val<'a>>> {
+    let flag = |flag| Some(Ok(Val::Plain(Plain::Bool(flag))));
+    match (name, arguments) {
+        ("startsWith", [Plain::String(part)]) => flag(given.starts_with(part.as_str())),
+        ("endsWith", [Plain::String(part)]) => flag(given.ends_with(part.as_str())),
+        ("contains", [Plain::String(part)]) => flag(given.contains(part.as_str())),
+        // no separator and a negative number have no meaning in the library
+        ("split", [Plain::String(separator)]) if separator.is_empty() => {
+            let parts = given.chars().map(|c| text(c.encode_utf8(&mut [0; 4])));
+            Some(Ok(Val::List(Rc::new(parts.collect()))))
+        }
+        ("replace", [old @ Plain::String(from), new @ Plain::String(to), Plain::Int(..0)]) => {
+            let target = Plain::String(given.clone());
+            let spent = spend(name, Some(&target), &[old.clone(), new.clone()], budget);
+            Some(spent.map(|()| text(&given.replace(from.as_str(), to.as_str()))))
+        }
+        _ => None,
     }
 }
 

@@ -230,160 +230,36 @@ fn long_expressions_are_refused() {
 }
 
 /// Parts of expressions that may be put together.
+const PARTS: &str = "self self.i self.n self.s self.f self.any self.l self.set self.items self.m self.o self.no self.day \
+    self.at self.long self.raw self.kept oldSelf 1 -1 0 1.5 2u 'a' '%d%s%f' b'a' true null [] {} [1,2] {'a':1} \
+    quantity('1') ip('::1') cidr('::/0') semver('1.2.3') url('/a') duration('1s') timestamp('9999-12-31T23:59:59Z') \
+    optional.none() 9223372036854775807 '1' format.uuid() int x";
+const OPERATORS: &str = "+ - * / % == != < <= > >= && || in";
+const METHODS: &str = "size charAt indexOf lastIndexOf substring replace split join format slice sort sum min max \
+    distinct flatten first last reverse isSorted matches find findAll startsWith contains trim lowerAscii getFullYear \
+    getDayOfYear getHours getMilliseconds orValue or value hasValue isGreaterThan compareTo add sub asInteger \
+    asApproximateFloat sign isInteger masked containsIP containsCIDR prefixLength family major validate getQuery a k";
+const FUNCTIONS: &str = "int uint double string bytes bool type dyn duration timestamp quantity ip cidr semver isSemver \
+    lists.range sets.contains sets.equivalent strings.quote format.named optional.of optional.ofNonZeroValue size isIP \
+    ip.isCanonical url isURL";
+const MACROS: &str = "all(x, exists(x, exists_one(x, map(x, filter(x, all(x,y, exists(x,y, transformList(x,y, \
+    transformMap(x,y, transformMapEntry(x,y, sortBy(x, optMap(x,";
+
+fn one_of(words: &'static str) -> impl Strategy<Value = &'static str> + Clone {
+    prop::sample::select(words.split_whitespace().collect::<Vec<_>>())
+}
+
 fn expression() -> impl Strategy<Value = String> {
-    let leaf = prop::sample::select(vec![
-        "self",
-        "self.i",
-        "self.n",
-        "self.s",
-        "self.f",
-        "self.any",
-        "self.l",
-        "self.set",
-        "self.items",
-        "self.m",
-        "self.o",
-        "self.no",
-        "self.day",
-        "self.at",
-        "self.long",
-        "self.raw",
-        "self.kept",
-        "oldSelf",
-        "1",
-        "-1",
-        "0",
-        "1.5",
-        "2u",
-        "'a'",
-        "'%d %s %f'",
-        "b'a'",
-        "true",
-        "null",
-        "[]",
-        "{}",
-        "[1, 2]",
-        "{'a': 1}",
-        "quantity('1')",
-        "ip('::1')",
-        "cidr('::/0')",
-        "semver('1.2.3')",
-        "duration('1s')",
-        "timestamp('9999-12-31T23:59:59Z')",
-        "optional.none()",
-        "9223372036854775807",
-        "'1'",
-        "format.uuid()",
-        "int",
-        "x",
-    ]);
-    leaf.prop_map(str::to_owned).prop_recursive(5, 40, 3, |inner| {
-        let operators = prop::sample::select(vec![
-            "+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||", "in",
-        ]);
-        let names: Vec<&str> = vec![
-            "size",
-            "charAt",
-            "indexOf",
-            "lastIndexOf",
-            "substring",
-            "replace",
-            "split",
-            "join",
-            "format",
-            "slice",
-            "sort",
-            "sum",
-            "min",
-            "max",
-            "distinct",
-            "flatten",
-            "first",
-            "last",
-            "reverse",
-            "isSorted",
-            "matches",
-            "find",
-            "findAll",
-            "startsWith",
-            "contains",
-            "trim",
-            "lowerAscii",
-            "getFullYear",
-            "getDayOfYear",
-            "getHours",
-            "getMilliseconds",
-            "orValue",
-            "or",
-            "value",
-            "hasValue",
-            "isGreaterThan",
-            "compareTo",
-            "add",
-            "sub",
-            "asInteger",
-            "asApproximateFloat",
-            "sign",
-            "isInteger",
-            "masked",
-            "containsIP",
-            "containsCIDR",
-            "prefixLength",
-            "family",
-            "major",
-            "validate",
-            "a",
-            "k",
-        ];
-        let functions: Vec<&str> = vec![
-            "int",
-            "uint",
-            "double",
-            "string",
-            "bytes",
-            "bool",
-            "type",
-            "dyn",
-            "duration",
-            "timestamp",
-            "quantity",
-            "ip",
-            "cidr",
-            "semver",
-            "isSemver",
-            "lists.range",
-            "sets.contains",
-            "sets.equivalent",
-            "strings.quote",
-            "format.named",
-            "optional.of",
-            "optional.ofNonZeroValue",
-            "size",
-            "isIP",
-            "ip.isCanonical",
-        ];
-        let macros = prop::sample::select(vec![
-            "all(x, ",
-            "exists(x, ",
-            "exists_one(x, ",
-            "map(x, ",
-            "filter(x, ",
-            "all(x, y, ",
-            "exists(x, y, ",
-            "transformList(x, y, ",
-            "transformMap(x, y, ",
-            "transformMapEntry(x, y, ",
-            "sortBy(x, ",
-            "optMap(x, ",
-        ]);
-        let (methods, functions) = (prop::sample::select(names), prop::sample::select(functions));
+    one_of(PARTS).prop_map(str::to_owned).prop_recursive(5, 40, 3, |inner| {
+        let arguments = prop::collection::vec(inner.clone(), 0..3).prop_map(|arguments| arguments.join(", "));
         prop_oneof![
-            (inner.clone(), operators, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
-            (inner.clone(), methods, prop::collection::vec(inner.clone(), 0..3))
-                .prop_map(|(a, name, arguments)| format!("({a}).{name}({})", arguments.join(", "))),
-            (functions, prop::collection::vec(inner.clone(), 0..3))
-                .prop_map(|(name, arguments)| format!("{name}({})", arguments.join(", "))),
-            (inner.clone(), macros, inner.clone()).prop_map(|(a, name, b)| format!("({a}).{name}{b})")),
+            (inner.clone(), one_of(OPERATORS), inner.clone())
+                .prop_map(|(a, op, b)| format!("({a} {op} {b})")),
+            (inner.clone(), one_of(METHODS), arguments.clone())
+                .prop_map(|(a, name, arguments)| format!("({a}).{name}({arguments})")),
+            (one_of(FUNCTIONS), arguments).prop_map(|(name, arguments)| format!("{name}({arguments})")),
+            (inner.clone(), one_of(MACROS), inner.clone())
+                .prop_map(|(a, name, b)| format!("({a}).{name} {b})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a})[{b}]")),
             (inner.clone(), inner.clone(), inner).prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
         ]

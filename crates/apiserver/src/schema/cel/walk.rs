@@ -245,15 +245,7 @@ impl Walk {
             }
             Err(Fault::Error(why)) => return self.report(schema, &format!("{why} evaluating rule: {name}")),
         }
-        let made = rule.message_expression().ok().flatten();
-        let made = match made.and_then(|expression| self.evaluate(schema, expression, variables)) {
-            Some(Ok(made)) => made.as_text().map(|text| text.trim().to_owned()),
-            _ => None,
-        };
-        let made = made.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n'));
-        let detail = made.unwrap_or_else(|| {
-            rule.message().map_or_else(|| format!("failed rule: {}", rule.text.trim()), str::to_owned)
-        });
+        let detail = self.detail(schema, rule, variables);
         let path = self.path.text().to_owned();
         let path = match (path.as_str(), rule.field_path()) {
             (_, "") => path,
@@ -279,6 +271,24 @@ impl Walk {
         } else {
             self.found.causes.push(cause);
         }
+    }
+
+    /// Returns the message of a failed rule.
+    fn detail(
+        &mut self,
+        schema: &Structural,
+        rule: &Rule,
+        variables: &[(&'static str, Found<Val<'_>>)],
+    ) -> String {
+        let made = rule.message_expression().ok().flatten();
+        let made = match made.and_then(|expression| self.evaluate(schema, expression, variables)) {
+            Some(Ok(made)) => made.as_text().map(|text| text.trim().to_owned()),
+            _ => None,
+        };
+        let made = made.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n'));
+        made.unwrap_or_else(|| {
+            rule.message().map_or_else(|| format!("failed rule: {}", rule.text.trim()), str::to_owned)
+        })
     }
 
     /// Reports that a rule could not be evaluated.
