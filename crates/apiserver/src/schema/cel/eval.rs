@@ -139,9 +139,8 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 match (self.field(&operand, &key)?, &operand) {
                     (found, Val::Optional(_)) => Ok(Val::Optional(found.map(Rc::new))),
                     (Some(found), _) => Ok(found),
-                    (None, Val::Array(..)) => error(format!("index out of bounds: {}", shown(&key))),
-                    (None, Val::List(list)) => {
-                        error(format!("index '{}' out of range in list size '{}'", shown(&key), list.len()))
+                    (None, Val::Array(..) | Val::List(_)) => {
+                        error(format!("index out of bounds: {}", shown(&key)))
                     }
                     (None, _) => error(format!("no such key: {}", shown(&key))),
                 }

@@ -14,7 +14,6 @@ use super::super::formats::{go_duration, nanoseconds};
 use super::super::pattern::Pattern;
 use super::eval::NO_OVERLOAD;
 use super::value::{Budget, Fault, Found, Val, error, text};
-use crate::apply::quoted;
 use crate::fault::float_text;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
@@ -226,16 +225,23 @@ fn convert(name: &str, value: &Plain) -> Option<Found<Plain>> {
         ("bool", Plain::String(given)) => match given.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Plain::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Plain::Bool(false)),
-            _ => error(format!("cannot convert {given} to bool")),
+            _ => not_converted(name),
         },
         ("bytes", Plain::String(given)) => Ok(Plain::Bytes(Arc::new(given.as_bytes().to_vec()))),
         ("duration", Plain::String(given)) => match go_duration(given) {
             Some(length) => duration(length),
-            None => error(format!("time: invalid duration {}", quoted(given))),
+            None => not_converted("google.protobuf.Duration"),
         },
         ("duration", Plain::Int(length)) => duration(*length),
+        ("timestamp", Plain::String(_)) => kubernetes(name, None, vec![value.clone()])
+            .or_else(|_| not_converted("google.protobuf.Timestamp")),
         _ => return None,
     })
+}
+
+/// The error for a text that has no value of a type.
+fn not_converted<T>(name: &str) -> Found<T> {
+    error(format!("type conversion error from 'string' to '{name}'"))
 }
 
 /// Conversions to a number.
@@ -246,12 +252,7 @@ fn convert(name: &str, value: &Plain) -> Option<Found<Plain>> {
     reason = "as in Go, after a check of the range"
 )]
 fn number(name: &str, value: &Plain) -> Option<Found<Plain>> {
-    let parsed = |number: Option<Plain>, function: &str, given: &str| {
-        number.map_or_else(
-            || error(format!("strconv.{function}: parsing {}: invalid syntax", quoted(given))),
-            Ok,
-        )
-    };
+    let parsed = |number: Option<Plain>| number.map_or_else(|| not_converted(name), Ok);
     let fits = |number: Option<Plain>, why: &str| number.map_or_else(|| error(why), Ok);
     let (signed, unsigned) = ("integer overflow", "unsigned integer overflow");
     Some(match (name, value) {
@@ -259,7 +260,7 @@ fn number(name: &str, value: &Plain) -> Option<Found<Plain>> {
         ("int", Plain::Float(number)) => {
             fits((number.abs() < 9.223_372_036_854_775e18).then_some(Plain::Int(*number as i64)), signed)
         }
-        ("int", Plain::String(given)) => parsed(given.parse().ok().map(Plain::Int), "ParseInt", given),
+        ("int", Plain::String(given)) => parsed(given.parse().ok().map(Plain::Int)),
         ("int", Plain::Timestamp(time)) => Ok(Plain::Int(time.timestamp())),
         ("int", Plain::Duration(length)) => Ok(Plain::Int(length.num_nanoseconds().unwrap_or(i64::MAX))),
         ("uint", Plain::Int(number)) => fits(u64::try_from(*number).ok().map(Plain::UInt), unsigned),
@@ -267,10 +268,10 @@ fn number(name: &str, value: &Plain) -> Option<Found<Plain>> {
             let is_within = (0.0..1.844_674_407_370_955e19).contains(number);
             fits(is_within.then_some(Plain::UInt(*number as u64)), unsigned)
         }
-        ("uint", Plain::String(given)) => parsed(given.parse().ok().map(Plain::UInt), "ParseUint", given),
+        ("uint", Plain::String(given)) => parsed(given.parse().ok().map(Plain::UInt)),
         ("double", Plain::Int(number)) => Ok(Plain::Float(*number as f64)),
         ("double", Plain::UInt(number)) => Ok(Plain::Float(*number as f64)),
-        ("double", Plain::String(given)) => parsed(given.parse().ok().map(Plain::Float), "ParseFloat", given),
+        ("double", Plain::String(given)) => parsed(given.parse().ok().map(Plain::Float)),
         _ => return None,
     })
 }
