@@ -208,24 +208,24 @@ fn evaluations_end() {
 #[test]
 fn long_expressions_are_refused() {
     for text in [
-        "(".repeat(8000),
-        "[".repeat(8000),
-        "-".repeat(8000),
-        "!".repeat(8000),
-        "- ".repeat(4000),
-        format!("1{}", " + 1".repeat(2000)),
-        format!("self{}", ".a".repeat(4000)),
-        format!("self{}", "[0]".repeat(2500)),
-        format!("true{}", " ? true : true".repeat(500)),
-        format!("{}1", "1 - ".repeat(2000)),
+        "(".repeat(2000),
+        "[".repeat(2000),
+        "-".repeat(2000),
+        "!".repeat(2000),
+        "- ".repeat(1000),
+        format!("1{}", " + 1".repeat(500)),
+        format!("self{}", ".a".repeat(1000)),
+        format!("self{}", "[0]".repeat(600)),
+        format!("true{}", " ? true : true".repeat(150)),
+        format!("{}1", "1 - ".repeat(500)),
         "1".repeat(40_000),
-        "{".repeat(8000),
+        "{".repeat(2000),
     ] {
         let found = checked(&json!({"rule": text}));
         assert!(matches!(found.as_slice(), [one] if one.contains("compil")), "{found:?}");
     }
     // conditions of many parts are balanced
-    let many = format!("true{}", " && self.i == 3".repeat(400));
+    let many = format!("true{}", " && self.i == 3".repeat(100));
     assert_eq!(checked(&json!({"rule": many})), Vec::<String>::new());
 }
 
