@@ -13,7 +13,7 @@
 //!
 //! # Trade-offs
 //!
-//! Custom resources are pruned, defaulted and validated by their schemas, without CEL. Objects of the usual built-in
+//! Custom resources are pruned, defaulted and validated by their schemas, with rules in CEL. Objects of the usual built-in
 //! kinds get the defaults of Kubernetes and are validated as there ([`Validation`]). Nothing is persisted, and every
 //! request is allowed unless [`Access`] is set. No controller creates objects: a Deployment has no pods. What
 //! follows from a deletion is done as in a cluster, but without a delay, before the request is answered: dependents
@@ -35,7 +35,8 @@
 //!
 //! # Features
 //!
-//! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
+//! `cel` (default): the rules of custom resources in CEL (`x-kubernetes-validations`), which are stored but not evaluated
+//! without it. `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
 //! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
 //!
 //! # Example

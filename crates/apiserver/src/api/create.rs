@@ -119,7 +119,7 @@ impl Api {
             faults.extend(super::object_rules::faults(kind, object));
         }
         faults.extend(self.builtin_faults(kind, object, None, write));
-        faults.extend(Self::schema_faults(kind, object, None, Part::Object));
+        Self::add_schema_faults(kind, object, None, write, &mut faults);
         faults
     }
 

@@ -95,6 +95,8 @@ pub(crate) struct Write<'a> {
     pub(crate) manager: &'a str,
     pub(crate) entries: Entries,
     pub(crate) form: Form,
+    /// Where warnings about the written object go.
+    pub(crate) notes: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The manager of writes by the in-process API.
@@ -120,7 +122,7 @@ pub(crate) enum Form {
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
         let (entries, form) = (Entries::Recorded, Form::Raw);
-        Self { origin: Origin::Client, part, dry_run, manager, entries, form }
+        Self { origin: Origin::Client, part, dry_run, manager, entries, form, notes: None }
     }
 }
 
@@ -133,6 +135,7 @@ impl Write<'_> {
             manager: OWNER,
             entries: Entries::Recorded,
             form: Form::Raw,
+            notes: None,
         }
     }
 }

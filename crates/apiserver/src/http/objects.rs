@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::access::User;
@@ -397,13 +398,17 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let before = self.definition(name);
+        let notes = Mutex::default();
+        let write = Write { notes: Some(&notes), ..write };
         let written = match change {
             Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
-        }?;
+        };
+        self.warnings.extend(notes.into_inner());
+        let written = written?;
         if let Some(before) = before {
             let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
             self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));

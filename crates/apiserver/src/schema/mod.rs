@@ -1,10 +1,13 @@
 //! Schemas of custom resources: they are pruned, defaulted and validated as by kube-apiserver.
 //!
-//! This module knows the objects and the causes of errors, but not the API. `x-kubernetes-validations` (CEL) is not
-//! evaluated; its place is at the end of [`VersionSchema::faults`].
+//! This module knows the objects and the causes of errors, but not the API. `x-kubernetes-validations` (CEL) needs the
+//! feature `cel`; without it these rules are not evaluated.
 
+#[cfg(feature = "cel")]
+mod cel;
 mod defaulting;
 pub(crate) mod definition;
+mod field_path;
 mod formats;
 #[cfg(test)]
 mod laws;
@@ -40,6 +43,14 @@ pub(crate) struct Scale<'a> {
     pub(crate) selector: Option<&'a [String]>,
 }
 
+/// What is wrong with an object.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) causes: Vec<Cause>,
+    /// Failures of rules that do not refuse the object, since it had them before.
+    pub(crate) notes: Vec<String>,
+}
+
 /// What a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
@@ -59,6 +70,8 @@ impl VersionSchema {
     pub(crate) fn parse(schema: &Value) -> Self {
         let mut root = Structural::parse(schema);
         definition::prune_defaults(&mut root);
+        #[cfg(feature = "cel")]
+        cel::compile(&mut root);
         Self { root, source: schema.clone() }
     }
 
@@ -112,10 +125,60 @@ impl VersionSchema {
         let _ = self.coerce(object, Defaults::Keep);
     }
 
-    /// Returns what is wrong with an object. Parts that are as before the write are not checked.
+    /// Returns what is wrong with an object. Parts that are as before the write are not checked. `known` is what is already
+    /// known to be wrong.
     ///
     /// Follows Kubernetes 1.37 (`customResourceStrategy`, `statusStrategy`).
     pub(crate) fn faults(
+        &self,
+        object: &Value,
+        before: Option<&Map<String, Value>>,
+        changed: Changed,
+        scale: Option<Scale<'_>>,
+        known: &[Cause],
+    ) -> Faults {
+        let causes = self.schema_faults(object, before, changed, scale);
+        #[cfg_attr(not(feature = "cel"), expect(unused_mut, reason = "only the rules add to it"))]
+        let mut found = Faults { causes, notes: Vec::new() };
+        #[cfg(feature = "cel")]
+        self.check_rules(object, before, known, &mut found);
+        #[cfg(not(feature = "cel"))]
+        let _ = known;
+        found
+    }
+
+    /// Evaluates the rules in CEL, unless an error may be the reason for their failure.
+    #[cfg(feature = "cel")]
+    fn check_rules(
+        &self,
+        object: &Value,
+        before: Option<&Map<String, Value>>,
+        known: &[Cause],
+        found: &mut Faults,
+    ) {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        if !self.root.has_checks {
+            return;
+        }
+        if known.iter().chain(&found.causes).any(|cause| BLOCKING.contains(&cause.reason)) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing \
+                       errors to complete validation";
+            found.causes.push(crate::causes::invalid_text("", "null", why));
+            return;
+        }
+        let old = before.map(validate::correlated::Old::Fields);
+        let failed = cel::faults("", cel::Subject { value: object, old, is_object: true }, &self.root);
+        found.causes.extend(failed.causes);
+        found.notes = failed.notes;
+    }
+
+    fn schema_faults(
         &self,
         object: &Value,
         before: Option<&Map<String, Value>>,

@@ -11,6 +11,7 @@ mod notes;
 mod spec;
 mod status;
 mod structure;
+mod validations;
 
 pub(crate) use approval::approval;
 pub(crate) use defaults::coerce_defaults;

@@ -4,6 +4,11 @@ mod codes;
 mod network;
 mod times;
 
+#[cfg(feature = "cel")]
+pub(super) use network::uri;
+#[cfg(feature = "cel")]
+pub(super) use times::{go_duration, nanoseconds};
+
 /// A format that Kubernetes checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
@@ -80,7 +85,7 @@ impl Format {
             Self::CreditCard => codes::is_credit_card(text),
             Self::Date => times::is_date(text),
             Self::DateTime => times::is_date_time(text),
-            Self::Duration => times::is_duration(text),
+            Self::Duration => times::nanoseconds(text).is_some(),
             Self::Email => network::is_email(text),
             Self::HexColor => codes::is_hex_color(text),
             Self::Hostname => network::is_hostname(text),
@@ -95,7 +100,7 @@ impl Format {
             Self::RgbColor => codes::is_rgb_color(text),
             Self::ShortName => text.len() <= 63 && codes::is_name(text),
             Self::Ssn => codes::is_ssn(text),
-            Self::Uri => network::is_uri(text),
+            Self::Uri => network::uri(text).is_some(),
             Self::Uuid(version) => codes::is_uuid(text, version),
         }
     }
