@@ -111,7 +111,8 @@ impl Api {
             let stored = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let before = Value::Object(Self::served_packed(resource, stored));
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
-            let (mut object, versioned) = make(present)?;
+            let (object, versioned) = make(present)?;
+            let (mut object, write) = self.mutate_update(resource, &before, object, write)?;
             let given = metadata::given_managers(&object, &resource.kind);
             self.complete_update(resource, &mut object, write)?;
             let claimed = Self::claimed(resource, present, &object, write);
@@ -121,7 +122,7 @@ impl Api {
             if kind.is_definition() {
                 defined = Some(self.define(&mut after, Some(present), write)?);
             }
-            self.record_update(resource, &before, &mut after, (given, claimed), write);
+            let mut after = self.reviewed(resource, &before, after, (given, claimed), write)?;
             let is_same = after == *present;
             self.to_stored(resource, &mut after, write);
             // the stored object may have the form of another schema
@@ -139,23 +140,21 @@ impl Api {
             }
             Ok(Change::Put(after))
         })?;
-        if let Some(object) = tried {
-            return Ok(self.tried(resource, &key, object));
-        }
-        match outcome {
-            Outcome::Stored(stored) => {
+        match (outcome, tried) {
+            (_, Some(object)) => Ok(self.tried(resource, &key, object)),
+            (Outcome::Stored(stored), _) => {
                 defined.into_iter().for_each(|definition| self.serve_definition(definition));
                 self.check_owners(resource, &stored, write);
                 Ok(stored)
             }
-            Outcome::Removed(stored) => {
+            (Outcome::Removed(stored), _) => {
                 defined.iter().for_each(|defined| self.stop_serving(&defined.group, &defined.plural));
                 self.after_removal(resource, namespace);
                 // The response has the new state, at the version of the state before.
                 Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))
             }
-            Outcome::Kept(Some(stored)) => Ok(stored),
-            Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
+            (Outcome::Kept(Some(stored)), _) => Ok(stored),
+            (Outcome::Kept(None), _) => Err(Status::not_found(resource.kind.resource_subject(), name)),
         }
     }
 }
