@@ -7,6 +7,8 @@
 //!   merge, strategic), server-side apply with managers and conflicts, delete, deletecollection; status and scale;
 //!   optimistic concurrency, generateName, finalizers, owners and garbage collection, grace periods, generations,
 //!   namespaces; discovery, tables, metadata-only responses.
+//! * **Admission webhooks** of MutatingWebhookConfigurations and ValidatingWebhookConfigurations are called, with the feature
+//!   `tls`; [`Builder::service`] says where their services are.
 //! * **Lists and watches**: one resource version for all resources, exact and minimum versions, pages of one
 //!   consistent state, selectors, bookmarks, streamed initial events, 410 beyond the history window.
 //! * **Faults**: [`Faults`] fails requests, breaks connections in the middle of an event, and stalls streams.
@@ -37,7 +39,8 @@
 //!
 //! `cel` (default): the rules of custom resources in CEL (`x-kubernetes-validations`), which are stored but not evaluated
 //! without it. `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
-//! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
+//! HTTPS with a self-signed certificate, and calls of admission webhooks. `test-cluster`: `TestCluster`, a server with a
+//! ready client for tests of operators.
 //!
 //! # Example
 //!
@@ -70,6 +73,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod admission;
 mod api;
 mod apply;
 mod builder;

@@ -67,7 +67,7 @@ impl User {
     }
 
     /// The `UserInfo` of reviews.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut info = serde_json::Map::new();
         for (field, text) in [("username", &self.name), ("uid", &self.uid)] {
             if !text.is_empty() {

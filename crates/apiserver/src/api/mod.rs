@@ -1,5 +1,6 @@
 //! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
+mod admit;
 mod apply;
 mod builtin;
 mod create;
@@ -30,6 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
 use crate::access::Seen;
+use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
@@ -97,6 +99,8 @@ pub(crate) struct Write<'a> {
     pub(crate) form: Form,
     /// Where warnings about the written object go.
     pub(crate) notes: Option<&'a Mutex<Vec<String>>>,
+    /// The webhooks that are called; `None` for none.
+    pub(crate) admission: Option<&'a Session>,
 }
 
 /// The manager of writes by the in-process API.
@@ -109,6 +113,8 @@ pub(crate) enum Entries {
     Recorded,
     /// The object of the write has them already.
     Given,
+    /// The write was recorded before the webhooks that have changed its object.
+    Admitted,
 }
 
 /// The form of the object of a write.
@@ -122,7 +128,7 @@ pub(crate) enum Form {
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
         let (entries, form) = (Entries::Recorded, Form::Raw);
-        Self { origin: Origin::Client, part, dry_run, manager, entries, form, notes: None }
+        Self { origin: Origin::Client, part, dry_run, manager, entries, form, notes: None, admission: None }
     }
 }
 
@@ -136,6 +142,7 @@ impl Write<'_> {
             entries: Entries::Recorded,
             form: Form::Raw,
             notes: None,
+            admission: None,
         }
     }
 }

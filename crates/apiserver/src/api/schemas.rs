@@ -41,7 +41,7 @@ impl Api {
                 schema.set_defaults(object);
             }
             (_, _, Form::Decoded) | (None, ..) => {}
-            (Some(_), Entries::Recorded, Form::Raw) => drop(Self::decode(kind, object)?),
+            (Some(_), Entries::Recorded | Entries::Admitted, Form::Raw) => drop(Self::decode(kind, object)?),
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Api {
             object.insert("apiVersion".into(), api_version.into());
         }
         // other writes are decoded with the schema of this version
-        if (is_other || entries == Entries::Given)
+        if (is_other || entries != Entries::Recorded)
             && let Some(schema) = forms.schemas.get(&forms.storage)
         {
             schema.complete(object);
