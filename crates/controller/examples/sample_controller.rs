@@ -228,7 +228,8 @@ async fn change_objects(
     server.delete("apps/v1", "Deployment", "default", "example")?;
     print_next(written).await?;
     println!("# its replicas become available");
-    let status = Patch::Merge(json!({"status": {"availableReplicas": 3}}));
+    let counts = json!({"replicas": 3, "readyReplicas": 3, "availableReplicas": 3});
+    let status = Patch::Merge(json!({"status": counts}));
     deployments.patch_status("example", &PatchParams::default(), &status).await?;
     loop {
         let foo = server.get("samplecontroller.k8s.io/v1alpha1", "Foo", "default", "example-foo")?;

@@ -50,13 +50,15 @@ async fn run(kubeconfig: &str) -> Result<(), BoxError> {
 async fn demo() -> Result<(), BoxError> {
     let server = ApiServer::builder().start().await?; // a cluster in this process
     server.create(pod("web-0", "busybox:1"))?;
-    server.create(pod("web-1", ""))?; // without an image, its reconciliation fails
+    server.create(pod("web-1", "busybox"))?; // without a tag, its reconciliation fails
     let mut controller = Controller::start(kinformer::client(server.config()?)?).await?;
     let reconciled = &mut controller.reconciled;
 
     wait_for(reconciled, "default/web-0", "runs busybox:1").await?;
-    wait_for(reconciled, "default/web-1", "failed: no image").await?; // it is retried with backoff
-    server.update(pod("web-1", "busybox:2"))?;
+    wait_for(reconciled, "default/web-1", "failed: no tag").await?; // it is retried with backoff
+    let mut web = server.get("v1", "Pod", "default", "web-1")?.ok_or("the pod is gone")?;
+    *web.pointer_mut("/spec/containers/0/image").ok_or("the pod has no container")? = json!("busybox:2");
+    server.update(web)?;
     wait_for(reconciled, "default/web-1", "runs busybox:2").await?;
     server.delete("v1", "Pod", "default", "web-0")?;
     wait_for(reconciled, "default/web-0", "is gone").await?;
@@ -134,8 +136,8 @@ fn reconcile(pods: &Lister<Pod>, key: &ObjectKey) -> Result<String, BoxError> {
     let pod = pod.decode()?;
     let image = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.as_deref());
     match image {
-        Some(image) if !image.is_empty() => Ok(format!("runs {image}")),
-        _ => Err("no image".into()),
+        Some(image) if image.contains(':') => Ok(format!("runs {image}")),
+        _ => Err("no tag".into()),
     }
 }
 

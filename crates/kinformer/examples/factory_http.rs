@@ -93,12 +93,14 @@ async fn namespaced(
     object(find(&kinds, &resource)?, KeyRef::new(&namespace, &name))
 }
 
-/// The labels and the specification of an object.
+/// The labels of an object, and the fields of its specification.
 fn object(kind: &Informer<DynamicObject>, key: KeyRef<'_>) -> Answer {
     match kind.lister().get(key) {
         Ok(object) => {
             let object = object.decode().map_err(unavailable)?;
-            Ok(Json(json!({"labels": object.metadata.labels, "spec": object.data.get("spec")})))
+            let spec = object.data.get("spec").and_then(Value::as_object);
+            let fields: Vec<&String> = spec.into_iter().flat_map(|spec| spec.keys()).collect();
+            Ok(Json(json!({"labels": object.metadata.labels, "spec": fields})))
         }
         Err(error @ kinformer::Error::NotFound { .. }) => Err((StatusCode::NOT_FOUND, error.to_string())),
         Err(error) => Err(unavailable(error)),
