@@ -43,7 +43,7 @@ pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
-pub(crate) use metadata::check_type;
+pub(crate) use metadata::{FIELDS as METADATA_FIELDS, check_type};
 pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};

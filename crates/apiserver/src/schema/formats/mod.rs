@@ -1,5 +1,7 @@
 //! The formats of strings. Follows Kubernetes 1.37 (`kube-openapi/pkg/validation/strfmt`).
 
+use crate::dns::has_label_form;
+
 mod codes;
 mod network;
 mod times;
@@ -94,11 +96,11 @@ impl Format {
             Self::Isbn => codes::is_isbn10(text) || codes::is_isbn13(text),
             Self::Isbn10 => codes::is_isbn10(text),
             Self::Isbn13 => codes::is_isbn13(text),
-            Self::LongName => text.len() <= 253 && text.split('.').all(codes::is_name),
+            Self::LongName => text.len() <= 253 && text.split('.').all(has_label_form),
             Self::Mac => network::is_mac(text),
             Self::Password => true,
             Self::RgbColor => codes::is_rgb_color(text),
-            Self::ShortName => text.len() <= 63 && codes::is_name(text),
+            Self::ShortName => text.len() <= 63 && has_label_form(text),
             Self::Ssn => codes::is_ssn(text),
             Self::Uri => network::uri(text).is_some(),
             Self::Uuid(version) => codes::is_uuid(text, version),
