@@ -98,7 +98,7 @@ pub(crate) struct Write<'a> {
     pub(crate) entries: Entries,
     pub(crate) form: Form,
     /// Where warnings about the written object go.
-    pub(crate) notes: Option<&'a Mutex<Vec<String>>>,
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// The webhooks that are called; `None` for none.
     pub(crate) admission: Option<&'a Session>,
 }
@@ -128,7 +128,16 @@ pub(crate) enum Form {
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
         let (entries, form) = (Entries::Recorded, Form::Raw);
-        Self { origin: Origin::Client, part, dry_run, manager, entries, form, notes: None, admission: None }
+        Self {
+            origin: Origin::Client,
+            part,
+            dry_run,
+            manager,
+            entries,
+            form,
+            warnings: None,
+            admission: None,
+        }
     }
 }
 
@@ -141,7 +150,7 @@ impl Write<'_> {
             manager: OWNER,
             entries: Entries::Recorded,
             form: Form::Raw,
-            notes: None,
+            warnings: None,
             admission: None,
         }
     }

@@ -75,8 +75,8 @@ impl Api {
         let value = Value::Object(std::mem::take(object));
         let found = schema.faults(&value, before, changed, scale, known);
         known.extend(found.causes);
-        if let Some(notes) = write.notes {
-            *notes.lock() = found.notes;
+        if let Some(warnings) = write.warnings {
+            *warnings.lock() = found.warnings;
         }
         if let Value::Object(fields) = value {
             *object = fields;

@@ -360,9 +360,10 @@ impl<'a> Call<'a> {
                 self.drop_duplicate_owners(&mut object);
                 self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
-                let notes = if self.is_definition() { definition::notes(&object, None) } else { Vec::new() };
+                let warnings =
+                    if self.is_definition() { definition::warnings(&object, None) } else { Vec::new() };
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
-                self.warnings.extend(notes);
+                self.warnings.extend(warnings);
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
@@ -415,8 +416,8 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let before = self.definition(name);
-        let notes = Mutex::default();
-        let write = Write { notes: Some(&notes), ..write };
+        let warnings = Mutex::default();
+        let write = Write { warnings: Some(&warnings), ..write };
         let written = match change {
             Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
@@ -424,11 +425,11 @@ impl<'a> Call<'a> {
             }
             Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
         };
-        self.warnings.extend(notes.into_inner());
+        self.warnings.extend(warnings.into_inner());
         let written = written?;
         if let Some(before) = before {
             let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
-            self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));
+            self.warnings.extend(definition::warnings(&stored.parse(), Some(&before)));
         }
         Ok(Written::Object(written))
     }

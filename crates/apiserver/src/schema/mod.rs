@@ -19,6 +19,7 @@ mod scale;
 mod structural;
 mod trail;
 mod validate;
+mod violations;
 
 use serde_json::{Map, Value};
 
@@ -27,6 +28,7 @@ use crate::status::Cause;
 use defaulting::{remove_nulls, set_defaults};
 use structural::Structural;
 use validate::{Purpose, validate, validate_root};
+use violations::Violations;
 
 /// The schema of one version of a custom resource.
 #[derive(Debug)]
@@ -41,14 +43,6 @@ pub(crate) struct Scale<'a> {
     pub(crate) spec_replicas: &'a [String],
     pub(crate) status_replicas: &'a [String],
     pub(crate) selector: Option<&'a [String]>,
-}
-
-/// What is wrong with an object.
-#[derive(Debug, Default)]
-pub(crate) struct Faults {
-    pub(crate) causes: Vec<Cause>,
-    /// Failures of rules that do not refuse the object, since it had them before.
-    pub(crate) notes: Vec<String>,
 }
 
 /// What a write changes.
@@ -136,10 +130,10 @@ impl VersionSchema {
         changed: Changed,
         scale: Option<Scale<'_>>,
         known: &[Cause],
-    ) -> Faults {
+    ) -> Violations {
         let causes = self.schema_faults(object, before, changed, scale);
         #[cfg_attr(not(feature = "cel"), expect(unused_mut, reason = "only the rules add to it"))]
-        let mut found = Faults { causes, notes: Vec::new() };
+        let mut found = Violations { causes, warnings: Vec::new() };
         #[cfg(feature = "cel")]
         self.check_rules(object, before, known, &mut found);
         #[cfg(not(feature = "cel"))]
@@ -154,7 +148,7 @@ impl VersionSchema {
         object: &Value,
         before: Option<&Map<String, Value>>,
         known: &[Cause],
-        found: &mut Faults,
+        found: &mut Violations,
     ) {
         const BLOCKING: [&str; 5] = [
             "FieldValueNotSupported",
@@ -175,7 +169,7 @@ impl VersionSchema {
         let old = before.map(validate::correlated::Old::Fields);
         let failed = cel::faults("", cel::Subject { value: object, old, is_object: true }, &self.root);
         found.causes.extend(failed.causes);
-        found.notes = failed.notes;
+        found.warnings = failed.warnings;
     }
 
     fn schema_faults(

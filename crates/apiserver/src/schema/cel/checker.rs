@@ -6,8 +6,8 @@ use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
 };
 
+use super::calls::is_literal_valid;
 use super::eval::{is_type, type_named};
-use super::library::is_literal_valid;
 use super::names::unescape;
 use super::signatures::{self, Signature};
 use super::types::Type;

@@ -14,12 +14,12 @@ use kube_cel::cel::objects::Key;
 use kube_cel::cel::{ExecutionError, Value as Plain};
 
 use super::super::structural::ListKind;
+use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::library::Library;
-use super::value::{Budget, Fault, Found, Val, error, text};
+use super::value::{Val, text};
 
 /// The variable in which a loop collects its result.
 const RESULT: &str = "@result";
-pub(super) const NO_OVERLOAD: &str = "no such overload";
 
 /// An evaluation of an expression.
 pub(super) struct Evaluation<'e, 'a> {

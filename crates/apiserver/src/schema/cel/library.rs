@@ -3,23 +3,16 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use base64::Engine;
-use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
-use kube_cel::cel::{Context, ExecutionError, Value as Plain};
+use kube_cel::cel::Value as Plain;
 
-use super::super::formats::{go_duration, nanoseconds};
+use super::super::formats::go_duration;
 use super::super::pattern::Pattern;
-use super::eval::NO_OVERLOAD;
-use super::value::{Budget, Fault, Found, Val, error, text};
+use super::calls;
+use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
+use super::value::{Val, text};
 use crate::causes::float_text;
-
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
-
-/// Names for the arguments of a function, of which none has more.
-const ARGUMENTS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// How long a text may become in one step.
 const MAX_TEXT: usize = 4 << 20;
@@ -58,7 +51,7 @@ impl Library {
         spend(name, target.as_ref(), &arguments, budget)?;
         let range = range_fault(name, target.as_ref(), &arguments);
         let result =
-            kubernetes(name, target, arguments).map_err(|fault| range.map_or(fault, Fault::Error))?;
+            calls::call(name, target, arguments).map_err(|fault| range.map_or(fault, Fault::Error))?;
         if name == "format.named" {
             let format = Some(result).filter(|format| *format != Plain::Null);
             return Ok(Val::Optional(format.map(|format| Rc::new(Val::Plain(format)))));
@@ -229,11 +222,11 @@ fn convert(name: &str, value: &Plain) -> Option<Found<Plain>> {
         },
         ("bytes", Plain::String(given)) => Ok(Plain::Bytes(Arc::new(given.as_bytes().to_vec()))),
         ("duration", Plain::String(given)) => match go_duration(given) {
-            Some(length) => duration(length),
+            Some(length) => calls::duration(length),
             None => not_converted("google.protobuf.Duration"),
         },
-        ("duration", Plain::Int(length)) => duration(*length),
-        ("timestamp", Plain::String(_)) => kubernetes(name, None, vec![value.clone()])
+        ("duration", Plain::Int(length)) => calls::duration(*length),
+        ("timestamp", Plain::String(_)) => calls::call(name, None, vec![value.clone()])
             .or_else(|_| not_converted("google.protobuf.Timestamp")),
         _ => return None,
     })
@@ -296,43 +289,6 @@ fn as_text(value: &Plain) -> Option<Found<String>> {
     })
 }
 
-fn duration(nanoseconds: i64) -> Found<Plain> {
-    let (sign, size) = (if nanoseconds < 0 { "-" } else { "" }, nanoseconds.unsigned_abs());
-    let given = format!("{sign}{}s{}ns", size / 1_000_000_000, size % 1_000_000_000);
-    kubernetes("duration", None, vec![Plain::String(Arc::new(given))])
-}
-
-/// Whether a text can be an argument of a function that parses it.
-pub(super) fn is_literal_valid(function: &str, given: &str) -> bool {
-    match function {
-        "duration" => go_duration(given).is_some(),
-        "matches" => Pattern::new(given).fault().is_none(),
-        "timestamp" => kubernetes(function, None, vec![Plain::String(Arc::new(given.to_owned()))]).is_ok(),
-        _ => true,
-    }
-}
-
-/// A text of the resource, in the type of its format.
-pub(super) fn formatted(given: &str, format: &str) -> Found<Plain> {
-    let text = || Plain::String(Arc::new(given.to_owned()));
-    let time = |given: String| kubernetes("timestamp", None, vec![Plain::String(Arc::new(given))]);
-    match format {
-        "byte" => match base64::engine::general_purpose::STANDARD.decode(given) {
-            Ok(bytes) => Ok(Plain::Bytes(Arc::new(bytes))),
-            Err(_) => error(format!("Invalid byte formatted string {given}")),
-        },
-        "date" => time(format!("{given}T00:00:00Z"))
-            .or_else(|_| error(format!("Invalid date formatted string {given}"))),
-        "date-time" => time(given.to_uppercase())
-            .or_else(|_| error(format!("Invalid date-time formatted string {given}"))),
-        "duration" => match nanoseconds(given) {
-            Some(length) => duration(length),
-            None => error(format!("Invalid duration {given}")),
-        },
-        _ => Ok(text()),
-    }
-}
-
 /// Spends what a function of the library may cost, whose results may be much larger than its arguments.
 fn spend(name: &str, target: Option<&Plain>, arguments: &[Plain], budget: &mut Budget) -> Found<()> {
     let length = |value: &Plain| match value {
@@ -385,30 +341,4 @@ fn range_fault(name: &str, target: Option<&Plain>, arguments: &[Plain]) -> Optio
         ("charAt" | "substring", [Plain::Int(at)]) => Some(format!("index out of range: {at}")),
         _ => None,
     }
-}
-
-/// Calls a function of the library.
-fn kubernetes(name: &str, target: Option<Plain>, arguments: Vec<Plain>) -> Found<Plain> {
-    if arguments.len() >= ARGUMENTS.len() {
-        return error(NO_OVERLOAD);
-    }
-    let mut scope = FUNCTIONS.new_inner_scope();
-    let variable = |name: &str| IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
-    let names = ARGUMENTS.iter().copied();
-    let has_target = target.is_some();
-    let mut variables = Vec::new();
-    for (name, value) in names.zip(target.into_iter().chain(arguments)) {
-        scope.add_variable_from_value(name, value);
-        variables.push(variable(name));
-    }
-    let target = has_target.then(|| Box::new(variables.remove(0)));
-    let call = CallExpr { func_name: name.to_owned(), target, args: variables };
-    let call = IdedExpr { id: 0, expr: Expr::Call(call) };
-    Plain::resolve(&call, &scope).or_else(|fault| {
-        error(match fault {
-            ExecutionError::FunctionError { message, .. } => message,
-            ExecutionError::UndeclaredReference(name) => format!("no such function: {name}"),
-            _ => NO_OVERLOAD.to_owned(),
-        })
-    })
 }

@@ -7,8 +7,9 @@ use std::rc::Rc;
 use kube_cel::cel::Value as Plain;
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 
-use super::eval::{Evaluation, NO_OVERLOAD};
-use super::value::{Fault, Found, Val, error};
+use super::eval::Evaluation;
+use super::fault::{Fault, Found, NO_OVERLOAD, error};
+use super::value::Val;
 
 impl<'e, 'a> Evaluation<'e, 'a> {
     /// Evaluates a macro; `None` for functions.

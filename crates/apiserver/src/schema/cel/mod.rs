@@ -4,8 +4,11 @@
 //! evaluated here, as in cel-go. The cost of the rules of a definition is not estimated. An evaluation has the budget
 //! of kube-apiserver, and counts its work in similar units, so that any rule ends soon.
 
+mod calls;
 mod checker;
+mod compile;
 mod eval;
+mod fault;
 mod library;
 mod macros;
 mod names;
@@ -19,6 +22,7 @@ mod urls;
 mod value;
 mod walk;
 
-pub(super) use rule::{Rule, compile};
+pub(super) use compile::compile;
+pub(super) use rule::Rule;
 pub(super) use types::is_typed;
 pub(super) use walk::{Subject, faults};

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::compile::parse;
 use super::eval::Evaluation;
+use super::fault::{Budget, Fault};
 use super::library::Library;
-use super::rule::parse;
 use super::shape::Shape;
-use super::value::{Budget, Fault, Val};
+use super::value::Val;
 use super::*;
 use crate::schema::structural::Structural;
 use crate::schema::validate::correlated::Old;

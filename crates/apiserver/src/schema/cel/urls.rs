@@ -10,7 +10,7 @@ use kube_cel::cel::objects::Opaque;
 use percent_encoding::percent_decode_str;
 
 use super::super::formats::uri;
-use super::value::{Found, error};
+use super::fault::{Found, error};
 use crate::apply::quoted;
 
 /// A parsed URL.

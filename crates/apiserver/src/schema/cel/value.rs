@@ -9,37 +9,10 @@ use kube_cel::cel::objects::{Key, Map as PlainMap, OptionalValue};
 use serde_json::{Map, Value};
 
 use super::super::structural::{ListKind, Structural};
-use super::library;
+use super::calls;
+use super::fault::{Budget, Found, error};
 use super::names::{escape, unescape};
 use super::shape::Shape;
-
-/// Why an expression has no value.
-#[derive(Clone, Debug)]
-pub(super) enum Fault {
-    Error(String),
-    /// The budget is used up.
-    Exceeded,
-}
-
-pub(super) type Found<T> = Result<T, Fault>;
-
-pub(super) fn error<T>(text: impl Into<String>) -> Found<T> {
-    Err(Fault::Error(text.into()))
-}
-
-/// How much work the evaluation may still do, in the units of cel-go: about one for each step, and one for ten bytes.
-#[derive(Debug)]
-pub(super) struct Budget(pub(super) u64);
-
-impl Budget {
-    /// # Errors
-    /// The budget is used up.
-    pub(super) fn spend(&mut self, cost: usize) -> Found<()> {
-        let cost = u64::try_from(cost).unwrap_or(u64::MAX);
-        self.0 = self.0.checked_sub(cost).ok_or(Fault::Exceeded)?;
-        Ok(())
-    }
-}
 
 /// A value. Objects and lists of the resource are read where they are, through their schema.
 ///
@@ -108,10 +81,9 @@ impl<'a> Val<'a> {
             (_, "array") => {
                 return error("invalid data, expected an array for the provided schema with type=array");
             }
-            (Value::String(given), "string") => Self::Plain(library::formatted(
-                given,
-                schema.rules.as_ref().map_or("", |rules| &rules.format),
-            )?),
+            (Value::String(given), "string") => {
+                Self::Plain(calls::formatted(given, schema.rules.as_ref().map_or("", |rules| &rules.format))?)
+            }
             (_, "string") => return wrong("string"),
             (Value::Number(number), "number") => {
                 Self::Plain(Plain::Float(number.as_f64().unwrap_or_default()))

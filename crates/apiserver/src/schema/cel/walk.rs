@@ -6,15 +6,16 @@ use std::rc::Rc;
 use kube_cel::cel::common::ast::IdedExpr;
 use serde_json::{Map, Value};
 
-use super::super::Faults;
 use super::super::structural::{ListKind, Structural};
 use super::super::trail::Trail;
 use super::super::validate::correlated::{Correlated, Old, key_of};
-use super::eval::{Evaluation, NO_OVERLOAD};
+use super::super::violations::Violations;
+use super::eval::Evaluation;
+use super::fault::{Budget, Fault, Found, NO_OVERLOAD};
 use super::library::Library;
 use super::rule::Rule;
 use super::shape::Shape;
-use super::value::{Budget, Fault, Found, Val};
+use super::value::Val;
 use crate::apply::quoted;
 use crate::causes;
 
@@ -36,13 +37,13 @@ pub(crate) struct Subject<'a> {
 /// Returns the failures of the rules for a value at a path.
 ///
 /// Follows Kubernetes 1.37 (`cel.Validator`). Where that walks a map, whose order is random in Go, names are sorted here.
-pub(crate) fn faults(path: &str, subject: Subject<'_>, schema: &Structural) -> Faults {
+pub(crate) fn faults(path: &str, subject: Subject<'_>, schema: &Structural) -> Violations {
     if !schema.has_checks {
-        return Faults::default();
+        return Violations::default();
     }
     let mut trail = Trail::default();
     trail.push_name(path);
-    let (found, library) = (Faults::default(), Library::default());
+    let (found, library) = (Violations::default(), Library::default());
     let mut walk = Walk { path: trail, found, budget: OBJECT_BUDGET, is_over: false, library };
     let Subject { value, old, is_object } = subject;
     let current = old.filter(|_| is_object).map(|old| Correlated { old, new: value, schema });
@@ -80,7 +81,7 @@ impl<'a> Ratchet<'a> {
 
 struct Walk {
     path: Trail,
-    found: Faults,
+    found: Violations,
     budget: u64,
     /// Whether the budget is used up.
     is_over: bool,
@@ -269,7 +270,7 @@ impl Walk {
             }
         };
         if !rule.uses_old() && ratchet.is_unchanged() {
-            self.found.notes.push(format!("{}: {}", cause.field.unwrap_or_default(), cause.message));
+            self.found.warnings.push(format!("{}: {}", cause.field.unwrap_or_default(), cause.message));
         } else {
             self.found.causes.push(cause);
         }
