@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{Access, AccessControl, Token};
+use crate::admission::Services;
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::builtin::Validation;
 use crate::gc::{GarbageCollection, Kubelets};
@@ -27,6 +28,7 @@ pub struct Builder {
     token: Option<Token>,
     access: Option<Access>,
     accept_hosts: Vec<String>,
+    services: Services,
     #[cfg(feature = "tls")]
     tls: bool,
     window: Window,
@@ -52,6 +54,7 @@ impl Default for Builder {
             token: None,
             access: None,
             accept_hosts: Vec::new(),
+            services: Services::default(),
             #[cfg(feature = "tls")]
             tls: false,
             window: Window { events: 10_000, bytes: 256 << 20 },
@@ -121,6 +124,33 @@ impl Builder {
     /// Follows kubectl 1.37 (`proxy --accept-hosts`).
     pub fn accept_host(mut self, name: impl Into<String>) -> Self {
         self.accept_hosts.push(name.into().to_ascii_lowercase());
+        self
+    }
+
+    /// Sets where the webhooks of a service are: on this address, for this port of the service. It needs the feature `tls`.
+    ///
+    /// A MutatingWebhookConfiguration or ValidatingWebhookConfiguration names a webhook by a URL or by a service. A service has
+    /// no processes here; this is the address of one. Its certificate must be for `NAME.NAMESPACE.svc`, and be signed by the
+    /// `caBundle` of the configuration, as in Kubernetes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use kinformer_apiserver::ApiServer;
+    ///
+    /// let webhooks = tokio::net::TcpListener::bind("127.0.0.1:0").await?; // the webhook server of the operator
+    /// let server = ApiServer::builder().service("default", "operator", 443, webhooks.local_addr()?).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn service(
+        mut self,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        port: u16,
+        address: SocketAddr,
+    ) -> Self {
+        self.services.add(namespace.into(), name.into(), port, address);
         self
     }
 
@@ -299,6 +329,7 @@ impl Builder {
             bookmark_interval: self.bookmark_interval,
             protobuf: self.protobuf,
             kubernetes: self.kubernetes,
+            services: self.services.clone(),
         };
         Ok(Context::new(api, access, hosts, RequestLog::new(self.request_log), options))
     }

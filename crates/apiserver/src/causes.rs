@@ -42,6 +42,12 @@ pub(crate) fn forbidden(path: &str, detail: &str) -> Cause {
     cause("FieldValueForbidden", path, format!("Forbidden: {detail}"))
 }
 
+/// An error that does not show the value.
+#[cfg(feature = "cel")]
+pub(crate) fn without_value(reason: &'static str, path: &str, message: &str) -> Cause {
+    cause(reason, path, message.to_owned())
+}
+
 pub(crate) fn duplicate(path: &str, value: &Value) -> Cause {
     cause("FieldValueDuplicate", path, format!("Duplicate value: {}", value_text(value)))
 }

@@ -7,13 +7,15 @@
 //!   merge, strategic), server-side apply with managers and conflicts, delete, deletecollection; status and scale;
 //!   optimistic concurrency, generateName, finalizers, owners and garbage collection, grace periods, generations,
 //!   namespaces; discovery, tables, metadata-only responses.
+//! * **Admission webhooks** of MutatingWebhookConfigurations and ValidatingWebhookConfigurations are called, with the feature
+//!   `tls`; [`Builder::service`] says where their services are.
 //! * **Lists and watches**: one resource version for all resources, exact and minimum versions, pages of one
 //!   consistent state, selectors, bookmarks, streamed initial events, 410 beyond the history window.
 //! * **Faults**: [`Faults`] fails requests, breaks connections in the middle of an event, and stalls streams.
 //!
 //! # Trade-offs
 //!
-//! Custom resources are pruned, defaulted and validated by their schemas, without CEL. Objects of the usual built-in
+//! Custom resources are pruned, defaulted and validated by their schemas, with rules in CEL. Objects of the usual built-in
 //! kinds get the defaults of Kubernetes and are validated as there ([`Validation`]). Nothing is persisted, and every
 //! request is allowed unless [`Access`] is set. No controller creates objects: a Deployment has no pods. What
 //! follows from a deletion is done as in a cluster, but without a delay, before the request is answered: dependents
@@ -35,8 +37,10 @@
 //!
 //! # Features
 //!
-//! `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
-//! HTTPS with a self-signed certificate. `test-cluster`: `TestCluster`, a server with a ready client for tests of operators.
+//! `cel` (default): the rules of custom resources in CEL (`x-kubernetes-validations`), which are stored but not evaluated
+//! without it. `yaml` (default): request bodies in YAML. `client`: `ApiServer::config`, a ready `kube_client::Config`. `tls`:
+//! HTTPS with a self-signed certificate, and calls of admission webhooks. `test-cluster`: `TestCluster`, a server with a
+//! ready client for tests of operators.
 //!
 //! # Example
 //!
@@ -69,6 +73,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod admission;
 mod api;
 mod apply;
 mod builder;
@@ -77,6 +82,7 @@ mod causes;
 mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
+mod dns;
 mod error;
 mod faults;
 mod gc;

@@ -1,5 +1,6 @@
 //! Error responses of the API: `Status` with code, reason and details.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
@@ -11,10 +12,12 @@ use serde_json::{Map, Value, json};
 #[error("{message}")]
 pub struct Status {
     code: u16,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Option<Box<Details>>,
     continue_token: Option<String>,
+    /// The fields of a status that a webhook has given.
+    given: Option<Box<Map<String, Value>>>,
 }
 
 /// Formats the message, which Rust prints if `main` returns the error.
@@ -65,7 +68,14 @@ impl std::fmt::Display for Subject<'_> {
 
 impl Status {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        let (reason, message) = (Cow::Borrowed(reason), message.into());
+        Self { code, reason, message, details: None, continue_token: None, given: None }
+    }
+
+    /// A status with more fields, which a webhook has given.
+    pub(crate) fn given(code: u16, reason: &str, message: String, fields: Map<String, Value>) -> Self {
+        let (reason, given) = (Cow::Owned(reason.to_owned()), Some(Box::new(fields)));
+        Self { reason, given, ..Self::new(code, "", message) }
     }
 
     fn about(mut self, subject: Subject<'_>, name: &str) -> Self {
@@ -249,7 +259,7 @@ impl Status {
 
     /// Returns the reason, such as `NotFound`.
     pub fn reason(&self) -> &str {
-        self.reason
+        &self.reason
     }
 
     /// Returns the human-readable message.
@@ -258,7 +268,9 @@ impl Status {
     }
 
     pub(crate) fn retry_after_seconds(&self) -> Option<u32> {
-        self.details.as_ref().and_then(|d| d.retry_after_seconds)
+        let given = || self.given.as_ref()?.get("details")?.get("retryAfterSeconds")?.as_u64();
+        let own = self.details.as_ref().and_then(|details| details.retry_after_seconds);
+        own.or_else(|| given().and_then(|seconds| u32::try_from(seconds).ok()).filter(|seconds| *seconds > 0))
     }
 
     /// Returns the `Status` object as JSON.
@@ -272,10 +284,16 @@ impl Status {
             "status": "Failure", "message": self.message, "code": self.code,
         });
         if let (false, Some(map)) = (self.reason.is_empty(), status.as_object_mut()) {
-            map.insert("reason".into(), self.reason.into());
+            map.insert("reason".into(), self.reason.as_ref().into());
         }
         if let (Some(details), Some(map)) = (&self.details, status.as_object_mut()) {
             map.insert("details".into(), details.to_json());
+        }
+        if let (Some(given), Some(map)) = (&self.given, status.as_object_mut()) {
+            for field in ["details", "metadata", "status"] {
+                let value = given.get(field).filter(|value| !value.is_null());
+                map.extend(value.map(|value| (field.to_owned(), value.clone())));
+            }
         }
         status
     }

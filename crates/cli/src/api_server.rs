@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use kinformer_apiserver::{Access, ApiServer};
 
-use crate::args::{ApiServerArgs, AuthorizationMode};
+use crate::args::{ApiServerArgs, AuthorizationMode, Service};
 use crate::demo::cluster;
 use crate::exit::Error;
 use crate::output::Output;
@@ -30,6 +30,9 @@ pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
     }
     if let Some(access) = access {
         builder = builder.access(access);
+    }
+    for Service { namespace, name, port, address } in &args.services {
+        builder = builder.service(namespace, name, *port, *address);
     }
     builder = args.accept_hosts.iter().fold(builder, |builder, name| builder.accept_host(name));
     let server = builder.start().await.map_err(|error| match error {

@@ -306,6 +306,9 @@ pub(crate) struct ApiServerArgs {
     /// machine are accepted, so that a web page cannot reach the server through a name of its own
     #[arg(long = "accept-host", value_name = "NAME")]
     pub(crate) accept_hosts: Vec<String>,
+    /// Where the webhooks of a service are, such as default/operator:443=127.0.0.1:9443; may be repeated
+    #[arg(long = "service", value_name = "NAMESPACE/NAME:PORT=ADDRESS", value_parser = service)]
+    pub(crate) services: Vec<Service>,
     /// Objects to create at start
     #[arg(long, value_name = "pods=N", value_parser = pods)]
     pub(crate) load: Option<usize>,
@@ -314,6 +317,15 @@ pub(crate) struct ApiServerArgs {
         next_help_heading = "Token that requests must carry; without one, no credentials are required"
     )]
     pub(crate) token: TokenArgs,
+}
+
+/// The address of the processes behind a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) address: SocketAddr,
 }
 
 /// How requests to the in-memory API server are allowed, named as in kube-apiserver.
@@ -344,6 +356,24 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| format!("{error}; expected a duration such as 10s or 2m"))
 }
 
+fn service(text: &str) -> Result<Service, String> {
+    let parts = || {
+        let (service, address) = text.split_once('=')?;
+        let (key, port) = service.rsplit_once(':')?;
+        let (namespace, name) = key.split_once('/')?;
+        let is_whole = !namespace.is_empty() && !name.is_empty();
+        is_whole.then_some((namespace, name, port, address))
+    };
+    let (namespace, name, port, address) =
+        parts().ok_or("expected NAMESPACE/NAME:PORT=ADDRESS, such as default/operator:443=127.0.0.1:9443")?;
+    Ok(Service {
+        namespace: namespace.into(),
+        name: name.into(),
+        port: port.parse().map_err(|error| format!("{port:?} is not a port: {error}"))?,
+        address: address.parse().map_err(|error| format!("{address:?} is not an address: {error}"))?,
+    })
+}
+
 fn pods(text: &str) -> Result<usize, String> {
     let number = text.strip_prefix("pods=").ok_or("expected pods=N, such as pods=1000")?;
     number.parse().map_err(|error| format!("{number:?} is not a number of pods: {error}"))
@@ -356,6 +386,20 @@ mod tests {
     #[test]
     fn the_definition_is_valid() {
         Cli::command().debug_assert();
+    }
+
+    // contract: T-04f
+    #[test]
+    fn services_have_four_parts() {
+        let (namespace, name) = ("ns".to_owned(), "op".to_owned());
+        let address = "127.0.0.1:9443".parse().unwrap();
+        let expected = Service { namespace, name, port: 443, address };
+        assert_eq!(service("ns/op:443=127.0.0.1:9443"), Ok(expected));
+        for text in
+            ["ns/op:443", "op:443=127.0.0.1:1", "/op:443=127.0.0.1:1", "ns/op:x=127.0.0.1:1", "ns/op:1=x"]
+        {
+            assert!(service(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -9,20 +9,9 @@ use super::registry;
 /// The generated file.
 pub(super) const FILE: &str = "crates/apiserver/src/generated/schema.txt";
 
-/// The kinds of requests and subresources, which are not in the registry.
-const REQUESTS: [(&str, &str, &str); 11] = [
-    ("", "v1", "Binding"),
-    ("", "v1", "Status"),
-    ("authentication.k8s.io", "v1", "SelfSubjectReview"),
-    ("authentication.k8s.io", "v1", "TokenRequest"),
-    ("authentication.k8s.io", "v1", "TokenReview"),
-    ("authorization.k8s.io", "v1", "LocalSubjectAccessReview"),
-    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
-    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview"),
-    ("authorization.k8s.io", "v1", "SubjectAccessReview"),
-    ("autoscaling", "v1", "Scale"),
-    ("policy", "v1", "Eviction"),
-];
+/// Those of them that are not applied.
+const UNAPPLIED: [(&str, &str, &str); 3] =
+    [("", "v1", "Binding"), ("", "v1", "Status"), ("policy", "v1", "Eviction")];
 
 /// Options are sent in the version of the resource that they are for.
 const OPTIONS: &str = "k8s.io/apimachinery/pkg/apis/meta/v1.DeleteOptions";
@@ -39,7 +28,7 @@ const FORMAT: &str = "\
 pub(super) fn render(messages: &Messages) -> Result<String, String> {
     let rows = registry::rows()?;
     let rows = rows.iter().map(|row| (row.group.as_str(), row.version.as_str(), row.kind.as_str()));
-    let mut kinds: Vec<_> = rows.chain(REQUESTS).collect();
+    let mut kinds: Vec<_> = rows.chain(registry::REQUESTS).chain(UNAPPLIED).collect();
     kinds.sort_unstable();
     render_kinds(messages, &kinds)
 }

@@ -15,18 +15,6 @@ pub(super) const FILE: &str = "crates/apiserver/src/generated/types.txt";
 /// The Go program, in the module that has kube-apiserver.
 const PROGRAM: &str = "e2e/control-plane/schemas";
 
-/// The kinds of requests and subresources, which are not in the registry.
-const REQUESTS: [(&str, &str, &str); 8] = [
-    ("authentication.k8s.io", "v1", "SelfSubjectReview"),
-    ("authentication.k8s.io", "v1", "TokenRequest"),
-    ("authentication.k8s.io", "v1", "TokenReview"),
-    ("authorization.k8s.io", "v1", "LocalSubjectAccessReview"),
-    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
-    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview"),
-    ("authorization.k8s.io", "v1", "SubjectAccessReview"),
-    ("autoscaling", "v1", "Scale"),
-];
-
 const FORMAT: &str = "\
 # A kind: group/version Kind type. A type: its forms, separated by spaces; its number is that of the line of types. A
 # form: s string, n number, b boolean, u any scalar; [e atomic list of e; [e=a,b list by the keys a and b; [e= set;
@@ -86,7 +74,7 @@ impl MergeTypes {
 pub(super) fn render(types: &MergeTypes) -> Result<String, String> {
     let rows = registry::rows()?;
     let rows = rows.iter().map(|row| (row.group.as_str(), row.version.as_str(), row.kind.as_str()));
-    let mut kinds: Vec<_> = rows.chain(REQUESTS).collect();
+    let mut kinds: Vec<_> = rows.chain(registry::REQUESTS).collect();
     kinds.sort_unstable();
     render_kinds(types, &kinds)
 }

@@ -4,6 +4,18 @@ use super::accessors::{Kind, kinds};
 use super::source::Source;
 use crate::files;
 
+/// The kinds of requests and subresources, which are not in the registry.
+pub(super) const REQUESTS: [(&str, &str, &str); 8] = [
+    ("authentication.k8s.io", "v1", "SelfSubjectReview"),
+    ("authentication.k8s.io", "v1", "TokenRequest"),
+    ("authentication.k8s.io", "v1", "TokenReview"),
+    ("authorization.k8s.io", "v1", "LocalSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "v1", "SubjectAccessReview"),
+    ("autoscaling", "v1", "Scale"),
+];
+
 /// The file with a row for each kind.
 const FILE: &str = "crates/apiserver/src/registry/builtin.rs";
 

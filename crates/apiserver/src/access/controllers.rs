@@ -64,6 +64,9 @@ impl Selector {
 impl Api {
     /// Does what follows from the last writes.
     pub(crate) fn finish_access(&self) {
+        if !self.access.has_controllers() {
+            return;
+        }
         let registry = self.registry();
         let rbac = "rbac.authorization.k8s.io";
         let found = |group: &str, plural: &str| registry.get(group, "v1", plural).cloned();

@@ -1,5 +1,6 @@
 //! Users and their groups.
 
+use crate::dns::has_label_form;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ impl User {
     }
 
     /// The `UserInfo` of reviews.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut info = serde_json::Map::new();
         for (field, text) in [("username", &self.name), ("uid", &self.uid)] {
             if !text.is_empty() {
@@ -103,19 +104,10 @@ pub(super) fn as_node(user: &str) -> Option<&str> {
     user.strip_prefix(NODE).filter(|name| is_subdomain(name))
 }
 
-/// Whether a text is letters, digits and hyphens, without a hyphen at an end.
-fn is_part(text: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    !text.is_empty()
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && text.bytes().all(|byte| is_letter(byte) || byte == b'-')
-}
-
 fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
+    text.len() <= 63 && has_label_form(text)
 }
 
 fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
+    text.len() <= 253 && text.split('.').all(has_label_form)
 }

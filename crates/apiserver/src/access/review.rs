@@ -10,6 +10,7 @@ use super::identity::User;
 use super::issued::AUDIENCE;
 use super::rules::{Rule, list};
 use super::selectors::{Selector, SelectorOf};
+use crate::api::METADATA_FIELDS;
 use crate::clock::Clock;
 use crate::registry::Registry;
 use crate::status::{Cause, Status, Subject};
@@ -128,23 +129,6 @@ impl Spec {
 
 /// Metadata as in messages, with its fields in the order of Go.
 fn metadata_text(metadata: &Value) -> String {
-    const FIELDS: [&str; 15] = [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-        "managedFields",
-    ];
     const ENTRY: [&str; 7] =
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     let object = |value: &Value, fields: &[&str], text: &dyn Fn(&str, &Value) -> String| {
@@ -152,7 +136,7 @@ fn metadata_text(metadata: &Value) -> String {
         let members = present.map(|(field, value)| format!("\"{field}\":{}", text(field, value)));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     };
-    object(metadata, &FIELDS, &|field, value| match (field, value.as_array()) {
+    object(metadata, &METADATA_FIELDS, &|field, value| match (field, value.as_array()) {
         ("managedFields", Some(entries)) => {
             let entries = entries.iter().map(|entry| object(entry, &ENTRY, &|_, value| value.to_string()));
             format!("[{}]", entries.collect::<Vec<_>>().join(","))

@@ -12,6 +12,11 @@ impl Seen {
         Self(has_controllers.then(Mutex::default))
     }
 
+    /// Whether there are controllers.
+    pub(super) fn has_controllers(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Calls `work` unless nothing was written since the last call. One thread works at a time; a write that another
     /// thread makes meanwhile is seen by its own call.
     pub(super) fn unless_current(&self, mut last: impl FnMut() -> [u64; 3], work: impl FnOnce()) {

@@ -42,6 +42,7 @@ impl Api {
         if kind.namespaced && self.settings.lifecycle == NamespaceLifecycle::Enforce {
             self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
+        let (mut object, write) = self.mutate_new(resource, object, write)?;
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
         let status = self.prepare(resource, &mut object, write.origin);
@@ -105,8 +106,10 @@ impl Api {
         if let Some(schema) = kind.checks.as_ref().filter(|_| is_dropped) {
             schema.set_defaults(&mut object);
         }
+        let mut object = Self::validate(resource, None, object, write)?;
+        let key = Self::key(resource, namespace, metadata::text(&object, "name"));
         self.to_stored(resource, &mut object, write);
-        self.insert(resource, &Self::key(resource, namespace, &name), object, write)
+        self.insert(resource, &key, object, write)
     }
 
     fn faults_of_new(&self, kind: &Kind, name: &str, object: &mut Object, write: Write<'_>) -> Vec<Cause> {
@@ -119,7 +122,7 @@ impl Api {
             faults.extend(super::object_rules::faults(kind, object));
         }
         faults.extend(self.builtin_faults(kind, object, None, write));
-        faults.extend(Self::schema_faults(kind, object, None, Part::Object));
+        Self::add_schema_faults(kind, object, None, write, &mut faults);
         faults
     }
 

@@ -1,8 +1,9 @@
 //! Rules that apply only to CustomResourceDefinitions that are being deleted.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::clock::Clock;
+use crate::registry::set_condition;
 
 use super::{Object, metadata};
 
@@ -29,21 +30,6 @@ pub(crate) fn set_terminating(
     message: &str,
     clock: &Clock,
 ) {
-    let conditions = metadata::member(definition, "status").entry("conditions").or_insert_with(|| json!([]));
-    let Value::Array(conditions) = conditions else { return };
-    let is_ours = |condition: &&mut Value| condition.get("type").is_some_and(|kind| kind == "Terminating");
-    let mut condition = json!({"type": "Terminating", "status": status, "lastTransitionTime": clock.rfc3339(),
-        "reason": reason, "message": message});
-    match conditions.iter_mut().find(is_ours) {
-        Some(present) => {
-            if present.get("status") == condition.get("status")
-                && let (Some(since), Some(new)) =
-                    (present.get("lastTransitionTime").cloned(), condition.as_object_mut())
-            {
-                new.insert("lastTransitionTime".into(), since);
-            }
-            *present = condition;
-        }
-        None => conditions.push(condition),
-    }
+    let condition = ["Terminating", status, reason, message];
+    set_condition(metadata::member(definition, "status"), condition, &clock.rfc3339());
 }

@@ -25,6 +25,7 @@ impl Api {
         let definition = self.define(&mut object, None, write)?;
         let key = Self::key(resource, "", metadata::text(&object, "name"));
         self.record_created(resource, &mut object, None, write);
+        let object = Self::validate(resource, None, object, write)?;
         let stored = self.insert(resource, &key, object, write)?;
         if write.dry_run == DryRun::No {
             self.serve_definition(definition);

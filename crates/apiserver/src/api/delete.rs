@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::admission::Session;
 use crate::gc::Work;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
@@ -35,6 +36,21 @@ impl Api {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
+        self.delete_admitted(resource, namespace, name, options, None)
+    }
+
+    /// As [`Self::delete`], if the webhooks allow it.
+    ///
+    /// # Errors
+    /// As [`Self::delete`], and a refusal.
+    pub(crate) fn delete_admitted(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        admission: Option<&Session>,
+    ) -> Result<Deleted, Status> {
         if resource.kind.is("", "namespaces") {
             namespace_rules::check_deletable(name)?;
         }
@@ -45,12 +61,15 @@ impl Api {
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
             let step = self.step(resource, present, options)?;
+            if let Some(admission) = admission {
+                self.admit_deletion(admission, resource, present, &step, options)?;
+            }
             if options.dry_run == DryRun::All {
                 tried = Some((step, present.parse()));
                 return Ok(Change::Keep);
             }
             Ok(match step {
-                Step::Pending => Change::Keep,
+                Step::Pending | Step::Held => Change::Keep,
                 Step::Remove => Change::Remove(present.parse()),
                 Step::Update(object, then) => {
                     (then_remove, has_grace) = (then, pod_rules::has_grace(&object));
@@ -120,12 +139,50 @@ impl Api {
             _ if is_held => {
                 self.mark_terminating(&mut object);
                 if present.is_terminating() && object == present.parse() {
-                    return Ok(Step::Pending);
+                    return Ok(Step::Held);
                 }
                 Step::Update(object, ThenRemove::No)
             }
             _ => Step::Remove,
         })
+    }
+
+    /// Asks the webhooks about each write that kube-apiserver makes for a deletion: an object that is updated and then removed
+    /// has two.
+    fn admit_deletion(
+        &self,
+        admission: &Session,
+        resource: &Resource,
+        present: &Stored,
+        step: &Step,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        let kind = &resource.kind;
+        let object = Self::served(resource, present);
+        let mut given = options.clone();
+        if kind.is("", "namespaces") {
+            given.preconditions.uid.get_or_insert_with(|| present.uid().to_owned());
+        }
+        if let Step::Update(after, _) = step
+            && self.is_graceful(kind)
+            && admission.is_about_one()
+        {
+            let seconds =
+                after.get("metadata").and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
+            given.grace = seconds.and_then(Value::as_i64).or(given.grace);
+        }
+        let is_dry_run = options.dry_run == DryRun::All;
+        let (first, second) = match step {
+            Step::Pending => (None, None),
+            Step::Remove if metadata::finalizers(&object).is_empty() => (Some(object), None),
+            Step::Remove => (Some(object.clone()), Some(object)),
+            Step::Update(after, ThenRemove::Yes) => (Some(object), Some(after.clone())),
+            Step::Update(..) | Step::Held => (Some(object), None),
+        };
+        for old in first.into_iter().chain(second.filter(|_| !is_dry_run)) {
+            admission.delete(old, given.to_json(), is_dry_run)?;
+        }
+        Ok(())
     }
 
     /// Follows Kubernetes 1.37 (`markAsDeleting`).
@@ -158,7 +215,7 @@ impl Api {
         match step {
             Step::Update(object, ThenRemove::Yes) => Deleted::Gone(self.tried(resource, key, object)),
             Step::Update(object, ThenRemove::No) => Deleted::Terminating(self.tried(resource, key, object)),
-            Step::Pending => Deleted::Terminating(self.tried(resource, key, present)),
+            Step::Pending | Step::Held => Deleted::Terminating(self.tried(resource, key, present)),
             Step::Remove => Deleted::Gone(self.tried(resource, key, present)),
         }
     }
@@ -176,26 +233,6 @@ impl Api {
             }
             _ => {}
         }
-    }
-
-    /// Deletes the selected objects, and returns them as they were before. Objects that others delete concurrently are
-    /// skipped.
-    ///
-    /// # Errors
-    /// The error of the first object that could not be deleted; the objects before it are deleted.
-    pub(crate) fn delete_collection(
-        &self,
-        resource: &Arc<Resource>,
-        selected: &[Arc<Stored>],
-        options: &DeleteOptions,
-    ) -> Result<(), Status> {
-        for stored in selected {
-            match self.delete(resource, stored.key().namespace(), stored.key().name(), options) {
-                Err(status) if status.code() != 404 => return Err(status),
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 

@@ -21,6 +21,14 @@ pub(crate) enum Propagation {
 }
 
 impl Propagation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+
     fn of(name: &str) -> Option<Self> {
         Some(match name {
             "Background" => Self::Background,
@@ -110,6 +118,34 @@ impl DeleteOptions {
             self.dry_run = DryRun::All;
         }
         Ok(self)
+    }
+
+    /// Returns the object that webhooks receive.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("kind".into(), "DeleteOptions".into());
+        map.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+        if let Some(seconds) = self.grace {
+            map.insert("gracePeriodSeconds".into(), seconds.into());
+        }
+        let Preconditions { uid, version } = &self.preconditions;
+        let given = [("uid", uid), ("resourceVersion", version)];
+        let given = given.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
+        let preconditions: Map<String, Value> =
+            given.map(|(field, text)| (field.to_owned(), text.as_str().into())).collect();
+        if !preconditions.is_empty() {
+            map.insert("preconditions".into(), Value::Object(preconditions));
+        }
+        if let Some(orphan) = self.orphan_dependents {
+            map.insert("orphanDependents".into(), orphan.into());
+        }
+        if let Some(policy) = self.propagation {
+            map.insert("propagationPolicy".into(), policy.name().into());
+        }
+        if self.dry_run == DryRun::All {
+            map.insert("dryRun".into(), json!(["All"]));
+        }
+        Value::Object(map)
     }
 
     /// Whether the options say what happens to the dependents.

@@ -6,6 +6,8 @@ use super::Object;
 pub(super) enum Step {
     /// Nothing: it is being deleted already.
     Pending,
+    /// Nothing: it has its finalizers already.
+    Held,
     /// Stores this state, and then removes the object if nothing keeps it.
     Update(Object, ThenRemove),
     /// Removes the object as it is.

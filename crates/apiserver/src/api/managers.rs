@@ -73,6 +73,14 @@ pub(super) fn filter(resource: &Resource, write: Write<'_>) -> Filter {
     }
 }
 
+/// As [`filter`], of a write that creates its object.
+pub(super) fn creation_filter(resource: &Resource, write: Write<'_>) -> Filter {
+    if resource.kind.is("", "namespaces") {
+        return Filter::without(&["spec", "status"]);
+    }
+    filter(resource, write)
+}
+
 pub(super) fn subresource(part: Part) -> &'static str {
     match part {
         Part::Object => "",
@@ -91,13 +99,10 @@ impl Api {
         status: Option<Value>,
         write: Write<'_>,
     ) {
-        if write.origin == Origin::Owner || write.entries == Entries::Given {
+        if write.origin == Origin::Owner || write.entries != Entries::Recorded {
             return;
         }
-        let mut filter = filter(resource, write);
-        if resource.kind.is("", "namespaces") {
-            filter = Filter::without(&["spec", "status"]);
-        }
+        let filter = creation_filter(resource, write);
         let live = Value::Object(Object::new());
         let Some(status) = status.filter(|_| resource.kind.custom) else {
             self.record(resource, &live, object, write, filter);
@@ -163,7 +168,7 @@ impl Api {
         apply::drop_unset(Schema::builtin(), &kind.api_version(), &kind.kind, object);
     }
 
-    fn record(
+    pub(super) fn record(
         &self,
         resource: &Resource,
         live: &Value,
@@ -195,7 +200,7 @@ impl Api {
     }
 }
 
-fn set_entries(object: &mut Object, entries: Option<Value>) {
+pub(super) fn set_entries(object: &mut Object, entries: Option<Value>) {
     let fields = metadata::of(object);
     match entries {
         Some(entries) => fields.insert("managedFields".into(), entries),

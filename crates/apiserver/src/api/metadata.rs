@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::dns::has_label_form;
 use crate::registry::{Kind, Resource};
 use crate::selectors::{key_fault, value_fault};
 use crate::status::{Cause, Status, Subject};
@@ -73,8 +74,8 @@ fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
     })
 }
 
-/// The fields of the metadata.
-const FIELDS: [&str; 15] = [
+/// The fields of the metadata, in the order of Go.
+pub(crate) const FIELDS: [&str; 15] = [
     "name",
     "generateName",
     "namespace",
@@ -287,19 +288,13 @@ pub(super) fn name_fault(kind: &Kind, name: &str) -> Option<Cause> {
             _ => None,
         };
     }
-    let label = |part: &str| {
-        let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && ends(part.chars().next())
-            && ends(part.chars().last())
-    };
     if kind.is("", "namespaces") || kind.is("", "services") {
-        return if label(name) && name.len() <= 63 { None } else { invalid(LABEL_RULE) };
+        return if has_label_form(name) && name.len() <= 63 { None } else { invalid(LABEL_RULE) };
     }
     if name.len() > 253 {
         return invalid("must be no more than 253 bytes");
     }
-    if name.split('.').all(label) { None } else { invalid(SUBDOMAIN_RULE) }
+    if name.split('.').all(has_label_form) { None } else { invalid(SUBDOMAIN_RULE) }
 }
 
 /// Returns the problems with the labels, annotations and owners of an object that [`check_type`] has accepted. Follows

@@ -1,5 +1,6 @@
 //! The API without HTTP: the rules of create, update, patch and delete on top of the storage.
 
+mod admit;
 mod apply;
 mod builtin;
 mod create;
@@ -30,6 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
 use crate::access::Seen;
+use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
@@ -41,7 +43,7 @@ pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
-pub(crate) use metadata::check_type;
+pub(crate) use metadata::{FIELDS as METADATA_FIELDS, check_type};
 pub(crate) use namespace_rules::spec_finalizers;
 pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
@@ -95,6 +97,10 @@ pub(crate) struct Write<'a> {
     pub(crate) manager: &'a str,
     pub(crate) entries: Entries,
     pub(crate) form: Form,
+    /// Where warnings about the written object go.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
+    /// The webhooks that are called; `None` for none.
+    pub(crate) admission: Option<&'a Session>,
 }
 
 /// The manager of writes by the in-process API.
@@ -107,6 +113,8 @@ pub(crate) enum Entries {
     Recorded,
     /// The object of the write has them already.
     Given,
+    /// The write was recorded before the webhooks that have changed its object.
+    Admitted,
 }
 
 /// The form of the object of a write.
@@ -120,7 +128,16 @@ pub(crate) enum Form {
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
         let (entries, form) = (Entries::Recorded, Form::Raw);
-        Self { origin: Origin::Client, part, dry_run, manager, entries, form }
+        Self {
+            origin: Origin::Client,
+            part,
+            dry_run,
+            manager,
+            entries,
+            form,
+            warnings: None,
+            admission: None,
+        }
     }
 }
 
@@ -133,6 +150,8 @@ impl Write<'_> {
             manager: OWNER,
             entries: Entries::Recorded,
             form: Form::Raw,
+            warnings: None,
+            admission: None,
         }
     }
 }

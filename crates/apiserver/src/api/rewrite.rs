@@ -209,7 +209,7 @@ impl Rewrite<'_> {
         let assigned = self.assigned_before(object);
         let before = assigned.as_ref().unwrap_or(self.before);
         faults.extend(self.api.builtin_faults(self.kind, object, Some(before), self.write));
-        faults.extend(Api::schema_faults(self.kind, object, Some(self.before), self.write.part));
+        Api::add_schema_faults(self.kind, object, Some(self.before), self.write, &mut faults);
         if faults.is_empty() {
             return Ok(());
         }

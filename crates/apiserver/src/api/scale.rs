@@ -70,7 +70,12 @@ impl Api {
             if let Some(entries) = managers.to_scale() {
                 metadata::of(&mut scale).insert("managedFields".into(), entries);
             }
+            let old = scale.clone();
             let scale = changed_scale(&resource.kind, scale, name, &mut change, writer)?;
+            let scale = match write.admission {
+                Some(admission) => admission.mutate(Some(old), scale)?,
+                None => scale,
+            };
             let entries = managers.to_object(metadata::managed_fields(&scale)).map_err(invalid)?;
             apply_scale(&resource.kind, &mut object, &scale, paths)?;
             match entries {

@@ -35,9 +35,13 @@ impl Api {
     /// As [`Self::decode`]; the result of server-side apply only gets the defaults.
     pub(super) fn decode_write(kind: &Kind, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
         match (&kind.checks, write.entries, write.form) {
-            (Some(schema), Entries::Given, _) => schema.set_defaults(object),
+            (Some(schema), Entries::Given, _) => {
+                // YAML has no floats without a fraction
+                Self::settle_numbers(object);
+                schema.set_defaults(object);
+            }
             (_, _, Form::Decoded) | (None, ..) => {}
-            (Some(_), Entries::Recorded, Form::Raw) => drop(Self::decode(kind, object)?),
+            (Some(_), Entries::Recorded | Entries::Admitted, Form::Raw) => drop(Self::decode(kind, object)?),
         }
         Ok(())
     }
@@ -53,26 +57,30 @@ impl Api {
         Ok(())
     }
 
-    /// Returns what is wrong with an object of a custom resource, after a write that has changed a part of it.
-    pub(super) fn schema_faults(
+    /// Adds what is wrong with an object of a custom resource, after a write that has changed a part of it.
+    pub(super) fn add_schema_faults(
         kind: &Kind,
         object: &mut Object,
         before: Option<&Object>,
-        part: Part,
-    ) -> Vec<Cause> {
-        let Some(schema) = &kind.checks else { return Vec::new() };
+        write: Write<'_>,
+        known: &mut Vec<Cause>,
+    ) {
+        let Some(schema) = &kind.checks else { return };
         let scale = kind.scale.as_ref().map(|paths| Scale {
             spec_replicas: &paths.spec_replicas,
             status_replicas: &paths.status_replicas,
             selector: paths.selector.as_deref(),
         });
-        let changed = if part == Part::Status { Changed::Status } else { Changed::Object };
+        let changed = if write.part == Part::Status { Changed::Status } else { Changed::Object };
         let value = Value::Object(std::mem::take(object));
-        let found = schema.faults(&value, before, changed, scale);
+        let found = schema.faults(&value, before, changed, scale, known);
+        known.extend(found.causes);
+        if let Some(warnings) = write.warnings {
+            *warnings.lock() = found.warnings;
+        }
         if let Value::Object(fields) = value {
             *object = fields;
         }
-        found
     }
 
     /// Writes whole floats as integers, as Go does.
@@ -128,7 +136,7 @@ impl Api {
             object.insert("apiVersion".into(), api_version.into());
         }
         // other writes are decoded with the schema of this version
-        if (is_other || entries == Entries::Given)
+        if (is_other || entries != Entries::Recorded)
             && let Some(schema) = forms.schemas.get(&forms.storage)
         {
             schema.complete(object);

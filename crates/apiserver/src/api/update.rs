@@ -114,7 +114,8 @@ impl Api {
             let stored = present.ok_or_else(not_found)?;
             let (before, is_completed) = self.former(resource, stored);
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
-            let (mut object, versioned) = make(present)?;
+            let (object, versioned) = make(present)?;
+            let (mut object, write) = self.mutate_update(resource, &before, object, write)?;
             let given = metadata::given_managers(&object, &resource.kind);
             self.complete_update(resource, &mut object, write)?;
             let claimed = Self::claimed(resource, present, &object, write);
@@ -123,7 +124,7 @@ impl Api {
             if kind.is_definition() {
                 defined = Some(self.define(&mut after, Some(present), write)?);
             }
-            self.record_update(resource, &before, &mut after, (given, claimed), write);
+            let mut after = self.reviewed(resource, &before, after, (given, claimed), write)?;
             let is_same = !is_completed && after == *present;
             self.to_stored(resource, &mut after, write);
             // the stored object may have the form of another schema
@@ -141,22 +142,20 @@ impl Api {
             }
             Ok(Change::Put(after))
         })?;
-        if let Some(object) = tried {
-            return Ok(self.tried(resource, &key, object));
-        }
-        match outcome {
-            Outcome::Stored(stored) => {
+        match (outcome, tried) {
+            (_, Some(object)) => Ok(self.tried(resource, &key, object)),
+            (Outcome::Stored(stored), _) => {
                 defined.into_iter().for_each(|definition| self.serve_definition(definition));
                 self.check_owners(resource, &stored, write);
                 Ok(stored)
             }
-            Outcome::Removed(stored) => {
+            (Outcome::Removed(stored), _) => {
                 defined.iter().for_each(|defined| self.stop_serving(&defined.group, &defined.plural));
                 self.after_removal(resource, namespace);
                 // The response has the new state, at the version of the state before.
                 Ok(last.map_or(stored, |last| Self::unversioned(resource, &key, last)))
             }
-            Outcome::Kept(stored) => stored.ok_or_else(not_found),
+            (Outcome::Kept(stored), _) => stored.ok_or_else(not_found),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The rules for names, labels and other texts, with the messages of Kubernetes 1.37 (`util/validation`).
 
+use crate::dns::has_label_form;
 use std::net::IpAddr;
 
 const LABEL_FORM: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -12,12 +13,8 @@ fn has_ends(text: &str, is_end: impl Fn(char) -> bool) -> bool {
     text.chars().next().is_some_and(&is_end) && text.chars().next_back().is_some_and(&is_end)
 }
 
-fn is_label(text: &str) -> bool {
-    has_ends(text, is_lower) && text.chars().all(|c| is_lower(c) || c == '-')
-}
-
 fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(is_label)
+    text.split('.').all(has_label_form)
 }
 
 fn max_length(text: &str, max: usize) -> Option<String> {
@@ -31,7 +28,7 @@ fn rule(sentence: &str, form: &str, examples: &[&str]) -> String {
 
 pub(super) fn label(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
-    if !is_label(text) {
+    if !has_label_form(text) {
         broken.push(if is_subdomain(text) {
             "must not contain dots".to_owned()
         } else {
@@ -65,7 +62,7 @@ pub(super) fn subdomain_of_any_case(text: &str) -> Vec<String> {
 
 pub(super) fn lowercase_identifier(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
-    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+    if !has_label_form(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         let sentence = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
             alphabetic character, and end with an alphanumeric character";
         broken.push(rule(sentence, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));

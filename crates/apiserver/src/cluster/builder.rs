@@ -1,5 +1,6 @@
 //! Configuration of a test cluster.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,17 @@ impl TestClusterBuilder {
     /// that of another user. See [`Builder::access`].
     pub fn access(self, access: Access) -> Self {
         self.server(|server| server.access(access))
+    }
+
+    /// Sets where the webhooks of a service are. See [`Builder::service`].
+    pub fn service(
+        self,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        port: u16,
+        address: SocketAddr,
+    ) -> Self {
+        self.server(|server| server.service(namespace, name, port, address))
     }
 
     /// Starts with the state of a snapshot, to which the objects of this builder are added. See [`Builder::snapshot`].

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessControl;
+use crate::admission::{Services, Webhooks};
 use crate::api::Api;
 use crate::faults::Faults;
 use crate::metrics::Counters;
@@ -41,6 +42,7 @@ pub(crate) struct Options {
     pub(crate) protobuf: ProtobufAnswers,
     /// The minor version of Kubernetes.
     pub(crate) kubernetes: u32,
+    pub(crate) services: Services,
 }
 
 /// The context of every request.
@@ -49,6 +51,8 @@ pub(crate) struct Context {
     pub(crate) faults: Faults,
     pub(crate) counters: Arc<Counters>,
     pub(crate) access: AccessControl,
+    pub(super) webhooks: Webhooks,
+    pub(super) services: Services,
     pub(super) hosts: Hosts,
     pub(crate) log: RequestLog,
     pub(crate) fault_header: FaultHeader,
@@ -72,13 +76,15 @@ impl Context {
         log: RequestLog,
         options: Options,
     ) -> Self {
-        let Options { fault_header, bookmark_interval, protobuf, kubernetes } = options;
+        let Options { fault_header, bookmark_interval, protobuf, kubernetes, services } = options;
         let shutdown = CancellationToken::new();
         Self {
             api,
             faults: Faults::new(),
             counters: Arc::default(),
             access,
+            webhooks: Webhooks::default(),
+            services,
             hosts,
             log,
             fault_header,

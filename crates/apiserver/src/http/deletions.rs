@@ -8,6 +8,7 @@ use crate::status::{Status, deleted};
 use crate::storage::write_json;
 
 use super::answer::{self, Answer};
+use super::collection::Collection;
 use super::list;
 use super::objects::{Call, Sub};
 use super::params::ListParams;
@@ -58,7 +59,8 @@ impl Call<'_> {
         let options = self.delete_options()?;
         let kind = &self.resource.kind;
         self.warn_of_deletion(&options);
-        let answer = match self.api().delete(self.resource, namespace, name, &options)? {
+        let done = self.api().delete_admitted(self.resource, namespace, name, &options, self.admission)?;
+        let answer = match done {
             Deleted::Gone(stored) if kind.returns_deleted() => {
                 answer::json_bytes(StatusCode::OK, converted(self.resource, &stored))
             }
@@ -79,15 +81,30 @@ impl Call<'_> {
     }
 
     /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
-    pub(super) fn delete_collection(&mut self) -> Result<Answer, Status> {
+    /// Objects that others delete concurrently are skipped.
+    pub(super) fn delete_collection(&mut self, collection: &mut Collection) -> Result<Answer, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
         let params = ListParams::parse(self.query, self.target, self.resource, false)?;
         let options = self.delete_options()?;
-        let page = list::page(&params, self.resource)?;
+        let Collection { page, deleted } = collection;
+        let page = match page {
+            Some(page) => page,
+            None => page.insert(list::page(&params, self.resource)?),
+        };
         self.warn_of_deletion(&options);
-        self.api().delete_collection(self.resource, &page.items, &options)?;
+        for stored in page.items.iter().skip(*deleted) {
+            let (namespace, name) = (stored.key().namespace(), stored.key().name());
+            let result = self.api().delete_admitted(self.resource, namespace, name, &options, self.admission);
+            match result {
+                Err(status) if status.code() != 404 => return Err(status),
+                _ => *deleted += 1,
+            }
+            if let Some(admission) = self.admission {
+                admission.next_object();
+            }
+        }
         let kind = &self.resource.kind;
         let mut out = Vec::new();
         out.extend_from_slice(b"{\"kind\":");

@@ -1,7 +1,10 @@
 //! The API over HTTP: from request to response.
 
+mod admission;
+mod admitted;
 mod answer;
 mod binary;
+mod collection;
 mod connection;
 mod context;
 mod deletions;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use ::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::access::User;
+use crate::admission::Session;
 use crate::api::{
     self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
     read_scale, scale_kind, scale_of,
@@ -22,8 +24,10 @@ use crate::status::{Status, success};
 use crate::storage::Stored;
 use crate::table::{self, Columns, IncludeObject};
 
+use super::admission::{self, Asking};
 use super::answer::{self, Answer};
 use super::binary;
+use super::collection::Collection;
 use super::context::Context;
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
@@ -76,6 +80,23 @@ impl Sub {
         }
     }
 
+    /// Checks a request before its body is read.
+    ///
+    /// # Errors
+    /// 404, 405 and 400 for another path, method or name; 415 for a type of patches that the kind does not take.
+    fn check(&self, kind: &Kind, verb: Verb, target: &Target, headers: &HeaderMap) -> Result<(), Status> {
+        if kind.namespaced && target.namespace.is_none() && (target.name.is_some() || kind.custom) {
+            return Err(Status::no_such_path());
+        }
+        if !self.allows(kind, verb, target) {
+            return Err(Status::method_not_allowed());
+        }
+        if let Some(why) = target.name.as_deref().and_then(segment_fault) {
+            return Err(Status::bad_request(format!("Name parameter invalid: {why}")));
+        }
+        if verb == Verb::Patch { check_patch_type(kind, &media_type(headers)) } else { Ok(()) }
+    }
+
     fn part(&self) -> Part {
         match self {
             Self::Status => Part::Status,
@@ -101,41 +122,35 @@ pub(super) async fn answer(
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
-    // These are errors before the body is read.
     let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
-    if resource.kind.namespaced
-        && target.namespace.is_none()
-        && (target.name.is_some() || resource.kind.custom)
-    {
-        return Err(Status::no_such_path());
-    }
-    if !sub.allows(&resource.kind, verb, target) {
-        return Err(Status::method_not_allowed());
-    }
-    if let Some(why) = target.name.as_deref().and_then(segment_fault) {
-        return Err(Status::bad_request(format!("Name parameter invalid: {why}")));
-    }
-    if verb == Verb::Patch {
-        check_patch_type(&resource.kind, &media_type(&parts.headers))?;
-    }
+    sub.check(&resource.kind, verb, target, &parts.headers)?;
     let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let body = read_body(body).await?;
-    let answer = || {
+    let asking = Asking { resource: &resource, target, query, user: &user, kind: sub.kind() };
+    let session = if verb == Verb::Get { None } else { asking.session(context) };
+    let admission = session.as_ref();
+    let mut collection = Collection::default();
+    let mut attempt = || {
         if resource.store.is_closed() {
-            // The state was replaced while the body was read.
+            // The state was replaced while the body was read, or a webhook was called.
             resource = target.resource(&context.api.registry()).ok_or_else(Status::no_such_path)?;
         }
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
-        let user = &user;
+        let (user, body, resource) = (&user, body.clone(), &resource);
         let mut call =
-            Call { context, query, target, resource: &resource, headers, body, sub, warnings, user };
-        let result = call.answer(verb, form, include, &mut faults);
+            Call { context, query, target, resource, headers, body, sub, warnings, user, admission };
+        let result = call.answer(verb, (form, include), &mut faults, &mut collection);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
+        call.warnings.extend(admission.map(Session::warnings).unwrap_or_default());
         Ok(call.warnings.on(answer))
     };
-    if verb == Verb::Get { context.api.reads(answer) } else { context.api.writes(answer) }
+    match &session {
+        None if verb == Verb::Get => context.api.reads(attempt),
+        None => context.api.writes(attempt),
+        Some(session) => admission::answer(context, session, verb, &mut attempt).await,
+    }
 }
 
 /// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
@@ -233,6 +248,8 @@ pub(super) struct Call<'a> {
     pub(super) sub: Sub,
     pub(super) warnings: Warnings,
     pub(super) user: &'a User,
+    /// `None` if no webhook concerns the request.
+    pub(super) admission: Option<&'a Session>,
 }
 
 impl<'a> Call<'a> {
@@ -243,9 +260,9 @@ impl<'a> Call<'a> {
     fn answer(
         &mut self,
         verb: Verb,
-        form: (Form, Encoding),
-        include: IncludeObject,
+        (form, include): ((Form, Encoding), IncludeObject),
         faults: &mut RequestFaults,
+        collection: &mut Collection,
     ) -> Result<Answer, Status> {
         let (code, stored) = match verb {
             Verb::Get => return self.get(form, include, faults),
@@ -259,7 +276,7 @@ impl<'a> Call<'a> {
                 Written::Answer(answer) => return Ok(answer),
             },
             Verb::Delete => return self.delete(),
-            Verb::DeleteCollection => return self.delete_collection(),
+            Verb::DeleteCollection => return self.delete_collection(collection),
             _ => return Err(Status::method_not_allowed()),
         };
         Ok(object_answer(self.context, self.resource, &stored, code, form, include))
@@ -339,24 +356,25 @@ impl<'a> Call<'a> {
                 let mut object = self.object()?;
                 let resource = self.resource;
                 let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
-                let write = Write { form, ..write };
+                let write = Write { form, admission: self.admission, ..write };
                 self.drop_duplicate_owners(&mut object);
                 self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
-                let notes = if self.is_definition() { definition::notes(&object, None) } else { Vec::new() };
+                let warnings =
+                    if self.is_definition() { definition::warnings(&object, None) } else { Vec::new() };
                 let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
-                self.warnings.extend(notes);
+                self.warnings.extend(warnings);
                 Ok(Made::Object(stored))
             }
             (Sub::Binding, Some(name)) => {
-                let binding = self.object()?;
+                let binding = self.admitted(self.object()?, &options.manager)?;
                 let (namespace, dry_run) = (self.namespace()?, options.dry_run);
                 let bound = api::bind(self.api(), self.resource, namespace, name, &binding, dry_run)?;
                 created(&bound, dry_run)
             }
             (Sub::Token, Some(name)) => self.token(name, &options).map(Made::Answer),
             (Sub::Eviction, Some(name)) => {
-                let eviction = self.object()?;
+                let eviction = self.admitted(self.object()?, &options.manager)?;
                 if eviction.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()) != Some(name)
                 {
                     return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -382,6 +400,7 @@ impl<'a> Call<'a> {
         };
         let options = WriteOptions::parse(self.query, self.headers, of)?;
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
+        let write = Write { admission: self.admission, ..write };
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
@@ -397,16 +416,20 @@ impl<'a> Call<'a> {
             self.warn_of_differences(Creation::No, object);
         }
         let before = self.definition(name);
+        let warnings = Mutex::default();
+        let write = Write { warnings: Some(&warnings), ..write };
         let written = match change {
             Change::Apply(applied, conflicts) => self.apply(name, namespace, &applied, conflicts, write),
             Change::Patch(patch) => {
                 self.write_patch(name, namespace, &patch, write, options.validation).map(Applied::Updated)
             }
             Change::Replace(object) => self.replace(name, namespace, object, write, options.validation),
-        }?;
+        };
+        self.warnings.extend(warnings.into_inner());
+        let written = written?;
         if let Some(before) = before {
             let (Applied::Created(stored) | Applied::Updated(stored)) = &written;
-            self.warnings.extend(definition::notes(&stored.parse(), Some(&before)));
+            self.warnings.extend(definition::warnings(&stored.parse(), Some(&before)));
         }
         Ok(Written::Object(written))
     }

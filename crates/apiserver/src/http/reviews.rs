@@ -155,10 +155,16 @@ impl Call<'_> {
         }
         set_namespace(&mut object, namespace)?;
         record(&TOKEN_REQUEST, "token", &mut object, &options.manager, &clock.rfc3339());
+        if let Some(admission) = self.admission {
+            object = admission.mutate(None, object)?;
+        }
         if let Some(namespaces) = registry.get("", "v1", "namespaces") {
             self.api().get(namespaces, "", namespace)?;
         }
         access::check_token_request(&registry, &clock, (namespace, name), &mut object)?;
+        if let Some(admission) = self.admission {
+            object = admission.validate(None, object)?;
+        }
         let status = access::new_token(&self.context.access, &registry, &clock, &object)?;
         object.insert("status".into(), status);
         Ok(answer_in(form, Value::Object(object)))
@@ -207,7 +213,7 @@ fn decode(
 
 /// # Errors
 /// 400 for another namespace than that of the request.
-fn set_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
+pub(super) fn set_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return Ok(()) };
     if namespace.is_empty() {
         // Follows Kubernetes 1.37: the namespace of an object without one is dropped.
@@ -224,7 +230,7 @@ fn set_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
 }
 
 /// Records the manager, as in objects that are stored.
-fn record(of: &Kind, subresource: &'static str, object: &mut Object, manager: &str, now: &str) {
+pub(super) fn record(of: &Kind, subresource: &'static str, object: &mut Object, manager: &str, now: &str) {
     let managers = FieldManager {
         versions: &OneVersion,
         api_version: &of.api_version(),

@@ -95,6 +95,10 @@ impl Operations {
         Operation { op: text("op"), path: text("path"), from: text("from"), value }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// # Errors
     /// 400 for a field of another type than text.
     pub(crate) fn check_types(&self) -> Result<(), Status> {

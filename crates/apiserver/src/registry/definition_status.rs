@@ -76,7 +76,7 @@ pub(super) fn complete(
 }
 
 /// Sets a condition: type, status, reason and message.
-fn set_condition(status: &mut Map<String, Value>, condition: [&str; 4], now: &str) {
+pub(crate) fn set_condition(status: &mut Map<String, Value>, condition: [&str; 4], now: &str) {
     let [name, state, reason, message] = condition;
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     if !conditions.is_array() {

@@ -1,10 +1,13 @@
 //! Schemas of custom resources: they are pruned, defaulted and validated as by kube-apiserver.
 //!
-//! This module knows the objects and the causes of errors, but not the API. `x-kubernetes-validations` (CEL) is not
-//! evaluated; its place is at the end of [`VersionSchema::faults`].
+//! This module knows the objects and the causes of errors, but not the API. `x-kubernetes-validations` (CEL) needs the
+//! feature `cel`; without it these rules are not evaluated.
 
+#[cfg(feature = "cel")]
+mod cel;
 mod defaulting;
 pub(crate) mod definition;
+mod field_path;
 mod formats;
 #[cfg(test)]
 mod laws;
@@ -16,6 +19,7 @@ mod scale;
 mod structural;
 mod trail;
 mod validate;
+mod violations;
 
 use serde_json::{Map, Value};
 
@@ -24,6 +28,7 @@ use crate::status::Cause;
 use defaulting::{remove_nulls, set_defaults};
 use structural::Structural;
 use validate::{Purpose, validate, validate_root};
+use violations::Violations;
 
 /// The schema of one version of a custom resource.
 #[derive(Debug)]
@@ -59,6 +64,8 @@ impl VersionSchema {
     pub(crate) fn parse(schema: &Value) -> Self {
         let mut root = Structural::parse(schema);
         definition::prune_defaults(&mut root);
+        #[cfg(feature = "cel")]
+        cel::compile(&mut root);
         Self { root, source: schema.clone() }
     }
 
@@ -112,10 +119,60 @@ impl VersionSchema {
         let _ = self.coerce(object, Defaults::Keep);
     }
 
-    /// Returns what is wrong with an object. Parts that are as before the write are not checked.
+    /// Returns what is wrong with an object. Parts that are as before the write are not checked. `known` is what is already
+    /// known to be wrong.
     ///
     /// Follows Kubernetes 1.37 (`customResourceStrategy`, `statusStrategy`).
     pub(crate) fn faults(
+        &self,
+        object: &Value,
+        before: Option<&Map<String, Value>>,
+        changed: Changed,
+        scale: Option<Scale<'_>>,
+        known: &[Cause],
+    ) -> Violations {
+        let causes = self.schema_faults(object, before, changed, scale);
+        #[cfg_attr(not(feature = "cel"), expect(unused_mut, reason = "only the rules add to it"))]
+        let mut found = Violations { causes, warnings: Vec::new() };
+        #[cfg(feature = "cel")]
+        self.check_rules(object, before, known, &mut found);
+        #[cfg(not(feature = "cel"))]
+        let _ = known;
+        found
+    }
+
+    /// Evaluates the rules in CEL, unless an error may be the reason for their failure.
+    #[cfg(feature = "cel")]
+    fn check_rules(
+        &self,
+        object: &Value,
+        before: Option<&Map<String, Value>>,
+        known: &[Cause],
+        found: &mut Violations,
+    ) {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        if !self.root.has_checks {
+            return;
+        }
+        if known.iter().chain(&found.causes).any(|cause| BLOCKING.contains(&cause.reason)) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing \
+                       errors to complete validation";
+            found.causes.push(crate::causes::invalid_text("", "null", why));
+            return;
+        }
+        let old = before.map(validate::correlated::Old::Fields);
+        let failed = cel::faults("", cel::Subject { value: object, old, is_object: true }, &self.root);
+        found.causes.extend(failed.causes);
+        found.warnings = failed.warnings;
+    }
+
+    fn schema_faults(
         &self,
         object: &Value,
         before: Option<&Map<String, Value>>,

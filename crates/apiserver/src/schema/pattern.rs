@@ -30,6 +30,13 @@ impl Pattern {
         self.compiled.as_ref().map(|regex| regex.is_match(value)).map_err(AsRef::as_ref)
     }
 
+    /// # Errors
+    /// Why the expression is invalid.
+    #[cfg(feature = "cel")]
+    pub(super) fn regex(&self) -> Result<&Regex, &str> {
+        self.compiled.as_ref().map_err(AsRef::as_ref)
+    }
+
     /// Returns why the expression is invalid. The wording is not that of Go.
     pub(super) fn fault(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(AsRef::as_ref)

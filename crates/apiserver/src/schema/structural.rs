@@ -27,6 +27,12 @@ pub(crate) struct Structural {
     pub(super) items: Option<Box<Structural>>,
     /// `None` if there are no rules.
     pub(super) rules: Option<Box<Rules>>,
+    /// The rules in CEL.
+    #[cfg(feature = "cel")]
+    pub(super) checks: Box<[super::cel::Rule]>,
+    /// Whether the node or one below it has rules in CEL.
+    #[cfg(feature = "cel")]
+    pub(super) has_checks: bool,
 }
 
 /// The values of fields that are not declared.
@@ -113,6 +119,10 @@ impl Structural {
             },
             items: fields.get("items").filter(|items| items.is_object()).map(child),
             rules: Rules::of(fields, depth).map(Box::new),
+            #[cfg(feature = "cel")]
+            checks: super::cel::Rule::list(fields.get("x-kubernetes-validations")),
+            #[cfg(feature = "cel")]
+            has_checks: has_checks(schema),
         }
     }
 
@@ -223,4 +233,14 @@ fn text<'a>(schema: &'a Map<String, Value>, field: &str) -> &'a str {
 
 fn flag(schema: &Map<String, Value>, field: &str) -> bool {
     schema.get(field) == Some(&Value::Bool(true))
+}
+
+/// Whether a schema or one below it has rules in CEL.
+#[cfg(feature = "cel")]
+fn has_checks(schema: &Value) -> bool {
+    let is_filled = |rules: &Value| rules.as_array().is_some_and(|rules| !rules.is_empty());
+    let values = |map: &Value| map.as_object().is_some_and(|map| map.values().any(has_checks));
+    schema.get("x-kubernetes-validations").is_some_and(is_filled)
+        || schema.get("properties").is_some_and(values)
+        || ["items", "additionalProperties"].iter().any(|field| schema.get(field).is_some_and(has_checks))
 }

@@ -1,5 +1,7 @@
 //! Label selectors: `app=web,tier in (a,b),!legacy`.
 
+use serde_json::Value;
+
 use crate::status::Status;
 
 /// A label selector: the conjunction of its requirements.
@@ -66,6 +68,32 @@ impl LabelSelector {
             }
         }
         Ok(Self { requirements })
+    }
+
+    /// Returns the selector of a `LabelSelector` object, which null and an empty object are as well: they select all. `None`
+    /// for an invalid one.
+    pub(crate) fn of_json(selector: &Value) -> Option<Self> {
+        let members = |field: &str| selector.get(field).and_then(Value::as_object).into_iter().flatten();
+        let of_labels = members("matchLabels").map(|(key, value)| {
+            let operator = Operator::In(vec![value.as_str()?.to_owned()]);
+            Some(Requirement { key: key.clone(), operator })
+        });
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        let of_expressions = expressions.map(|expression| {
+            let key = expression.get("key")?.as_str()?.to_owned();
+            let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+            let values = values.filter_map(|value| value.as_str().map(str::to_owned)).collect();
+            let operator = match expression.get("operator")?.as_str()? {
+                "In" => Operator::In(values),
+                "NotIn" => Operator::NotIn(values),
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                _ => return None,
+            };
+            Some(Requirement { key, operator })
+        });
+        let requirements = of_labels.chain(of_expressions).collect::<Option<Vec<_>>>()?;
+        Some(Self { requirements })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -18,10 +18,10 @@ fn warnings(answer: &Answer) -> Vec<&str> {
 async fn effects_that_are_missing_are_warned_of() {
     let server = server().await;
     let client = Client::new(&server);
-    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    let text = "299 - \"validatingwebhookconfigurations of kinformer-apiserver: no webhook is called; call its handler in \
-        the test, or use kube-apiserver\"";
-    let hook = json!({"metadata": {"name": "a"}, "webhooks": []});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
+    let text = "299 - \"validatingadmissionpolicies of kinformer-apiserver: admission policies are not evaluated; use \
+        kube-apiserver\"";
+    let hook = json!({"metadata": {"name": "a"}, "spec": {}});
     let created = client.post(path, &hook).await;
     assert_eq!(warnings(&created), [text]);
     created.ok();
@@ -31,7 +31,7 @@ async fn effects_that_are_missing_are_warned_of() {
         warnings(&client.patch(&path, "merge-patch", &json!({"metadata": {"labels": {"a": "b"}}})).await),
         [text]
     );
-    let applied = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+    let applied = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "a"}});
     let headers = [("content-type", "application/apply-patch+yaml")];
     let applied =

@@ -11,6 +11,7 @@
 #![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 mod access;
+mod admission;
 mod apply;
 mod bad_input;
 mod builtin;

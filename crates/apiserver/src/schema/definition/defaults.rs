@@ -4,9 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
+#[cfg(feature = "cel")]
+use super::super::cel;
 use super::super::object_meta;
 use super::super::prune::prune_value;
 use super::super::structural::{Additional, Structural};
+#[cfg(feature = "cel")]
+use super::super::validate::correlated::Old;
 use super::super::validate::{Purpose, validate};
 use crate::causes;
 
@@ -90,8 +94,21 @@ fn faults_of_default(path: &str, default: &Value, schema: &Structural) -> Vec<Ca
     let embedded = object_meta::faults(path, default, schema);
     if embedded.is_empty() {
         found.extend(validate(path, default, None, schema, Purpose::Default));
+        #[cfg(feature = "cel")]
+        if found.is_empty() {
+            found.extend(rule_faults(path, default, schema));
+        }
     } else {
         found.extend(embedded);
     }
     found
+}
+
+/// Returns the failures of the rules for a default, as a value that does not change, and as a new one.
+#[cfg(feature = "cel")]
+fn rule_faults(path: &str, default: &Value, schema: &Structural) -> Vec<Cause> {
+    let failures =
+        |old| cel::faults(path, cel::Subject { value: default, old, is_object: false }, schema).causes;
+    let found = failures(Some(Old::Value(default)));
+    if found.is_empty() { failures(None) } else { found }
 }

@@ -80,8 +80,10 @@ fn fields(fields: impl Iterator<Item = (String, String)>) -> String {
 /// Prints a schema.
 pub(super) fn schema(node: Node<'_>) -> String {
     let printed = FIELDS.iter().map(|(name, field, print)| ((*name).to_owned(), value(node, field, *print)));
-    let rules = ("XValidations".to_owned(), value(node, "x-kubernetes-validations", Print::Plain));
-    fields(printed.chain([rules]))
+    let rules: Vec<String> =
+        node.listed("x-kubernetes-validations").map(|(_, rule)| super::validations::printed(rule)).collect();
+    let rules = if rules.is_empty() { "null".to_owned() } else { format!("[{}]", rules.join(",")) };
+    fields(printed.chain([("XValidations".to_owned(), rules)]))
 }
 
 fn value(node: Node<'_>, field: &str, print: Print) -> String {

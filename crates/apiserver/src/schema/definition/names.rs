@@ -1,5 +1,7 @@
 //! Names that are DNS labels.
 
+use crate::dns::has_label_form;
+
 /// Returns why a name is not a label of RFC 1035. Follows Kubernetes 1.37 (`IsDNS1035Label`).
 pub(crate) fn dns_1035_fault(name: &str) -> Option<String> {
     let has_form = name.starts_with(|c: char| c.is_ascii_lowercase()) && has_label_form(name);
@@ -29,14 +31,6 @@ pub(super) fn dns_1123_subdomain_fault(name: &str) -> Option<String> {
         (true, true) => Some("must be no more than 253 bytes".to_owned()),
         (true, false) => Some(format!("must be no more than 253 bytes,{rule}")),
     }
-}
-
-fn has_label_form(name: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bytes = name.as_bytes();
-    is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
 }
 
 fn faults(name: &str, has_form: bool, rule: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The rules of each node of a schema.
 //!
-//! Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionOpenAPISchema`), without CEL.
+//! Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionOpenAPISchema`).
 
 use std::collections::HashSet;
 
@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::status::Cause;
 
 use super::super::prune::is_meta;
+use super::super::structural::Structural;
 use super::node::Node;
+use super::validations;
 use crate::causes::{forbidden, invalid, not_supported, required};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -21,29 +23,37 @@ struct Place<'a> {
     is_meta: bool,
     /// Why a default is forbidden.
     no_default: Option<&'a str>,
+    /// The parsed node with its compiled rules; `None` where rules are not checked.
+    typed: Option<&'a Structural>,
+    /// The node around it whose old values cannot be found.
+    uncorrelated: Option<&'a str>,
 }
 
-/// Returns what is wrong with a schema at a path.
-pub(super) fn faults(path: &str, root: Node<'_>) -> Vec<Cause> {
-    let mut rules = Rules { found: Vec::new() };
-    rules.node(root, path, Place { is_root: true, ..Place::default() });
+/// Returns what is wrong with a schema at a path. The rules in CEL are checked if it is parsed.
+pub(super) fn faults(path: &str, root: Node<'_>, typed: Option<&Structural>) -> Vec<Cause> {
+    let mut rules = Rules { found: Vec::new(), of_checks: Vec::new() };
+    rules.node(root, path, Place { is_root: true, typed, ..Place::default() });
+    rules.found.append(&mut rules.of_checks);
     rules.found
 }
 
 struct Rules {
     found: Vec<Cause>,
+    /// The errors of expressions, which come last.
+    of_checks: Vec<Cause>,
 }
 
 impl Rules {
     fn node(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
+        let known = self.found.len();
         self.standard(node, path, place);
         if node.flag("uniqueItems") {
             let rule = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
             self.found.push(forbidden(&format!("{path}.uniqueItems"), rule));
         }
-        let inner = Place { is_root: false, ..place };
-        self.values(node, path, inner);
+        self.values(node, path, Place { is_root: false, ..place });
         self.properties(node, path, place);
+        let inner = Place { is_root: false, typed: None, ..place };
         if let Some(not) = node.node("not") {
             self.node(not, &format!("{path}.not"), inner);
         }
@@ -56,7 +66,10 @@ impl Rules {
             self.node(node, &format!("{path}.definitions[{name}]"), inner);
         }
         if let Some(items) = node.node("items") {
-            self.node(items, &format!("{path}.items"), inner);
+            let uncorrelated =
+                if node.text("x-kubernetes-list-type") == "map" { place.uncorrelated } else { Some(path) };
+            let typed = place.typed.and_then(|typed| typed.items.as_deref());
+            self.node(items, &format!("{path}.items"), Place { typed, uncorrelated, ..inner });
         }
         for (index, node) in node.listed("items") {
             self.node(node, &format!("{path}.items[{index}]"), inner);
@@ -70,6 +83,13 @@ impl Rules {
         }
         self.map_type(node, path);
         self.list_type(node, path);
+        self.found.extend(validations::faults(node, path));
+        #[cfg(feature = "cel")]
+        if let Some(typed) = place.typed.filter(|_| self.found.len() == known) {
+            self.of_checks.extend(validations::expression_faults(node, typed, path, place.uncorrelated));
+        }
+        #[cfg(not(feature = "cel"))]
+        let _ = known;
     }
 
     fn standard(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
@@ -115,13 +135,18 @@ impl Rules {
         let Some(values) = Node::of(values) else { return };
         let why = "inside additionalProperties applying to object metadata";
         let no_default = if inner.is_meta { Some(why) } else { inner.no_default };
-        self.node(values, &path, Place { no_default, ..inner });
+        let typed = inner.typed.and_then(|typed| typed.additional.schema());
+        self.node(values, &path, Place { no_default, typed, ..inner });
     }
 
     fn properties(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
         for (name, property) in node.named("properties") {
-            let path = format!("{path}.properties[{name}]");
-            let mut inner = Place { is_root: false, ..place };
+            let at = format!("{path}.properties[{name}]");
+            let typed = place.typed.and_then(|typed| typed.property(name));
+            let mut inner = Place { is_root: false, typed, ..place };
+            if node.get("x-kubernetes-map-type").is_some_and(|kind| kind != "granular" && kind != "atomic") {
+                inner.uncorrelated = Some(path);
+            }
             let why = format!("in top-level {name}");
             if (place.is_root || node.flag("x-kubernetes-embedded-resource")) && is_meta(name) {
                 inner.is_meta = true;
@@ -129,7 +154,7 @@ impl Rules {
                     inner.no_default = Some(&why);
                 }
             }
-            self.node(property, &path, inner);
+            self.node(property, &at, inner);
         }
     }
 

@@ -329,16 +329,20 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
     if schema.flag("nullable") {
         found.push(forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
+    let mut typed = None;
     if !structure::is_unsupported(schema) {
-        let causes = structure::faults(path, schema);
+        let mut causes = structure::faults(path, schema);
         if causes.is_empty() {
             let mut parsed = Structural::parse(&Value::Object(schema.0.clone()));
             parsed.is_embedded = true;
-            found.extend(faults_of_defaults(path, &parsed));
+            #[cfg(feature = "cel")]
+            super::super::cel::compile(&mut parsed);
+            causes = faults_of_defaults(path, &parsed);
+            typed = Some(parsed).filter(|_| causes.is_empty());
         }
         found.extend(causes);
     }
-    found.extend(nodes::faults(path, schema));
+    found.extend(nodes::faults(path, schema, typed.as_ref()));
     if found.is_empty() && structure::is_unsupported(schema) {
         found.push(invalid_text(path, "\"\"", "OpenAPIV3Schema 'schema' is not supported"));
     }

@@ -13,15 +13,6 @@ pub(super) fn is_base64(text: &str) -> bool {
         && (STANDARD.decode(text).is_ok() || lenient.len() % 4 > 1)
 }
 
-/// A lowercase RFC 1123 label.
-pub(super) fn is_name(text: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bytes = text.as_bytes();
-    is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
-}
-
 pub(super) fn is_hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,8 +1,15 @@
 //! The formats of strings. Follows Kubernetes 1.37 (`kube-openapi/pkg/validation/strfmt`).
 
+use crate::dns::has_label_form;
+
 mod codes;
 mod network;
 mod times;
+
+#[cfg(feature = "cel")]
+pub(super) use network::uri;
+#[cfg(feature = "cel")]
+pub(super) use times::{go_duration, nanoseconds};
 
 /// A format that Kubernetes checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +87,7 @@ impl Format {
             Self::CreditCard => codes::is_credit_card(text),
             Self::Date => times::is_date(text),
             Self::DateTime => times::is_date_time(text),
-            Self::Duration => times::is_duration(text),
+            Self::Duration => times::nanoseconds(text).is_some(),
             Self::Email => network::is_email(text),
             Self::HexColor => codes::is_hex_color(text),
             Self::Hostname => network::is_hostname(text),
@@ -89,13 +96,13 @@ impl Format {
             Self::Isbn => codes::is_isbn10(text) || codes::is_isbn13(text),
             Self::Isbn10 => codes::is_isbn10(text),
             Self::Isbn13 => codes::is_isbn13(text),
-            Self::LongName => text.len() <= 253 && text.split('.').all(codes::is_name),
+            Self::LongName => text.len() <= 253 && text.split('.').all(has_label_form),
             Self::Mac => network::is_mac(text),
             Self::Password => true,
             Self::RgbColor => codes::is_rgb_color(text),
-            Self::ShortName => text.len() <= 63 && codes::is_name(text),
+            Self::ShortName => text.len() <= 63 && has_label_form(text),
             Self::Ssn => codes::is_ssn(text),
-            Self::Uri => network::is_uri(text),
+            Self::Uri => network::uri(text).is_some(),
             Self::Uuid(version) => codes::is_uuid(text, version),
         }
     }

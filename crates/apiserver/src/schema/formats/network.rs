@@ -102,38 +102,45 @@ fn is_dot_atom(text: &str) -> bool {
     text.split('.').all(|part| !part.is_empty() && part.chars().all(is_text))
 }
 
-/// An absolute URI, or an absolute path. Follows Go (`url.ParseRequestURI`).
-pub(super) fn is_uri(text: &str) -> bool {
+/// The parts of a URI.
+#[derive(Default)]
+#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only functions in CEL read them"))]
+pub(in super::super) struct Uri<'a> {
+    pub(in super::super) scheme: &'a str,
+    pub(in super::super) authority: &'a str,
+    pub(in super::super) path: &'a str,
+    pub(in super::super) query: &'a str,
+}
+
+/// Parses an absolute URI, or an absolute path. Follows Go (`url.ParseRequestURI`).
+pub(in super::super) fn uri(text: &str) -> Option<Uri<'_>> {
     if text.is_empty() || text.chars().any(|c| c < ' ' || c == '\u{7f}') {
-        return false;
+        return None;
     }
     if text == "*" {
-        return true;
+        return Some(Uri { path: text, ..Uri::default() });
     }
     let scheme_end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.'));
-    let (has_scheme, rest) = match scheme_end.and_then(|end| Some((end, text.get(end..)?))) {
-        Some((0, rest)) if rest.starts_with(':') => return false,
-        Some((_, rest)) if rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
-            (true, rest.get(1..).unwrap_or(""))
+    let (scheme, rest) = match scheme_end.and_then(|end| text.split_at_checked(end)) {
+        Some(("", rest)) if rest.starts_with(':') => return None,
+        Some((scheme, rest))
+            if rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_alphabetic()) =>
+        {
+            (scheme, rest.get(1..).unwrap_or(""))
         }
-        _ => (false, text),
+        _ => ("", text),
     };
-    let before_query = rest.split('?').next().unwrap_or("");
+    let (before_query, query) = rest.split_once('?').unwrap_or((rest, ""));
     if !before_query.starts_with('/') {
-        return has_scheme;
+        return (!scheme.is_empty()).then_some(Uri { scheme, query, ..Uri::default() });
     }
-    let path = match before_query.strip_prefix("//") {
-        Some(authority) if has_scheme => {
-            let end = authority.find('/').unwrap_or(authority.len());
-            let (authority, path) = authority.split_at(end);
-            if !is_authority(authority) {
-                return false;
-            }
-            path
+    let (authority, path) = match before_query.strip_prefix("//") {
+        Some(authority) if !scheme.is_empty() => {
+            authority.split_at_checked(authority.find('/').unwrap_or(authority.len()))?
         }
-        _ => before_query,
+        _ => ("", before_query),
     };
-    has_valid_escapes(path)
+    (is_authority(authority) && has_valid_escapes(path)).then_some(Uri { scheme, authority, path, query })
 }
 
 fn is_authority(authority: &str) -> bool {

@@ -53,15 +53,16 @@ fn is_zone(text: &str) -> bool {
             })
 }
 
-/// A duration of Go (`1h2.5m`), or a text with a number and a unit in words (`3 days`).
-pub(super) fn is_duration(text: &str) -> bool {
-    is_go_duration(text) || has_words(text)
+/// The length of a duration of Go (`1h2.5m`), or of a text with a number and a unit in words (`3 days`), in nanoseconds.
+pub(in super::super) fn nanoseconds(text: &str) -> Option<i64> {
+    go_duration(text).or_else(|| in_words(text))
 }
 
-fn is_go_duration(text: &str) -> bool {
+/// As [`nanoseconds`], for a duration of Go only.
+pub(in super::super) fn go_duration(text: &str) -> Option<i64> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
-        return true;
+        return Some(0);
     }
     let mut nanoseconds = 0.0_f64;
     let mut any = false;
@@ -78,10 +79,10 @@ fn is_go_duration(text: &str) -> bool {
             "s" => 1e9,
             "m" => 60e9,
             "h" => 3600e9,
-            _ => return false,
+            _ => return None,
         };
         if !is_number {
-            return false;
+            return None;
         }
         let padded = format!("0{number}0");
         nanoseconds += size
@@ -93,14 +94,24 @@ fn is_go_duration(text: &str) -> bool {
         any = true;
         rest = after;
     }
-    any && nanoseconds <= 9_223_372_036_854_775_807.0
+    #[allow(clippy::cast_possible_truncation, reason = "within the range")]
+    let size = (any && nanoseconds <= 9_223_372_036_854_775_807.0).then_some(nanoseconds as i64)?;
+    Some(if text.starts_with('-') { size.saturating_neg() } else { size })
 }
 
-/// Whether a text has a number and a unit somewhere. Units in words may go on: `3 minutes`.
-fn has_words(text: &str) -> bool {
-    const EXACT: [&str; 13] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk", "sec", "min"];
-    const STARTS: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-    let mut found = false;
+/// The sum of the numbers with a unit. Units in words may go on: `3 minutes`.
+fn in_words(text: &str) -> Option<i64> {
+    const UNITS: [(&[&str], &str, i64); 8] = [
+        (&["ns"], "nano", 1),
+        (&["us", "µs"], "micro", 1_000),
+        (&["ms"], "milli", 1_000_000),
+        (&["s"], "sec", 1_000_000_000),
+        (&["m"], "min", 60_000_000_000),
+        (&["h", "hr"], "hour", 3_600_000_000_000),
+        (&["d"], "day", 86_400_000_000_000),
+        (&["w", "wk"], "week", 604_800_000_000_000),
+    ];
+    let mut sum = None;
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
         let from = rest.get(at..).unwrap_or("");
@@ -110,12 +121,14 @@ fn has_words(text: &str) -> bool {
         let end = tail.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(tail.len());
         let unit = tail.get(..end).unwrap_or("").to_lowercase();
         if !unit.is_empty() {
-            if number.parse::<i64>().is_err() {
-                return false;
+            let number: i64 = number.parse().ok()?;
+            for (exact, start, size) in UNITS {
+                if exact.contains(&unit.as_str()) || unit.starts_with(start) {
+                    sum = Some(sum.unwrap_or(0_i64).wrapping_add(number.wrapping_mul(size)));
+                }
             }
-            found |= EXACT.contains(&unit.as_str()) || STARTS.iter().any(|start| unit.starts_with(start));
         }
         rest = tail.get(end..).unwrap_or("");
     }
-    found
+    sum
 }

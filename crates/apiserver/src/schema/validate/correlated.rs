@@ -10,28 +10,28 @@ use super::super::structural::{ListKind, Structural};
 ///
 /// Follows Kubernetes 1.37 (`cel/common.CorrelatedObject`).
 #[derive(Clone, Copy)]
-pub(super) struct Correlated<'a> {
-    pub(super) old: Old<'a>,
-    pub(super) new: &'a Value,
-    pub(super) schema: &'a Structural,
+pub(in super::super) struct Correlated<'a> {
+    pub(in super::super) old: Old<'a>,
+    pub(in super::super) new: &'a Value,
+    pub(in super::super) schema: &'a Structural,
 }
 
 /// The old value; the whole object is known by its fields.
 #[derive(Clone, Copy)]
-pub(super) enum Old<'a> {
+pub(in super::super) enum Old<'a> {
     Value(&'a Value),
     Fields(&'a Map<String, Value>),
 }
 
 impl<'a> Old<'a> {
-    fn fields(self) -> Option<&'a Map<String, Value>> {
+    pub(in super::super) fn fields(self) -> Option<&'a Map<String, Value>> {
         match self {
             Self::Value(value) => value.as_object(),
             Self::Fields(fields) => Some(fields),
         }
     }
 
-    fn items(self) -> Option<&'a Vec<Value>> {
+    pub(in super::super) fn items(self) -> Option<&'a Vec<Value>> {
         match self {
             Self::Value(value) => value.as_array(),
             Self::Fields(_) => None,
@@ -40,7 +40,7 @@ impl<'a> Old<'a> {
 }
 
 /// The old items of a list with keys.
-pub(super) struct OldItems<'a> {
+pub(in super::super) struct OldItems<'a> {
     by_key: HashMap<Vec<&'a Value>, &'a Value>,
     keys: &'a [Box<str>],
     schema: &'a Structural,
@@ -48,7 +48,7 @@ pub(super) struct OldItems<'a> {
 
 impl<'a> OldItems<'a> {
     /// Returns an item with the old one that has its keys.
-    pub(super) fn of(&self, new: &'a Value) -> Option<Correlated<'a>> {
+    pub(in super::super) fn of(&self, new: &'a Value) -> Option<Correlated<'a>> {
         let old = self.by_key.get(&key_of(new, self.keys)?)?;
         Some(Correlated { old: Old::Value(old), new, schema: self.schema })
     }
@@ -56,13 +56,13 @@ impl<'a> OldItems<'a> {
 
 impl<'a> Correlated<'a> {
     /// Returns a field that both values have and the schema declares.
-    pub(super) fn key(self, name: &str) -> Option<Self> {
+    pub(in super::super) fn key(self, name: &str) -> Option<Self> {
         let (old, new) = (self.old.fields()?.get(name)?, self.new.as_object()?.get(name)?);
         Some(Self { old: Old::Value(old), new, schema: self.schema.field(name)? })
     }
 
     /// Returns the old items of a list with keys. Those of other lists are not known.
-    pub(super) fn items(self) -> Option<OldItems<'a>> {
+    pub(in super::super) fn items(self) -> Option<OldItems<'a>> {
         let ListKind::Map(keys) = &self.schema.list else { return None };
         let mut by_key = HashMap::new();
         for item in self.old.items()? {
@@ -73,7 +73,7 @@ impl<'a> Correlated<'a> {
         Some(OldItems { by_key, keys, schema: self.schema.items.as_deref()? })
     }
 
-    pub(super) fn is_equal(self) -> bool {
+    pub(in super::super) fn is_equal(self) -> bool {
         if let (Some(old), Some(new)) = (self.old.fields(), self.new.as_object()) {
             return old.len() == new.len()
                 && new.keys().all(|name| self.key(name).is_some_and(Correlated::is_equal));
@@ -91,7 +91,7 @@ impl<'a> Correlated<'a> {
 }
 
 /// Returns the values of the keys of an item, if all are scalars.
-fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
+pub(in super::super) fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
     let fields = item.as_object()?;
     let is_scalar = |value: &&Value| value.is_string() || value.is_number() || value.is_boolean();
     keys.iter().map(|key| fields.get(key.as_ref()).filter(is_scalar)).collect()

@@ -4,7 +4,10 @@
 //! names are sorted here.
 
 mod alternatives;
+#[cfg(not(feature = "cel"))]
 mod correlated;
+#[cfg(feature = "cel")]
+pub(super) mod correlated;
 mod equality;
 mod numbers;
 mod outcome;

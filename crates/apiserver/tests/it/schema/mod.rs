@@ -3,6 +3,8 @@
 mod definitions;
 mod names;
 mod objects;
+#[cfg(feature = "cel")]
+mod rules;
 mod updates;
 mod versions;
 

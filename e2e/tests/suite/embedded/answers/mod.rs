@@ -4,6 +4,7 @@
 //! constant.
 
 mod access;
+mod admission;
 mod applies;
 mod builtin;
 mod deletions;

@@ -11,10 +11,10 @@ use super::node::Node;
 /// definition before an update are left out.
 ///
 /// Follows Kubernetes 1.37 (`customresourcedefinition.strategy.WarningsOnCreate`, `WarningsOnUpdate`).
-pub(crate) fn notes(definition: &Map<String, Value>, before: Option<&Map<String, Value>>) -> Vec<String> {
+pub(crate) fn warnings(definition: &Map<String, Value>, before: Option<&Map<String, Value>>) -> Vec<String> {
     let mut found = all(definition);
     if let Some(before) = before.map(all) {
-        found.retain(|note| !before.contains(note));
+        found.retain(|warning| !before.contains(warning));
     }
     found
 }
@@ -22,20 +22,20 @@ pub(crate) fn notes(definition: &Map<String, Value>, before: Option<&Map<String,
 fn all(definition: &Map<String, Value>) -> Vec<String> {
     let spec = definition.get("spec").and_then(Node::of);
     let versions = spec.into_iter().flat_map(|spec| spec.listed("versions"));
-    let mut notes = Notes::default();
+    let mut warnings = Warnings::default();
     for (_, version) in versions {
         if let Some(schema) = version.node("schema").and_then(|schema| schema.node("openAPIV3Schema")) {
-            notes.node(schema);
+            warnings.node(schema);
         }
     }
     let mut found = Vec::new();
-    for format in notes.formats {
+    for format in warnings.formats {
         let note = format!("unrecognized format {}", crate::apply::quoted(&format));
         if !found.contains(&note) {
             found.push(note);
         }
     }
-    let sets = notes.sets.iter().map(|kind| {
+    let sets = warnings.sets.iter().map(|kind| {
         format!(
             "x-kubernetes-list-type: set for items of type \"{kind}\" is not supported by server-side apply or CEL \
              validation rules"
@@ -46,12 +46,12 @@ fn all(definition: &Map<String, Value>) -> Vec<String> {
 }
 
 #[derive(Default)]
-struct Notes {
+struct Warnings {
     formats: Vec<String>,
     sets: BTreeSet<String>,
 }
 
-impl Notes {
+impl Warnings {
     fn node(&mut self, node: Node<'_>) {
         let format = node.text("format");
         let is_known = match (node.flag("x-kubernetes-int-or-string"), node.text("type")) {

@@ -1,0 +1,258 @@
+//! The points of a write at which webhooks are called.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::apply::{pack_with, refuse_packed, unpack};
+use crate::status::Status;
+
+use super::attributes::{Asked, Attributes, Object, Operation, text};
+use super::hooks::{Hook, Hooks};
+use super::matching::may_match;
+
+/// Which webhooks are called at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Mutating,
+    Validating,
+    /// First the mutating ones, which cannot change anything, then the validating ones.
+    Deleting,
+}
+
+/// A point, by what its outcome depends on.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    phase: Phase,
+    operation: Operation,
+    /// UID and version of the present object; empty for none.
+    before: [String; 2],
+}
+
+impl Seen {
+    fn of(phase: Phase, operation: Operation, old: Option<&Object>) -> Self {
+        let text = |field| old.map_or("", |old| text(old, field)).to_owned();
+        Self { phase, operation, before: [text("uid"), text("resourceVersion")] }
+    }
+}
+
+/// The calls for which a write waits.
+pub(crate) struct Pending {
+    seen: Seen,
+    pub(super) attributes: Attributes,
+    /// What the write gets back from validating webhooks: the object as it came.
+    kept: Object,
+}
+
+impl Pending {
+    pub(super) fn phase(&self) -> Phase {
+        self.seen.phase
+    }
+}
+
+struct Step {
+    seen: Seen,
+    outcome: Result<Object, Status>,
+}
+
+#[derive(Default)]
+struct State {
+    steps: Vec<Step>,
+    /// The step that the present attempt reaches next.
+    next: usize,
+    pending: Option<Pending>,
+    warnings: Vec<String>,
+    /// The name of a new object before webhooks; empty for a name that is generated.
+    name: Option<String>,
+}
+
+/// The outcomes of webhooks for a write of a client.
+pub(crate) struct Session {
+    pub(super) hooks: Arc<Hooks>,
+    asked: Arc<Asked>,
+    state: Mutex<State>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("name", &self.asked.name).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(hooks: Arc<Hooks>, asked: Asked) -> Self {
+        Self { hooks, asked: Arc::new(asked), state: Mutex::default() }
+    }
+
+    /// Whether the write is that of a scale, which is a part of the stored object.
+    pub(crate) fn is_about_scale(&self) -> bool {
+        self.asked.subresource == "scale"
+    }
+
+    /// Whether the request names its object.
+    pub(crate) fn is_about_one(&self) -> bool {
+        !self.asked.name.is_empty()
+    }
+
+    fn concern(&self, hooks: &[Hook], operation: Operation) -> bool {
+        let Asked { resource, subresource, .. } = &*self.asked;
+        hooks.iter().any(|hook| may_match(hook, resource, subresource, operation))
+    }
+
+    /// Whether a mutating webhook may be called for this operation.
+    pub(crate) fn mutates(&self, operation: Operation) -> bool {
+        self.concern(&self.hooks.mutating, operation)
+    }
+
+    /// Returns an object after the mutating webhooks.
+    ///
+    /// # Errors
+    /// The answer of a webhook that refuses the write. Any error if webhooks are to be called first.
+    pub(crate) fn mutate(&self, old: Option<Object>, object: Object) -> Result<Object, Status> {
+        let operation = operation(old.as_ref());
+        if !self.mutates(operation) {
+            return Ok(object);
+        }
+        self.reach(Phase::Mutating, self.attributes(operation, old, Some(object.clone())), object)
+    }
+
+    /// Returns an object after the validating webhooks: the one that they have seen.
+    ///
+    /// # Errors
+    /// As [`Self::mutate`].
+    pub(crate) fn validate(&self, old: Option<Object>, object: Object) -> Result<Object, Status> {
+        self.validate_as(old, object.clone(), object)
+    }
+
+    /// As [`Self::validate`], for webhooks that see the object in another form.
+    ///
+    /// # Errors
+    /// As [`Self::mutate`].
+    pub(crate) fn validate_as(
+        &self,
+        old: Option<Object>,
+        shown: Object,
+        object: Object,
+    ) -> Result<Object, Status> {
+        let operation = operation(old.as_ref());
+        if !self.concern(&self.hooks.validating, operation) {
+            return Ok(object);
+        }
+        self.reach(Phase::Validating, self.attributes(operation, old, Some(shown)), object)
+    }
+
+    /// Asks all webhooks about the deletion of an object.
+    ///
+    /// # Errors
+    /// As [`Self::mutate`].
+    pub(crate) fn delete(&self, old: Object, options: Value, is_dry_run: bool) -> Result<(), Status> {
+        let operation = Operation::Delete;
+        if !self.mutates(operation) && !self.concern(&self.hooks.validating, operation) {
+            return Ok(());
+        }
+        let attributes = self.attributes(operation, Some(old), None);
+        let attributes = Attributes { options, is_dry_run, ..attributes };
+        self.reach(Phase::Deleting, attributes, Object::new()).map(drop)
+    }
+
+    fn attributes(&self, operation: Operation, old: Option<Object>, object: Option<Object>) -> Attributes {
+        let asked = self.asked.clone();
+        let unpacked = |mut object: Object| {
+            unpack(&mut object);
+            object
+        };
+        let (old, object) = (old.map(unpacked), object.map(unpacked));
+        let own = |field| object.as_ref().map_or("", |object| text(object, field)).to_owned();
+        let name = if asked.name.is_empty() && operation == Operation::Create {
+            let first = self.state.lock().name.get_or_insert_with(|| own("name")).clone();
+            if first.is_empty() { own("name") } else { first }
+        } else {
+            asked.name.clone()
+        };
+        let is_namespace = asked.resource.kind.is("", "namespaces");
+        let namespace = if is_namespace { name.clone() } else { asked.namespace.clone() };
+        let mut options = asked.options.clone();
+        options.insert("kind".into(), operation.options().into());
+        options.insert("apiVersion".into(), "meta.k8s.io/v1".into());
+        let (options, is_dry_run) = (Value::Object(options), asked.is_dry_run);
+        let is_patched = false;
+        Attributes { asked, operation, namespace, name, object, old, options, is_dry_run, is_patched }
+    }
+
+    fn reach(&self, phase: Phase, attributes: Attributes, kept: Object) -> Result<Object, Status> {
+        let seen = Seen::of(phase, attributes.operation, attributes.old.as_ref());
+        let mut state = self.state.lock();
+        let next = state.next;
+        if let Some(step) = state.steps.get(next).filter(|step| step.seen == seen) {
+            let outcome = step.outcome.clone();
+            state.next += 1;
+            return outcome;
+        }
+        // The object was written meanwhile, or the webhooks were not called yet.
+        state.steps.truncate(next);
+        state.pending = Some(Pending { seen, attributes, kept });
+        Err(Status::internal("webhooks have to be called first"))
+    }
+
+    /// Begins an attempt.
+    pub(crate) fn rewind(&self) {
+        let mut state = self.state.lock();
+        (state.next, state.pending) = (0, None);
+    }
+
+    /// Begins with another object of the same request.
+    pub(crate) fn next_object(&self) {
+        self.state.lock().steps.clear();
+        self.rewind();
+    }
+
+    /// Returns the calls that the last attempt needs; `None` if it is the final one.
+    pub(crate) fn take_pending(&self) -> Option<Pending> {
+        self.state.lock().pending.take()
+    }
+
+    /// Adds the outcome of calls: the object of mutating webhooks, or a refusal.
+    pub(crate) fn answered(
+        &self,
+        pending: Pending,
+        outcome: Result<Option<Object>, Status>,
+        warnings: Vec<String>,
+    ) {
+        let Pending { seen, attributes, kept } = pending;
+        let outcome = outcome.map(|object| match object {
+            Some(object) => repacked(object, attributes.object.as_ref(), kept),
+            None => kept,
+        });
+        let mut state = self.state.lock();
+        state.steps.push(Step { seen, outcome });
+        state.warnings.extend(warnings);
+    }
+
+    /// Returns the warnings of the webhooks.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.state.lock().warnings.clone()
+    }
+}
+
+/// Packs the managers of an object that webhooks have seen as `sent`. Those that they have not changed are as they were.
+fn repacked(mut object: Object, sent: Option<&Object>, kept: Object) -> Object {
+    fn managers(object: &Object) -> Option<&Value> {
+        object.get("metadata")?.get("managedFields")
+    }
+    let is_same = sent.is_some_and(|sent| managers(sent) == managers(&object));
+    match (managers(&kept).cloned(), object.get_mut("metadata")) {
+        (Some(own), Some(Value::Object(metadata))) if is_same => {
+            metadata.insert("managedFields".into(), own);
+        }
+        _ => {
+            refuse_packed(&mut object);
+            pack_with(&mut object, std::iter::empty());
+        }
+    }
+    object
+}
+
+fn operation(old: Option<&Object>) -> Operation {
+    if old.is_some() { Operation::Update } else { Operation::Create }
+}

@@ -1,0 +1,98 @@
+//! Writes that webhooks concern: attempts, and the calls between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use tokio::time::timeout;
+
+use crate::access::User;
+use crate::admission::{Asked, Caller, Gvk, Outcome, Session, is_exempt};
+use crate::api::Object;
+use crate::faults::Verb;
+use crate::registry::{Kind, Resource};
+use crate::status::Status;
+
+use super::answer::Answer;
+use super::context::Context;
+use super::request::{Query, Target};
+
+/// The time limit of a write, apart from deletions of collections. The limit of Kubernetes.
+const LIMIT: Duration = Duration::from_secs(34);
+
+/// A write.
+pub(super) struct Asking<'a> {
+    pub(super) resource: &'a Arc<Resource>,
+    pub(super) target: &'a Target,
+    pub(super) query: &'a Query,
+    pub(super) user: &'a User,
+    /// The kind of the objects of a subresource; `None` for that of the resource.
+    pub(super) kind: Option<Kind>,
+}
+
+impl Asking<'_> {
+    /// Returns the session of the write; `None` if no webhook concerns it.
+    pub(super) fn session(&self, context: &Context) -> Option<Session> {
+        let hooks = context.webhooks.get(&context.api.registry());
+        let kind = &self.resource.kind;
+        if hooks.is_empty() || is_exempt(&kind.group, &kind.kind) {
+            return None;
+        }
+        let asked = Asked {
+            resource: self.resource.clone(),
+            subresource: self.target.subresource.clone().unwrap_or_default(),
+            kind: Gvk::of(self.kind.as_ref().unwrap_or(kind)),
+            namespace: self.target.namespace().to_owned(),
+            name: self.target.name.clone().unwrap_or_default(),
+            options: options(self.query),
+            is_dry_run: self.query.get("dryRun").is_some(),
+            user: self.user.to_json(),
+        };
+        Some(Session::new(hooks, asked))
+    }
+}
+
+/// The options of a create or an update that webhooks receive.
+fn options(query: &Query) -> Object {
+    let mut options = Map::new();
+    let dry_run: Vec<&str> = query.all("dryRun").collect();
+    if !dry_run.is_empty() {
+        options.insert("dryRun".into(), json!(dry_run));
+    }
+    for name in ["fieldManager", "fieldValidation"] {
+        let text = query.text(name);
+        if !text.is_empty() {
+            options.insert(name.into(), text.into());
+        }
+    }
+    options
+}
+
+/// Repeats a write, which calls no webhook itself, until it passes all points of its session.
+///
+/// # Errors
+/// Those of the write; 504 after the time limit.
+pub(super) async fn answer(
+    context: &Context,
+    session: &Session,
+    verb: Verb,
+    mut attempt: impl FnMut() -> Result<Answer, Status>,
+) -> Result<Answer, Status> {
+    let caller = Caller { api: &context.api, services: &context.services };
+    let attempts = async {
+        loop {
+            session.rewind();
+            let answer = context.api.writes(&mut attempt);
+            let Some(pending) = session.take_pending() else { return answer };
+            let Outcome { result, warnings } = caller.call(session, &pending).await;
+            session.answered(pending, result, warnings);
+        }
+    };
+    if verb == Verb::DeleteCollection {
+        return attempts.await;
+    }
+    timeout(LIMIT, attempts).await.unwrap_or_else(|_| {
+        let why = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+        Err(Status::new(504, "Timeout", why).retry_after(0))
+    })
+}

@@ -1,0 +1,48 @@
+//! Webhooks for objects of subresources that are not stored.
+
+use serde_json::Value;
+
+use crate::api::{Object, Origin, check_type};
+use crate::registry::Kind;
+use crate::status::Status;
+
+use super::objects::{Call, Sub};
+use super::reviews::{record, set_namespace};
+
+impl Sub {
+    /// The kind of the objects of a subresource; `None` for that of the resource.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        let (group, kind) = match self {
+            Self::None | Self::Status | Self::Finalize => return None,
+            Self::Scale(_) => ("autoscaling", "Scale"),
+            Self::Binding => ("", "Binding"),
+            Self::Eviction => ("policy", "Eviction"),
+            Self::Token => ("authentication.k8s.io", "TokenRequest"),
+        };
+        Some(Kind { group: group.into(), version: "v1".into(), kind: kind.into(), ..Kind::default() })
+    }
+}
+
+impl Call<'_> {
+    /// Returns the object of a subresource that is not stored, after all webhooks.
+    ///
+    /// # Errors
+    /// A refusal; 400 for an object of another type.
+    pub(super) fn admitted(&self, mut object: Object, manager: &str) -> Result<Object, Status> {
+        let (Some(admission), Some(kind)) = (self.admission, self.sub.kind()) else { return Ok(object) };
+        check_type(&mut object, &kind, Origin::Client)?;
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            metadata.remove("creationTimestamp");
+        }
+        set_namespace(&mut object, self.namespace()?)?;
+        let subresource = if matches!(self.sub, Sub::Binding) { "binding" } else { "eviction" };
+        record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
+        let object = admission.mutate(None, object)?;
+        let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+        if name.and_then(Value::as_str) != Some(self.name()?) {
+            let why = format!("name in URL does not match name in {} object", kind.kind);
+            return Err(Status::bad_request(why));
+        }
+        admission.validate(None, object)
+    }
+}

@@ -1,0 +1,324 @@
+//! Checks the types of expressions, as the checker of cel-go does.
+
+use std::collections::HashMap;
+
+use kube_cel::cel::common::ast::{
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
+};
+
+use super::calls::is_literal_valid;
+use super::eval::{is_type, type_named};
+use super::names::unescape;
+use super::signatures::{self, Signature};
+use super::types::Type;
+
+/// The types that can be ordered, for functions that need an order.
+const UNORDERED: fn(&Type<'_>) -> bool = |of| {
+    matches!(
+        of,
+        Type::List(_) | Type::Map(..) | Type::Object(_) | Type::Optional(_) | Type::Named(_) | Type::Null
+    )
+};
+
+type Checked<'s> = Result<Type<'s>, String>;
+
+pub(super) struct Checker<'e, 's> {
+    variables: Vec<(&'e str, Type<'s>)>,
+}
+
+impl<'e, 's> Checker<'e, 's> {
+    pub(super) fn new(variables: &[(&'e str, Type<'s>)]) -> Self {
+        Self { variables: variables.to_vec() }
+    }
+
+    /// Returns the type of an expression.
+    ///
+    /// # Errors
+    /// What is wrong with it, in the words of cel-go, without the place.
+    pub(super) fn check(&mut self, expression: &'e IdedExpr) -> Checked<'s> {
+        match &expression.expr {
+            Expr::Literal(literal) => Ok(match literal {
+                LiteralValue::Boolean(_) => Type::Bool,
+                LiteralValue::Bytes(_) => Type::Bytes,
+                LiteralValue::Double(_) => Type::Double,
+                LiteralValue::Int(_) => Type::Int,
+                LiteralValue::Null => Type::Null,
+                LiteralValue::String(_) => Type::String,
+                LiteralValue::UInt(_) => Type::Uint,
+            }),
+            Expr::Ident(name) => match self.variables.iter().rev().find(|(known, _)| known == name) {
+                Some((_, of)) => Ok(of.clone()),
+                None if is_type(name) => Ok(Type::Named("type")),
+                None => Err(undeclared(name)),
+            },
+            Expr::Select(_) if type_named(expression).is_some() => Ok(Type::Named("type")),
+            Expr::Select(select) => {
+                let operand = self.check(&select.operand)?;
+                let field = field_of(operand, &select.field)?;
+                Ok(if select.test { Type::Bool } else { field })
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::Comprehension(loops) => self.comprehension(loops),
+            Expr::List(list) => {
+                let mut of = Type::Open;
+                for (index, element) in list.elements.iter().enumerate() {
+                    let element = self.element(element, list.optional_indices.contains(&index))?;
+                    of = joined(of, element)?;
+                }
+                Ok(Type::List(Box::new(of)))
+            }
+            Expr::Map(map) => {
+                let (mut key, mut value) = (Type::Open, Type::Open);
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+                    key = joined(key, self.check(&entry.key)?)?;
+                    value = joined(value, self.element(&entry.value, entry.optional)?)?;
+                }
+                Ok(Type::Map(Box::new(key), Box::new(value)))
+            }
+            Expr::Struct(of) => Err(undeclared(&of.type_name)),
+            Expr::Unspecified => Err("unexpected expression".into()),
+        }
+    }
+
+    fn element(&mut self, element: &'e IdedExpr, is_optional: bool) -> Checked<'s> {
+        match (self.check(element)?, is_optional) {
+            (Type::Optional(value), true) => Ok(*value),
+            (of, _) => Ok(of),
+        }
+    }
+
+    fn with<const N: usize, T>(
+        &mut self,
+        variables: [(&'e str, Type<'s>); N],
+        check: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let base = self.variables.len();
+        self.variables.extend(variables);
+        let checked = check(self);
+        self.variables.truncate(base);
+        checked
+    }
+
+    fn comprehension(&mut self, loops: &'e ComprehensionExpr) -> Checked<'s> {
+        let (first, _) = range_of(self.check(&loops.iter_range)?)?;
+        let init = self.check(&loops.accu_init)?;
+        let (accu, variable) = (loops.accu_var.as_str(), loops.iter_var.as_str());
+        let step = self.with([(accu, init.clone())], |inner| {
+            inner.check(&loops.loop_cond)?;
+            inner.with([(variable, first)], |inner| inner.check(&loops.loop_step))
+        })?;
+        if !step.fits(&init) {
+            return Err(format!("expected type '{init}' but found '{step}'"));
+        }
+        self.with([(accu, init.join(step))], |inner| inner.check(&loops.result))
+    }
+
+    fn call(&mut self, call: &'e CallExpr) -> Checked<'s> {
+        let name = call.func_name.as_str();
+        if let Some(Expr::Literal(LiteralValue::String(text))) =
+            call.args.last().map(|argument| &argument.expr)
+            && !is_literal_valid(name, text.inner())
+        {
+            return Err(format!("invalid {name} argument"));
+        }
+        if name == operators::OPT_SELECT
+            && let [operand, field] = call.args.as_slice()
+            && let Expr::Literal(LiteralValue::String(field)) = &field.expr
+        {
+            let operand = self.check(operand)?;
+            return Ok(match field_of(operand, field.inner())? {
+                found @ Type::Optional(_) => found,
+                found => Type::Optional(Box::new(found)),
+            });
+        }
+        let Some(target) = call.target.as_deref() else {
+            let arguments = self.all(&call.args)?;
+            return resolve(name, None, arguments);
+        };
+        if let Expr::Ident(namespace) = &target.expr
+            && !self.variables.iter().any(|(known, _)| known == namespace)
+        {
+            let arguments = self.all(&call.args)?;
+            return resolve(&format!("{namespace}.{name}"), None, arguments);
+        }
+        if let Some(checked) = self.macros(name, target, &call.args) {
+            return checked;
+        }
+        let target = self.check(target)?;
+        // the values for a format have any types
+        if let ("format", [IdedExpr { expr: Expr::List(list), .. }]) = (name, call.args.as_slice()) {
+            self.all(&list.elements)?;
+            return resolve(name, Some(target), vec![Type::List(Box::new(Type::Dyn))]);
+        }
+        let arguments = self.all(&call.args)?;
+        resolve(name, Some(target), arguments)
+    }
+
+    fn all(&mut self, expressions: &'e [IdedExpr]) -> Result<Vec<Type<'s>>, String> {
+        expressions.iter().map(|expression| self.check(expression)).collect()
+    }
+
+    /// The macros that the parser does not expand; `None` for functions.
+    fn macros(&mut self, name: &str, target: &'e IdedExpr, arguments: &'e [IdedExpr]) -> Option<Checked<'s>> {
+        let variable = |argument: &'e IdedExpr| match &argument.expr {
+            Expr::Ident(name) => Ok(name.as_str()),
+            _ => Err("argument must be a simple name".to_owned()),
+        };
+        let (count, is_loop) = match (name, arguments.len()) {
+            ("optMap" | "optFlatMap" | "sortBy", 2) => (1, false),
+            ("all" | "exists" | "exists_one" | "existsOne", 3) => (2, true),
+            ("transformList" | "transformMap" | "transformMapEntry", 3 | 4) => (2, true),
+            _ => return None,
+        };
+        let mut check = || {
+            let range = self.check(target)?;
+            let (names, bodies) = arguments.split_at_checked(count).unwrap_or_default();
+            let names = names.iter().map(variable).collect::<Result<Vec<_>, _>>()?;
+            let (first, second, key) = match (range, is_loop) {
+                (Type::Optional(value), false) if name != "sortBy" => (*value, Type::Dyn, Type::Dyn),
+                (Type::List(items), false) if name == "sortBy" => (*items, Type::Dyn, Type::Dyn),
+                (of, false) if of.is_any() => (Type::Dyn, Type::Dyn, Type::Dyn),
+                (of, false) => return Err(no_overload(name, Some(&of), &[])),
+                (of, true) => {
+                    let is_list = matches!(of, Type::List(_));
+                    let (first, second) = range_of(of)?;
+                    // of a list, the items are found by their indexes
+                    if is_list { (Type::Int, first, Type::Int) } else { (first.clone(), second, first) }
+                }
+            };
+            let base = self.variables.len();
+            self.variables.extend(names.into_iter().zip([first.clone(), second]));
+            let checked = self.all(bodies);
+            self.variables.truncate(base);
+            let mut checked = checked?;
+            let Some(result) = checked.pop() else { return Err("no such macro".into()) };
+            let is_condition = |of: &Type<'_>| of.fits(&Type::Bool);
+            if let Some(filter) = checked.pop().filter(|filter| !is_condition(filter)) {
+                return Err(format!("expected type 'bool' but found '{filter}'"));
+            }
+            Ok(match name {
+                "optMap" => Type::Optional(Box::new(result)),
+                "sortBy" => Type::List(Box::new(first)),
+                "transformList" => Type::List(Box::new(result)),
+                "transformMap" => Type::Map(Box::new(key), Box::new(result)),
+                "optFlatMap" | "transformMapEntry" => result,
+                _ if is_condition(&result) => Type::Bool,
+                _ => return Err(format!("expected type 'bool' but found '{result}'")),
+            })
+        };
+        Some(check())
+    }
+}
+
+fn undeclared(name: &str) -> String {
+    format!("undeclared reference to '{name}' (in container '')")
+}
+
+fn no_overload(name: &str, target: Option<&Type<'_>>, arguments: &[Type<'_>]) -> String {
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let target = target.map(|target| format!("{target}.")).unwrap_or_default();
+    format!("found no matching overload for '{name}' applied to '{target}({})'", arguments.join(", "))
+}
+
+fn joined<'s>(one: Type<'s>, other: Type<'s>) -> Checked<'s> {
+    if other.fits(&one) {
+        return Ok(one.join(other));
+    }
+    Err(format!("expected type '{one}' but found '{other}'"))
+}
+
+fn field_of<'s>(operand: Type<'s>, name: &str) -> Checked<'s> {
+    match operand {
+        Type::Object(shape) => {
+            let field = unescape(name).and_then(|name| shape.field(&name));
+            let of = field.and_then(|field| Type::of(field, false));
+            of.ok_or_else(|| format!("undefined field '{name}'"))
+        }
+        Type::Map(_, value) => Ok(*value),
+        Type::Optional(value) => Ok(Type::Optional(Box::new(field_of(*value, name)?))),
+        Type::Dyn | Type::Open => Ok(Type::Dyn),
+        other => Err(format!("type '{other}' does not support field selection")),
+    }
+}
+
+/// Returns the type of the items of a list, or of the keys of a map, and the type of the values of a map.
+fn range_of(range: Type<'_>) -> Result<(Type<'_>, Type<'_>), String> {
+    match range {
+        Type::List(items) => Ok((*items, Type::Dyn)),
+        Type::Map(key, value) => Ok((*key, *value)),
+        Type::Dyn | Type::Open => Ok((Type::Dyn, Type::Dyn)),
+        other => Err(format!(
+            "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        )),
+    }
+}
+
+/// Returns the type of a call.
+fn resolve<'s>(name: &str, target: Option<Type<'s>>, arguments: Vec<Type<'s>>) -> Checked<'s> {
+    let Some(signatures) = signatures::of(name) else { return Err(undeclared(name)) };
+    let mut result: Option<Type<'s>> = None;
+    for signature in signatures {
+        let Some(found) = applied(signature, target.as_ref(), &arguments) else { continue };
+        result = Some(match result {
+            Some(known) if known != found => Type::Dyn,
+            _ => found,
+        });
+    }
+    result.ok_or_else(|| no_overload(name, target.as_ref(), &arguments))
+}
+
+/// Returns the type of the result, if a signature fits.
+fn applied<'s>(signature: &Signature, target: Option<&Type<'s>>, arguments: &[Type<'s>]) -> Option<Type<'s>> {
+    if signature.target.is_some() != target.is_some() || signature.arguments.len() != arguments.len() {
+        return None;
+    }
+    let mut bound = HashMap::new();
+    let given = target.into_iter().chain(arguments);
+    let expected = signature.target.iter().chain(&signature.arguments);
+    for (given, expected) in given.zip(expected) {
+        if !binds(given, expected, &mut bound) {
+            return None;
+        }
+    }
+    if bound.get("C").is_some_and(UNORDERED) {
+        return None;
+    }
+    Some(substituted(&signature.result, &bound))
+}
+
+/// Whether a type fits one of a signature. Binds the parameters.
+fn binds<'s>(
+    given: &Type<'s>,
+    expected: &Type<'static>,
+    bound: &mut HashMap<&'static str, Type<'s>>,
+) -> bool {
+    match (given, expected) {
+        (given, Type::Parameter(name)) => {
+            let known = bound.remove(name).unwrap_or(Type::Open);
+            let fits = given.fits(&known);
+            bound.insert(name, known.join(given.clone()));
+            fits
+        }
+        (given, expected) if given.is_any() || expected.is_any() => true,
+        (Type::List(given), Type::List(expected)) | (Type::Optional(given), Type::Optional(expected)) => {
+            binds(given, expected, bound)
+        }
+        (Type::Map(key, value), Type::Map(expected_key, expected_value)) => {
+            binds(key, expected_key, bound) && binds(value, expected_value, bound)
+        }
+        (given, expected) => given.fits(expected),
+    }
+}
+
+fn substituted<'s>(of: &Type<'static>, bound: &HashMap<&'static str, Type<'s>>) -> Type<'s> {
+    match of {
+        Type::Parameter(name) => bound.get(name).cloned().unwrap_or(Type::Dyn),
+        Type::List(items) => Type::List(Box::new(substituted(items, bound))),
+        Type::Optional(value) => Type::Optional(Box::new(substituted(value, bound))),
+        Type::Map(key, value) => {
+            Type::Map(Box::new(substituted(key, bound)), Box::new(substituted(value, bound)))
+        }
+        other => other.clone(),
+    }
+}

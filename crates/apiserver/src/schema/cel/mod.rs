@@ -1,0 +1,28 @@
+//! `x-kubernetes-validations`: rules in CEL.
+//!
+//! The crate `cel` parses the rules, and `kube-cel` has most of the functions. The rules are checked for types and
+//! evaluated here, as in cel-go. The cost of the rules of a definition is not estimated. An evaluation has the budget
+//! of kube-apiserver, and counts its work in similar units, so that any rule ends soon.
+
+mod calls;
+mod checker;
+mod compile;
+mod eval;
+mod fault;
+mod library;
+mod macros;
+mod names;
+mod rule;
+mod shape;
+mod signatures;
+#[cfg(test)]
+mod tests;
+mod types;
+mod urls;
+mod value;
+mod walk;
+
+pub(super) use compile::compile;
+pub(super) use rule::Rule;
+pub(super) use types::is_typed;
+pub(super) use walk::{Subject, faults};

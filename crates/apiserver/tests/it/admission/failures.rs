@@ -1,0 +1,137 @@
+//! Webhooks that cannot be called.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_apiserver::{ApiServer, TestCluster};
+use kube_client::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::{Reply, WebhookServer, configure};
+use crate::common::{Client, config_map, server};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Returns the message of a create.
+async fn message(client: &Client) -> String {
+    let message = client.post(MAPS, &config_map("a", "1")).await.status(500, "InternalError");
+    let start =
+        "Internal error occurred: failed calling webhook \"all.example.com\": failed to call webhook: Post ";
+    message.strip_prefix(start).unwrap_or_else(|| panic!("{message}")).to_owned()
+}
+
+fn service(name: &str, port: u16, authority: &str) -> Value {
+    json!({"clientConfig": {"caBundle": authority,
+        "service": {"namespace": "default", "name": name, "port": port, "path": "/a"}}})
+}
+
+// contract: E-27j
+#[tokio::test]
+async fn services_need_an_address_and_a_certificate() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let address = webhooks.address;
+    let server = ApiServer::builder()
+        .service("default", "hooks", 8443, address)
+        .service("default", "other", 443, address);
+    let server = server.start().await.unwrap();
+    let client = Client::new(&server);
+    let authority = webhooks.authority.as_str();
+    for (fields, expected) in [
+        (
+            service("none", 443, authority),
+            "\"https://none.default.svc:443/a?timeout=10s\": service \"none\" not found",
+        ),
+        (
+            service("hooks", 443, authority),
+            "\"https://hooks.default.svc:443/a?timeout=10s\": no service port 443 found for service \"hooks\"",
+        ),
+        (
+            service("hooks", 8443, ""),
+            "\"https://hooks.default.svc:8443/a?timeout=10s\": tls: failed to verify certificate: x509: certificate signed \
+             by unknown authority",
+        ),
+        (
+            service("other", 443, authority),
+            "\"https://other.default.svc:443/a?timeout=10s\": tls: failed to verify certificate: x509: certificate is \
+             valid for localhost, hooks.default.svc, not other.default.svc",
+        ),
+    ] {
+        configure(&server, "Validating", "all", json!([webhooks.hook("all", &fields)]));
+        assert_eq!(message(&client).await, expected);
+        server
+            .delete("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "all")
+            .unwrap();
+    }
+    configure(
+        &server,
+        "Validating",
+        "all",
+        json!([webhooks.hook("all", &service("hooks", 8443, authority))]),
+    );
+    client.post(MAPS, &config_map("a", "1")).await.ok();
+    assert_eq!(webhooks.take_paths(), ["/a?timeout=10s"]);
+}
+
+// contract: E-27j
+#[tokio::test]
+async fn closed_ports_refuse_connections() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let hook = webhooks.hook("all", &json!({}));
+    let address = webhooks.address;
+    webhooks.task.abort();
+    drop(webhooks);
+    configure(&server, "Validating", "all", json!([hook]));
+    let mut refused = String::new();
+    // The listener is closed when its task has ended.
+    while !refused.ends_with("connection refused") {
+        tokio::task::yield_now().await;
+        refused = message(&client).await;
+    }
+    assert_eq!(
+        refused,
+        format!("\"https://{address}/all?timeout=10s\": dial tcp {address}: connect: connection refused")
+    );
+}
+
+/// A webhook that does not answer costs its timeout, on tokio's clock.
+// contract: E-27j
+#[tokio::test(start_paused = true)]
+async fn webhooks_have_timeouts() {
+    let webhooks = WebhookServer::start(|_, _| Reply::Never).await;
+    for (policy, seconds) in [("Fail", 3), ("Ignore", 7)] {
+        let cluster = TestCluster::start().await.unwrap();
+        let hook = webhooks.hook("all", &json!({"failurePolicy": policy, "timeoutSeconds": seconds}));
+        configure(cluster.server(), "Validating", "all", json!([hook]));
+        let maps = Api::<ConfigMap>::default_namespaced(cluster.client());
+        let map: ConfigMap = serde_json::from_value(config_map("a", "1")).unwrap();
+        let begun = tokio::time::Instant::now();
+        let created = maps.create(&PostParams::default(), &map).await;
+        assert_eq!(begun.elapsed().as_secs(), seconds);
+        match created {
+            Ok(_) => assert_eq!(policy, "Ignore"),
+            Err(error) => {
+                let expected = format!("all?timeout={seconds}s\": context deadline exceeded");
+                assert!(error.to_string().contains(&expected), "{error}");
+            }
+        }
+    }
+}
+
+/// Conditions in CEL cannot be evaluated.
+// contract: E-27i
+#[tokio::test]
+async fn conditions_fail() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let conditions = json!([{"name": "c", "expression": "true"}]);
+    let hook = |policy: &str| {
+        json!([webhooks.hook("all", &json!({"failurePolicy": policy, "matchConditions": conditions}))])
+    };
+    configure(&server, "Validating", "ignored", hook("Ignore"));
+    client.post(MAPS, &config_map("a", "1")).await.ok();
+    configure(&server, "Validating", "fails", hook("Fail"));
+    let refused = client.post(MAPS, &config_map("b", "1")).await.status(403, "Forbidden");
+    assert!(refused.contains("matchCondition \"c\": kinformer-apiserver does not evaluate CEL"), "{refused}");
+    assert_eq!(webhooks.take().len(), 0);
+}
