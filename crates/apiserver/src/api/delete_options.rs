@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::causes;
+use crate::order;
 use crate::registry::Resource;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
@@ -131,8 +132,8 @@ impl DeleteOptions {
         let Preconditions { uid, version } = &self.preconditions;
         let given = [("uid", uid), ("resourceVersion", version)];
         let given = given.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
-        let preconditions: Map<String, Value> =
-            given.map(|(field, text)| (field.to_owned(), text.as_str().into())).collect();
+        let preconditions =
+            order::object(given.map(|(field, text)| (field.to_owned(), text.as_str().into())));
         if !preconditions.is_empty() {
             map.insert("preconditions".into(), Value::Object(preconditions));
         }

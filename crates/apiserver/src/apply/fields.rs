@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::path::{PathElement, PathError};
 use super::schema::{Schema, TypeRef};
+use crate::order;
 
 /// A set of fields. A field may be in the set, or only have fields below it that are.
 ///
@@ -252,7 +253,7 @@ impl FieldSet {
     pub(super) fn of_unsorted(mut nodes: Vec<(PathElement, Node)>) -> Self {
         // keys are sorted as text
         if !nodes.is_sorted_by(|(a, _), (b, _)| a < b) {
-            nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+            order::sort_by(&mut nodes, |(a, _), (b, _)| a.cmp(b));
             let mut set = Self { nodes: Vec::with_capacity(nodes.len()) };
             nodes.into_iter().for_each(|(element, node)| set.add(element, node));
             return set;

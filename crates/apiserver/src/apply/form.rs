@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::path::{KeyField, PathElement};
 use super::schema::{Atom, ListKind, ListType, MapType, Scalar, Schema};
+use crate::order;
 
 /// A form of a type.
 #[derive(Clone, Copy)]
@@ -102,6 +103,6 @@ fn keyed(
             keys.join(" ")
         ));
     }
-    fields.sort_by(|a, b| a.0.cmp(&b.0));
+    order::sort_by(&mut fields, |a, b| a.0.cmp(&b.0));
     Ok(PathElement::Key(fields.into()))
 }

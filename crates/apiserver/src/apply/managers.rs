@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::fields::FieldSet;
 use super::value::quoted;
+use crate::order;
 
 /// How many entries of updates an object has at most. Follows Kubernetes 1.37 (`DefaultMaxUpdateManagers`).
 const MAX_UPDATE_MANAGERS: usize = 10;
@@ -142,9 +143,8 @@ impl Managed {
     /// The value of `managedFields`, with packed sets; `None` without entries.
     pub(super) fn encode(&self) -> Option<Value> {
         let mut entries: Vec<_> = self.managers.iter().collect();
-        entries.sort_by_cached_key(|(id, versioned)| {
-            let names = (id.manager.clone(), versioned.api_version.clone(), id.subresource.clone());
-            (id.operation, self.seconds(id), names)
+        order::sort_by_key(&mut entries, |(id, versioned)| {
+            (id.operation, self.seconds(id), &id.manager, &versioned.api_version, &id.subresource)
         });
         let entries: Vec<Value> = entries.into_iter().map(|(id, set)| self.entry(id, set)).collect();
         (!entries.is_empty()).then_some(Value::Array(entries))
@@ -186,7 +186,7 @@ impl Managed {
         if count <= MAX_UPDATE_MANAGERS {
             return;
         }
-        updaters.sort_by_cached_key(|id| (self.seconds(id), id.clone()));
+        order::sort_by_key(&mut updaters, |id| (self.seconds(id), id.clone()));
         let mut first_of_version: BTreeMap<String, ManagerId> = BTreeMap::new();
         for id in updaters {
             if count <= MAX_UPDATE_MANAGERS {
@@ -229,12 +229,12 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 /// Whether two values of `managedFields` differ only in the times of their entries.
 pub(crate) fn is_same_but_times(a: &Value, b: &Value) -> bool {
     let (Some(a), Some(b)) = (a.as_array(), b.as_array()) else { return a == b };
-    let rest = |entry: &Value| {
-        let fields = entry.as_object().into_iter().flatten();
-        fields
-            .filter(|(name, _)| *name != "time")
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect::<BTreeMap<_, _>>()
+    let is_same = |one: &Value, other: &Value| match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let rest = |(name, _): &(&String, &Value)| *name != "time";
+            one.iter().filter(rest).eq(other.iter().filter(rest))
+        }
+        _ => one == other,
     };
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || rest(a) == rest(b))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
 }

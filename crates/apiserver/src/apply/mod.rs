@@ -36,6 +36,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use crate::order;
 use fields::FieldSet;
 use managers::{Managed, ManagerId, Operation};
 use path::path_text;
@@ -374,7 +375,7 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     let mut lines = Vec::new();
     let mut last = None;
     let mut sorted: Vec<&Conflict> = conflicts.iter().collect();
-    sorted.sort_by(|a, b| a.manager.cmp_in_messages(&b.manager));
+    order::sort_by(&mut sorted, |a, b| a.manager.cmp_in_messages(&b.manager));
     for Conflict { manager, path } in sorted {
         if last != Some(manager) {
             lines.push(format!("conflicts with {}:", manager.text()));

@@ -6,6 +6,8 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
+use crate::order;
+
 /// All types of built-in kinds. Each type is decoded when it is first used.
 static BUILTIN: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("../generated/types.txt")));
 
@@ -98,7 +100,7 @@ impl std::fmt::Debug for Schema {
 
 impl MapType {
     pub(super) fn new(element: Option<TypeRef>, is_atomic: bool, mut fields: Vec<FieldType>) -> Self {
-        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        order::sort_by(&mut fields, |a, b| a.name.cmp(&b.name));
         let has_zeros = fields.iter().any(|field| field.is_zero);
         Self { element, is_atomic, fields, has_zeros }
     }

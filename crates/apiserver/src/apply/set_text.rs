@@ -6,6 +6,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::fields::{FieldSet, Node};
 use super::path::{PathElement, PathError};
+use crate::order;
 
 impl FieldSet {
     /// The value of `fieldsV1` as text, with sorted keys.
@@ -36,7 +37,7 @@ impl FieldSet {
         } else {
             // the order of texts is another one than that of values
             let mut members: Vec<_> = members.collect();
-            members.sort_by_cached_key(|(element, _)| element.to_key());
+            order::sort_by_key(&mut members, |(element, _)| element.to_key());
             members.into_iter().for_each(|(element, node)| member(out, element, node));
         }
         out.push('}');

@@ -18,6 +18,7 @@ use super::remove::remove;
 use super::schema::{Schema, TypeRef};
 use super::to_set::to_set;
 use super::value;
+use crate::order;
 
 /// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,7 +307,7 @@ impl Updater<'_> {
             let set = reconcile(schema, of, versioned.set);
             Some((id, VersionedSet { set, ..versioned }))
         });
-        known.collect()
+        order::map(known)
     }
 }
 

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::order;
+
 pub(super) fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (name, value) in patch {
         if value.is_null() {
@@ -26,7 +28,7 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(members.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+            Value::Object(order::object(members.map(|(name, value)| (name.clone(), without_nulls(value)))))
         }
         Value::Array(items) => items.iter().map(without_nulls).collect(),
         plain => plain.clone(),

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::order;
+
 /// How deep the values that are compared may be. No object is deeper.
 const MAX_DEPTH: usize = 128;
 
@@ -29,7 +31,7 @@ pub(super) enum Node {
 
 impl Node {
     pub(super) fn of(object: Map<String, Value>) -> Self {
-        Self::Map(object.into_iter().map(|(name, value)| (name, Self::stored(value))).collect())
+        Self::Map(order::map(object.into_iter().map(|(name, value)| (name, Self::stored(value)))))
     }
 
     fn stored(value: Value) -> Self {
@@ -51,16 +53,16 @@ impl Node {
         match self {
             Self::Stored(Value::Object(members)) => {
                 let members = std::mem::take(members).into_iter();
-                *self = Self::Map(members.map(|(name, value)| (name, Self::stored(value))).collect());
+                *self = Self::Map(order::map(members.map(|(name, value)| (name, Self::stored(value)))));
             }
             Self::Stored(Value::Array(items)) => {
                 *self = Self::List(std::mem::take(items).into_iter().map(Self::stored).collect());
             }
             Self::Given(text) => {
                 let opened = match Parts::of(text) {
-                    Parts::Map(members) => {
-                        Self::Map(members.into_iter().map(|(name, text)| (name, Self::part(text))).collect())
-                    }
+                    Parts::Map(members) => Self::Map(order::map(
+                        members.into_iter().map(|(name, text)| (name, Self::part(text))),
+                    )),
                     Parts::List(items) => Self::List(items.into_iter().map(Self::part).collect()),
                     Parts::None => return,
                 };
@@ -114,12 +116,13 @@ impl Node {
             Self::Missing | Self::Null => Value::Null,
             Self::Stored(value) => value,
             Self::Given(text) => serde_json::from_str(text.get())?,
-            Self::Map(members) => Value::Object(
-                members
-                    .into_iter()
-                    .map(|(name, node)| Ok((name, node.into_value()?)))
-                    .collect::<Result<_, serde_json::Error>>()?,
-            ),
+            Self::Map(members) => {
+                let mut object = Map::new();
+                for (name, node) in members {
+                    object.insert(name, node.into_value()?);
+                }
+                Value::Object(object)
+            }
             Self::List(items) => {
                 Value::Array(items.into_iter().map(Self::into_value).collect::<Result<_, _>>()?)
             }
@@ -224,21 +227,21 @@ impl<'a> View<'a> {
     fn level(&self) -> Level<'a> {
         match *self {
             Self::Null => Level::Plain("".into()),
-            Self::Stored(Value::Object(members)) => Level::Map(
-                members.iter().map(|(name, value)| (name.as_str().into(), Self::stored(value))).collect(),
-            ),
+            Self::Stored(Value::Object(members)) => Level::Map(order::map(
+                members.iter().map(|(name, value)| (name.as_str().into(), Self::stored(value))),
+            )),
             Self::Stored(Value::Array(items)) => Level::List(items.iter().map(Self::stored).collect()),
             Self::Stored(plain) => Level::Plain(text_of(plain).into()),
             Self::Given(text) => match Parts::of(text) {
-                Parts::Map(members) => Level::Map(
-                    members.into_iter().map(|(name, text)| (name.into(), Self::given(text))).collect(),
-                ),
+                Parts::Map(members) => Level::Map(order::map(
+                    members.into_iter().map(|(name, text)| (name.into(), Self::given(text))),
+                )),
                 Parts::List(items) => Level::List(items.into_iter().map(Self::given).collect()),
                 Parts::None => Level::Plain(text.get().into()),
             },
-            Self::Node(Node::Map(members)) => Level::Map(
-                members.iter().map(|(name, node)| (name.as_str().into(), Self::of(node))).collect(),
-            ),
+            Self::Node(Node::Map(members)) => Level::Map(order::map(
+                members.iter().map(|(name, node)| (name.as_str().into(), Self::of(node))),
+            )),
             Self::Node(Node::List(items)) => Level::List(items.iter().map(Self::of).collect()),
             Self::Missing | Self::Node(_) => Level::Missing,
         }

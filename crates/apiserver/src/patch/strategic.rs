@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use crate::apply::go_text;
+use crate::order;
 use crate::status::Status;
 
 const PATCH: &str = "$patch";
@@ -70,7 +71,7 @@ impl Merge<'_> {
         match patch.get(PATCH) {
             None => {}
             Some(directive) if directive == "replace" => {
-                *object = patch.iter().filter(|(name, _)| *name != PATCH).map(own).collect();
+                *object = order::object(patch.iter().filter(|(name, _)| *name != PATCH).map(own));
                 return Ok(());
             }
             Some(directive) if directive == "delete" => {
@@ -238,11 +239,9 @@ fn without_directives(value: &Value) -> Option<Value> {
         Value::Object(members) if members.contains_key(PATCH) => return None,
         Value::Object(members) => {
             let members = members.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(
-                members
-                    .filter_map(|(name, value)| Some((name.clone(), without_directives(value)?)))
-                    .collect(),
-            )
+            Value::Object(order::object(
+                members.filter_map(|(name, value)| Some((name.clone(), without_directives(value)?))),
+            ))
         }
         Value::Array(items) => items.iter().filter_map(without_directives).collect(),
         plain => plain.clone(),
@@ -291,11 +290,11 @@ impl<'a> Places<'a> {
 /// Sorts the elements that `order` names into that order. The other elements keep their places from `original`; new
 /// elements come before elements that the patch does not name. Follows Kubernetes 1.37 (`normalizeElementOrder`).
 fn in_order(merged: Vec<Value>, order: &[Value], original: &[Value], keys: &[&str]) -> Vec<Value> {
-    let (order, original) = (Places::of(order, keys), Places::of(original, keys));
+    let (places, original) = (Places::of(order, keys), Places::of(original, keys));
     let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
-        merged.into_iter().partition(|value| order.get(value).is_some());
-    named.sort_by_cached_key(|value| order.get(value));
-    rest.sort_by_cached_key(|value| original.get(value));
+        merged.into_iter().partition(|value| places.get(value).is_some());
+    order::sort_by_key(&mut named, |value| places.get(value));
+    order::sort_by_key(&mut rest, |value| original.get(value));
     let mut named = named.into_iter().peekable();
     let mut rest = rest.into_iter().peekable();
     let mut all = Vec::new();

@@ -1,11 +1,11 @@
 //! Reads the kinds that a CustomResourceDefinition defines.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::apply::{Schema, schema_of_definition};
+use crate::order;
 use crate::schema::{self, Changed, VersionSchema};
 use crate::status::{Status, Subject};
 
@@ -149,7 +149,7 @@ impl All<'_> {
             let schema = VersionSchema::parse(version.pointer("/schema/openAPIV3Schema")?);
             Some((name_of(version).to_owned(), Arc::new(schema)))
         });
-        Forms { storage: name_of(stored).to_owned(), schemas: schemas.collect::<BTreeMap<_, _>>() }
+        Forms { storage: name_of(stored).to_owned(), schemas: order::map(schemas) }
     }
 
     /// Returns the kind in one version.

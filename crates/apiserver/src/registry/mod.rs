@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use crate::order;
 use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 
 pub(crate) use convert::Conversion;
@@ -191,7 +192,7 @@ impl Registry {
             }
         }
         for versions in groups.values_mut() {
-            versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
+            order::sort_by_key(versions, |version| std::cmp::Reverse(version_rank(version)));
         }
         groups
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::check::{Fields, Object, member, texts};
 use super::super::quantity::Quantity;
+use crate::order;
 
 pub(super) fn created(pod: &mut Object, now: &str) {
     let labels = pod.of("metadata").of("labels").clone();
@@ -132,7 +133,7 @@ fn whole_resources(spec: &mut Object) {
 fn resources(list: &Value) -> Resources {
     let members = list.as_object().into_iter().flatten();
     let parsed = members.filter_map(|(name, text)| Some((name, Quantity::parse(text.as_str()?).ok()?)));
-    parsed.map(|(name, quantity)| (name.clone(), quantity)).collect()
+    order::map(parsed.map(|(name, quantity)| (name.clone(), quantity)))
 }
 
 /// The sum of the containers, or what an init container needs with the sidecars before it, if that is more.

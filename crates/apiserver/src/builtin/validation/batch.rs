@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::check::{Check, Fields, Object};
 use super::super::names;
 use super::{cron, labels, pods};
+use crate::order;
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -54,8 +55,9 @@ fn generated_selector(c: &mut Check, metadata: &Value, spec: &Value) {
             Some(_) => c.invalid(&field, template_labels, &format!("must be '{value}'")),
         }
     }
-    let expected: Value =
-        expected.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
+    let expected: Value = Value::Object(order::object(
+        expected.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))),
+    ));
     if labels::matches(spec.of("selector"), &expected) == Some(false) {
         c.invalid("spec.selector", spec.of("selector"), "`selector` not auto-generated");
     }
