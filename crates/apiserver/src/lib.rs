@@ -88,6 +88,7 @@ mod faults;
 mod gc;
 mod http;
 mod metrics;
+mod owner_references;
 mod patch;
 mod protobuf;
 mod registry;

@@ -14,7 +14,6 @@ mod metadata;
 mod namespace_rules;
 mod namespaces;
 mod object_rules;
-mod owner_references;
 mod pod_rules;
 mod pods;
 mod rewrite;
@@ -45,11 +44,10 @@ pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
 pub(crate) use metadata::{FIELDS as METADATA_FIELDS, check_type};
 pub(crate) use namespace_rules::spec_finalizers;
-pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{ScaleWrite, check_scale, read_scale, scale_kind, scale_of};
 pub(crate) use state::{Clients, State};
-pub(crate) use view::{ListItem, converted, write_object};
+pub(crate) use view::{ListItem, converted, selects, write_object};
 
 /// How objects in a missing namespace are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

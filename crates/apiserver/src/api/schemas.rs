@@ -1,12 +1,16 @@
 //! The schemas of custom resources in writes.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use crate::apply::quoted;
 use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
 
-use super::{Api, Entries, Form, Object, Part, Write};
+use super::object_rules::STANDARD_FINALIZERS;
+use super::{Api, Entries, Form, Object, Part, Write, metadata};
 
 impl Api {
     /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
@@ -76,7 +80,11 @@ impl Api {
         let found = schema.faults(&value, before, changed, scale, known);
         known.extend(found.causes);
         if let Some(warnings) = write.warnings {
-            *warnings.lock() = found.warnings;
+            let mut texts = found.warnings;
+            if known.is_empty() && changed == Changed::Object {
+                texts.extend(finalizer_warnings(&value, before));
+            }
+            *warnings.lock() = texts;
         }
         if let Value::Object(fields) = value {
             *object = fields;
@@ -142,4 +150,25 @@ impl Api {
             schema.complete(object);
         }
     }
+}
+
+/// Returns the warnings about new finalizers of a custom resource.
+///
+/// Follows Kubernetes 1.37 (`customresource.validateKubeFinalizerName`).
+fn finalizer_warnings(object: &Value, before: Option<&Object>) -> Vec<String> {
+    let had = before.map(metadata::finalizers).unwrap_or_default();
+    let finalizers: BTreeSet<&str> =
+        object.as_object().map(metadata::finalizers).into_iter().flatten().collect();
+    let warned = finalizers
+        .into_iter()
+        .filter(|name| !had.contains(name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(name));
+    let text = |name: &str| {
+        let form = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{form} to avoid accidental conflicts with \
+             other finalizer writers",
+            quoted(name)
+        )
+    };
+    warned.map(text).collect()
 }

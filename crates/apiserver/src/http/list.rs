@@ -12,7 +12,7 @@ use futures::stream;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use crate::api::{ListItem, write_object};
+use crate::api::{ListItem, selects, write_object};
 use crate::faults::RequestFaults;
 use crate::protobuf;
 use crate::registry::Resource;
@@ -144,7 +144,7 @@ pub(super) fn page(params: &ListParams, resource: &Resource) -> Result<Page, Sta
             (Some(_), _) => store.snapshot(),
         }
     };
-    Ok(page_of(store, snapshot, start, limit, params))
+    Ok(page_of(resource, snapshot, start, limit, params))
 }
 
 fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot, Status> {
@@ -154,7 +154,7 @@ fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot
 }
 
 fn page_of(
-    store: &crate::storage::ResourceStore,
+    resource: &Resource,
     snapshot: Snapshot,
     start: Option<Key>,
     limit: Option<usize>,
@@ -174,7 +174,7 @@ fn page_of(
     let mut items: Vec<Arc<Stored>> = Vec::new();
     let mut more = false;
     for stored in rest.by_ref() {
-        if !selection.matches(stored) {
+        if !selects(selection, resource, stored) {
             continue;
         }
         if limit.is_some_and(|limit| items.len() >= limit) {
@@ -185,7 +185,7 @@ fn page_of(
     }
     let remaining = (more && selection.has_no_selector()).then(|| 1 + rest.count());
     let continue_token = more.then(|| items.last()).flatten().map(|last| {
-        store.keep(&snapshot);
+        resource.store.keep(&snapshot);
         // The first key after the last one.
         let start = Key::raw(&format!("{}\0", last.key().as_str()));
         Continue { version: Some(snapshot.version), start }.encode()

@@ -362,7 +362,11 @@ impl<'a> Call<'a> {
                 self.warn_of_differences(Creation::Yes, &object);
                 let warnings =
                     if self.is_definition() { definition::warnings(&object, None) } else { Vec::new() };
-                let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
+                let found = Mutex::default();
+                let write = Write { warnings: Some(&found), ..write };
+                let stored = self.api().create(self.resource, self.namespace()?, object, write);
+                self.warnings.extend(found.into_inner());
+                let stored = stored?;
                 self.warnings.extend(warnings);
                 Ok(Made::Object(stored))
             }
@@ -498,7 +502,7 @@ impl<'a> Call<'a> {
     }
 
     fn drop_duplicate_owners(&mut self, object: &mut Object) {
-        let dropped = api::drop_duplicate_owners(object);
+        let dropped = crate::owner_references::drop_duplicates(object);
         self.warnings.extend(duplicate_owners(&dropped, ""));
     }
 

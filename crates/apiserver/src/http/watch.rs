@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::api::{ListItem, write_object};
+use crate::api::{ListItem, selects, write_object};
 use crate::faults::{Kind as FaultKind, RequestFaults};
 use crate::metrics::Open;
 use crate::registry::Resource;
@@ -111,7 +111,7 @@ fn start(params: &ListParams, resource: &Resource, faults: &mut RequestFaults) -
         }
         let snapshot = resource.store.snapshot();
         start.initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
-        start.initial.retain(|stored| params.selection.matches(stored));
+        start.initial.retain(|stored| selects(&params.selection, resource, stored));
         start.from = snapshot.version;
     } else if requested == 0 {
         start.from = current;
@@ -314,6 +314,10 @@ impl Watch {
         (!out.is_empty()).then(|| out.into())
     }
 
+    fn selects(&self, object: &Stored) -> bool {
+        selects(&self.selection, &self.encoder.resource, object)
+    }
+
     fn count(&mut self) {
         self.sent += 1;
         self.context.counters.events_sent.fetch_add(1, Ordering::Relaxed);
@@ -322,11 +326,11 @@ impl Watch {
     /// Converts an event for this watch: an object that starts to match has been added, and one that no longer
     /// matches has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
     fn translate(&self, event: &Event) -> Option<(EventType, Arc<Stored>)> {
-        let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        let before = event.previous.as_ref().is_some_and(|previous| self.selects(previous));
         if event.event_type == EventType::Deleted {
             return before.then(|| (EventType::Deleted, event.object.clone()));
         }
-        match (before, self.selection.matches(&event.object)) {
+        match (before, self.selects(&event.object)) {
             (false, false) => None,
             (false, true) => Some((EventType::Added, event.object.clone())),
             (true, true) => Some((EventType::Modified, event.object.clone())),

@@ -100,11 +100,14 @@ pub(crate) fn definition<'a>(
     })
 }
 
-/// Sets the names that a definition need not have, and the conversion. Returns the names.
+/// Sets the names that a definition need not have, the conversion, and the port of its webhook. Returns the names.
 fn complete(object: &mut Map<String, Value>) -> Names {
     let mut requested = Names::default();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return requested };
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(Value::Object(service)) = conversion.pointer_mut("/webhook/clientConfig/service") {
+        service.entry("port").or_insert_with(|| 443.into());
+    }
     let Some(names) = spec.get_mut("names") else { return requested };
     requested = Names::of(names);
     requested.complete();

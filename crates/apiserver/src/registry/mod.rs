@@ -32,6 +32,8 @@ pub(crate) struct Resource {
     pub(crate) mixed: bool,
     /// Whether objects may be stored in the form of another schema, and are brought into that of this version.
     pub(crate) is_revised: bool,
+    /// The version at which the stored form was changed last; 0 for never.
+    pub(crate) changed_at: u64,
 }
 
 impl Resource {
@@ -90,6 +92,7 @@ impl Registry {
                 conversion: None,
                 mixed: false,
                 is_revised: false,
+                changed_at: 0,
             }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
@@ -102,6 +105,7 @@ impl Registry {
                     conversion: Some(*conversion),
                     mixed: false,
                     is_revised: false,
+                    changed_at: 0,
                 }));
             }
         }
