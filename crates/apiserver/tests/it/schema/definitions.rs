@@ -341,6 +341,7 @@ async fn conversions_are_refused_as_by_kubernetes() {
                 ".webhookClientConfig.service.port Invalid: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
                 ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": must start with a '/'",
                 ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": segment[0] may not be empty",
+                ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": segment[1] may not be empty",
             ],
         ),
         (
