@@ -82,6 +82,7 @@ mod causes;
 mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
+mod conversion;
 mod dns;
 mod error;
 mod faults;

@@ -33,6 +33,7 @@ use crate::access::Seen;
 use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
+use crate::conversion::Conversions;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
@@ -99,6 +100,8 @@ pub(crate) struct Write<'a> {
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// The webhooks that are called; `None` for none.
     pub(crate) admission: Option<&'a Session>,
+    /// What conversion webhooks have answered; `None` if none is called.
+    pub(crate) conversions: Option<&'a Conversions>,
 }
 
 /// The manager of writes by the in-process API.
@@ -135,6 +138,7 @@ impl<'a> Write<'a> {
             form,
             warnings: None,
             admission: None,
+            conversions: None,
         }
     }
 }
@@ -150,6 +154,7 @@ impl Write<'_> {
             form: Form::Raw,
             warnings: None,
             admission: None,
+            conversions: None,
         }
     }
 }
@@ -277,17 +282,20 @@ impl Api {
     }
 
     /// Converts an object of the resource's version to the stored version.
-    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
         if resource.kind.custom {
-            Self::store_form(resource, object, write.entries);
-            return;
+            return Self::store_form(resource, object, write);
         }
-        let Some(conversion) = resource.conversion else { return };
+        let Some(conversion) = resource.conversion else { return Ok(()) };
         let registry = self.registry();
         let stored = registry.stored().find(|other| Arc::ptr_eq(&other.store, &resource.store));
         if let Some(stored) = stored {
             conversion.to_stored(object, &stored.kind.api_version());
         }
+        Ok(())
     }
 
     /// Runs a write and what follows from it: garbage collection, the end of namespaces. Until then, the whole state is

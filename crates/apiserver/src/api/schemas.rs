@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::apply::quoted;
+use crate::conversion::Conversions;
 use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
+use crate::storage::Stored;
 
 use super::object_rules::STANDARD_FINALIZERS;
 use super::{Api, Entries, Form, Object, Part, Write, metadata};
@@ -135,20 +137,76 @@ impl Api {
     }
 
     /// Brings an object of the resource's version into the form in which it is stored: as [`Self::revise`] would later do.
-    pub(super) fn store_form(resource: &Resource, object: &mut Object, entries: Entries) {
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    pub(super) fn store_form(
+        resource: &Resource,
+        object: &mut Object,
+        write: Write<'_>,
+    ) -> Result<(), Status> {
         let kind = &resource.kind;
-        let Some(forms) = &kind.forms else { return };
+        let Some(forms) = &kind.forms else { return Ok(()) };
         let is_other = forms.storage != kind.version;
+        if let Some(conversions) = write.conversions.filter(|_| is_other) {
+            let api_version = format!("{}/{}", kind.group, forms.storage);
+            *object = conversions.convert(std::mem::take(object), &api_version)?;
+            if let Some(schema) = forms.schemas.get(&forms.storage) {
+                schema.restrict(object);
+            }
+            return Ok(());
+        }
         if is_other {
             let api_version = format!("{}/{}", kind.group, forms.storage);
             object.insert("apiVersion".into(), api_version.into());
         }
         // other writes are decoded with the schema of this version
-        if (is_other || entries != Entries::Recorded)
+        if (is_other || write.entries != Entries::Recorded)
             && let Some(schema) = forms.schemas.get(&forms.storage)
         {
             schema.complete(object);
         }
+        Ok(())
+    }
+
+    /// Returns an object in the form of its stored version, with packed entries of managers: as a conversion webhook sees it.
+    pub(crate) fn completed(resource: &Resource, stored: &Stored) -> Object {
+        let mut object = stored.parse_packed();
+        let version =
+            object.get("apiVersion").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        let forms = resource.kind.forms.as_ref().filter(|_| resource.is_revised);
+        let schema = forms.zip(version).and_then(|(forms, version)| forms.schemas.get(version).cloned());
+        if let Some(schema) = schema {
+            schema.complete(&mut object);
+        }
+        object
+    }
+
+    /// Removes the fields that the resource's version does not have from an object that was converted to it.
+    pub(crate) fn restrict(resource: &Resource, object: &mut Object) {
+        if let Some(schema) = &resource.kind.checks {
+            schema.restrict(object);
+        }
+    }
+
+    /// Returns a stored object in the resource's version, with packed entries of managers.
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    pub(super) fn present(
+        resource: &Resource,
+        stored: &Stored,
+        conversions: Option<&Conversions>,
+    ) -> Result<Object, Status> {
+        let Some(conversions) = conversions else { return Ok(Self::served_packed(resource, stored)) };
+        let object = Self::completed(resource, stored);
+        let api_version = resource.kind.api_version();
+        if object.get("apiVersion").is_some_and(|version| *version == api_version) {
+            return Ok(object);
+        }
+        let mut object = conversions.convert(object, &api_version)?;
+        Self::restrict(resource, &mut object);
+        Ok(object)
     }
 }
 

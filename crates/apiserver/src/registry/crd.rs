@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{Schema, schema_of_definition};
+use crate::conversion::ConversionWebhook;
 use crate::schema::{self, Changed, VersionSchema};
 use crate::status::{Status, Subject};
 
@@ -86,7 +87,7 @@ pub(crate) fn definition<'a>(
     let text = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
     let all = All { group: text("group"), scope: text("scope"), names: &names, versions: &versions };
     let schema = Arc::new(all.schema());
-    let forms = Arc::new(all.forms(stored));
+    let forms = Arc::new(all.forms(stored, ConversionWebhook::of(spec)));
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
     Ok(Definition {
         group: all.group.clone(),
@@ -147,12 +148,13 @@ impl All<'_> {
     }
 
     /// Returns the schemas of all versions.
-    fn forms(&self, stored: &Value) -> Forms {
+    fn forms(&self, stored: &Value, webhook: Option<ConversionWebhook>) -> Forms {
         let schemas = self.versions.iter().filter_map(|version| {
             let schema = VersionSchema::parse(version.pointer("/schema/openAPIV3Schema")?);
             Some((name_of(version).to_owned(), Arc::new(schema)))
         });
-        Forms { storage: name_of(stored).to_owned(), schemas: schemas.collect::<BTreeMap<_, _>>() }
+        let schemas = schemas.collect::<BTreeMap<_, _>>();
+        Forms { storage: name_of(stored).to_owned(), schemas, webhook }
     }
 
     /// Returns the kind in one version.

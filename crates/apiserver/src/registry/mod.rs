@@ -37,6 +37,24 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
+    /// Whether objects may have to be converted by a webhook.
+    pub(crate) fn is_converted(&self) -> bool {
+        let has_webhook = self.kind.forms.as_ref().is_some_and(|forms| forms.webhook.is_some());
+        has_webhook && (self.conversion.is_some() || self.mixed)
+    }
+
+    /// Returns the resource for objects that have been converted to its version.
+    pub(crate) fn of_converted(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            store: self.store.clone(),
+            conversion: None,
+            mixed: false,
+            is_revised: false,
+            changed_at: self.changed_at,
+        }
+    }
+
     /// Whether the stored bytes can be served unchanged.
     pub(crate) fn serves_as_stored(&self) -> bool {
         self.conversion.is_none() && !self.mixed && !self.is_revised
