@@ -82,6 +82,7 @@ mod causes;
 mod clock;
 #[cfg(feature = "test-cluster")]
 mod cluster;
+mod conversion;
 mod dns;
 mod error;
 mod faults;
@@ -89,6 +90,7 @@ mod gc;
 mod http;
 mod metrics;
 mod order;
+mod owner_references;
 mod patch;
 mod protobuf;
 mod registry;

@@ -361,7 +361,7 @@ impl ApiServer {
         let resource = self.resource(api_version, kind)?;
         let selection = Selection { namespace: namespace.to_owned(), ..Selection::default() };
         let objects = resource.store.snapshot().objects;
-        let selected = objects.values().filter(|stored| selection.matches(stored));
+        let selected = objects.values().filter(|stored| crate::api::selects(&selection, &resource, stored));
         Ok(selected.map(|stored| Value::Object(Api::served(&resource, stored))).collect())
     }
 

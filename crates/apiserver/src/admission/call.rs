@@ -77,7 +77,7 @@ pub(super) async fn call(
 }
 
 /// Describes a response with an error code. Follows client-go 1.37 (`NewGenericServerResponse`).
-fn unexpected(response: &Response) -> String {
+pub(crate) fn unexpected(response: &Response) -> String {
     if let Ok(status) = serde_json::from_slice::<Value>(&response.body)
         && status.get("kind").is_some_and(|kind| kind == "Status")
         && let Some(message) = status.get("message").and_then(Value::as_str)

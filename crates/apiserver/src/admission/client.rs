@@ -11,7 +11,7 @@ use super::services::Services;
 /// Where a webhook is, and whom it must be.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "webhooks are called over TLS"))]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     /// The name in the certificate.
     host: String,
     port: u16,
@@ -25,16 +25,16 @@ pub(super) struct Endpoint {
 }
 
 /// An HTTP response.
-pub(super) struct Response {
-    pub(super) code: u16,
+pub(crate) struct Response {
+    pub(crate) code: u16,
     pub(super) is_text: bool,
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl Endpoint {
     /// # Errors
     /// Why the configuration cannot be used.
-    pub(super) fn of(config: &ClientConfig) -> Result<Self, String> {
+    pub(crate) fn of(config: &ClientConfig) -> Result<Self, String> {
         let problem = |why: &str| format!("could not get REST client: {why}");
         let authorities = STANDARD
             .decode(&config.ca_bundle)
@@ -70,9 +70,13 @@ impl Endpoint {
     }
 
     /// Puts what was sent before an error.
-    pub(super) fn failed(&self, seconds: u64, why: &str) -> String {
+    pub(crate) fn posted(&self, seconds: u64, why: &str) -> String {
         let (authority, path) = (&self.authority, self.path_and_query(seconds));
-        format!("failed to call webhook: Post \"https://{authority}{path}\": {why}")
+        format!("Post \"https://{authority}{path}\": {why}")
+    }
+
+    pub(super) fn failed(&self, seconds: u64, why: &str) -> String {
+        format!("failed to call webhook: {}", self.posted(seconds, why))
     }
 }
 
@@ -86,7 +90,7 @@ fn joined(path: &str) -> String {
 impl Endpoint {
     /// # Errors
     /// Always: webhooks are called over TLS.
-    pub(super) async fn post(&self, _: &Services, _: u64, _: Bytes) -> Result<Response, String> {
+    pub(crate) async fn post(&self, _: &Services, _: u64, _: Bytes) -> Result<Response, String> {
         Err("the feature `tls` of kinformer-apiserver is needed to call webhooks".into())
     }
 }
@@ -121,7 +125,7 @@ mod tls {
         ///
         /// # Errors
         /// Why there is no response, in the words of Go where it has some.
-        pub(in super::super) async fn post(
+        pub(crate) async fn post(
             &self,
             services: &Services,
             seconds: u64,

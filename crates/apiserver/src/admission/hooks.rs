@@ -35,7 +35,7 @@ impl Rule {
 /// Where a webhook is.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct ClientConfig {
+pub(crate) struct ClientConfig {
     pub(super) url: Option<String>,
     pub(super) service: Option<Service>,
     /// Certificates in PEM, in base64.

@@ -30,8 +30,10 @@ mod services;
 mod session;
 
 pub(crate) use attributes::{Asked, Gvk, Operation};
+pub(crate) use call::unexpected;
+pub(crate) use client::Endpoint;
 pub(crate) use dispatch::{Caller, Outcome};
-pub(crate) use hooks::Webhooks;
+pub(crate) use hooks::{ClientConfig, Webhooks};
 pub(crate) use services::Services;
 pub(crate) use session::Session;
 

@@ -48,16 +48,24 @@ impl Api {
 
     /// Returns a stored object, with packed entries of managers, in the form that Kubernetes stores. Whether it was not stored
     /// in this form: the state is that of a server without validation.
-    pub(super) fn former(&self, resource: &Resource, stored: &Stored) -> (Value, bool) {
-        let mut object = Self::served_packed(resource, stored);
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    pub(super) fn former(
+        &self,
+        resource: &Resource,
+        stored: &Stored,
+        write: Write<'_>,
+    ) -> Result<(Value, bool), Status> {
+        let mut object = Self::present(resource, stored, write.conversions)?;
         if !self.has_incomplete.load(Ordering::Relaxed) {
-            return (Value::Object(object), false);
+            return Ok((Value::Object(object), false));
         }
         let before = object.clone();
         self.complete_builtin(&resource.kind, &mut object);
         self.created_builtin(&resource.kind, &mut object);
         let is_completed = object != before;
-        (Value::Object(object), is_completed)
+        Ok((Value::Object(object), is_completed))
     }
 
     /// Sets the fields of an object of a built-in kind that an update leaves out and that its storage keeps.

@@ -108,7 +108,7 @@ impl Api {
         }
         let mut object = Self::validate(resource, None, object, write)?;
         let key = Self::key(resource, namespace, metadata::text(&object, "name"));
-        self.to_stored(resource, &mut object, write);
+        self.to_stored(resource, &mut object, write)?;
         self.insert(resource, &key, object, write)
     }
 

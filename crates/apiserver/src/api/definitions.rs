@@ -14,6 +14,50 @@ use crate::storage::{Change, Key, Outcome, ResourceStore, Stored};
 
 use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
+/// The stored objects of a resource whose definition is written.
+struct Former {
+    mixed: bool,
+    was_revised: bool,
+    changed_at: u64,
+    /// The former storage version; `None` if there are no states of objects.
+    schema: Option<Arc<Resource>>,
+}
+
+impl Former {
+    /// `old` are the former resources.
+    fn of(old: &[Arc<Resource>], store: &ResourceStore, storage: &Kind, now: u64) -> Self {
+        let changed_at = old.iter().map(|resource| resource.changed_at).max().unwrap_or(0);
+        let has_former = store.has_states_until(changed_at);
+        let has_states = store.has_states_until(u64::MAX);
+        let stored = old.iter().find(|resource| resource.conversion.is_none());
+        let is_moved = stored.is_none_or(|old| old.kind.version != storage.version);
+        let is_other = is_moved || stored.is_some_and(|old| !is_same(storage, &old.kind));
+        Self {
+            mixed: has_former && old.iter().any(|resource| resource.mixed)
+                || has_states && !old.is_empty() && is_moved,
+            was_revised: has_former && old.iter().any(|resource| resource.is_revised),
+            changed_at: if !old.is_empty() && is_other { now } else { changed_at },
+            schema: stored.or(old.first()).filter(|_| has_states).cloned(),
+        }
+    }
+
+    /// Whether objects may be stored in the form of another schema than that of a version.
+    fn is_revised(&self, kind: &Kind, storage: &Kind) -> bool {
+        self.was_revised
+            || !is_same(kind, storage)
+            || self.schema.as_ref().is_some_and(|old| !is_same(kind, &old.kind))
+    }
+}
+
+/// Whether two kinds have one schema.
+fn is_same(a: &Kind, b: &Kind) -> bool {
+    match (&a.checks, &b.checks) {
+        (Some(a), Some(b)) => a.is_same(b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
 impl Api {
     pub(super) fn create_definition(
         &self,
@@ -94,31 +138,26 @@ impl Api {
                     })
                 }
             };
-            let stored = old.iter().find(|resource| resource.conversion.is_none());
-            let mixed = old.iter().any(|resource| resource.mixed)
-                || !old.is_empty() && stored.is_none_or(|old| old.kind.version != definition.storage.version);
-            let was_revised = old.iter().any(|resource| resource.is_revised);
-            let is_same = |a: &Kind, b: &Kind| match (&a.checks, &b.checks) {
-                (Some(a), Some(b)) => a.is_same(b),
-                (None, None) => true,
-                _ => false,
-            };
-            let has_changed = |kind: &Kind| {
-                was_revised
-                    || !is_same(kind, &definition.storage)
-                    || stored.or(old.first()).is_some_and(|old| !is_same(kind, &old.kind))
-            };
+            let former = Former::of(&old, &store, &definition.storage, registry.versions.current());
+            let Former { mixed, changed_at, .. } = former;
             let revised: Vec<bool> = std::iter::once(&definition.storage)
                 .filter(|_| definition.storage_served)
                 .chain(&definition.others)
-                .map(has_changed)
+                .map(|kind| former.is_revised(kind, &definition.storage))
                 .collect();
             let storage = definition.storage_served.then_some((definition.storage, None));
             let others = definition.others.into_iter().map(|kind| (kind, Some(Conversion::Rename)));
             for ((kind, conversion), is_revised) in storage.into_iter().chain(others).zip(revised) {
                 if !registry.is_builtin(&kind.group, &kind.version) {
                     let store = store.clone();
-                    registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
+                    registry.insert(Arc::new(Resource {
+                        kind,
+                        store,
+                        conversion,
+                        mixed,
+                        is_revised,
+                        changed_at,
+                    }));
                 }
             }
         });
@@ -162,7 +201,8 @@ impl Api {
             let key = Key::new("", &format!("{plural}.{group}"));
             let mut defined = None;
             let write = Write { origin: Origin::Client, part: Part::Status, ..Write::by_owner() };
-            let outcome = resource.store.write(&key, |present| {
+            // a definition may take long to validate, so that it is not done under the lock
+            let outcome = resource.store.rewrite(&key, |present| {
                 let Some(present) = present else { return Ok(Change::Keep) };
                 let mut object = present.parse();
                 defined = Some(self.define(&mut object, None, write)?);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::admission::Session;
+use crate::apply::unpack;
+use crate::conversion::Conversions;
 use crate::gc::Work;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
@@ -36,7 +38,7 @@ impl Api {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        self.delete_admitted(resource, namespace, name, options, None)
+        self.delete_admitted(resource, namespace, name, options, (None, None))
     }
 
     /// As [`Self::delete`], if the webhooks allow it.
@@ -49,7 +51,7 @@ impl Api {
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
-        admission: Option<&Session>,
+        webhooks: (Option<&Session>, Option<&Conversions>),
     ) -> Result<Deleted, Status> {
         if resource.kind.is("", "namespaces") {
             namespace_rules::check_deletable(name)?;
@@ -60,10 +62,7 @@ impl Api {
         let (mut tried, mut then_remove, mut has_grace) = (None, ThenRemove::No, false);
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let step = self.step(resource, present, options)?;
-            if let Some(admission) = admission {
-                self.admit_deletion(admission, resource, present, &step, options)?;
-            }
+            let step = self.admitted_step(resource, present, options, webhooks)?;
             if options.dry_run == DryRun::All {
                 tried = Some((step, present.parse()));
                 return Ok(Change::Keep);
@@ -100,6 +99,26 @@ impl Api {
             }
             Outcome::Kept(None) => Err(Status::not_found(resource.kind.resource_subject(), name)),
         }
+    }
+
+    /// Decides what a deletion does, if the webhooks allow it and can convert the object.
+    fn admitted_step(
+        &self,
+        resource: &Resource,
+        present: &Stored,
+        options: &DeleteOptions,
+        (admission, conversions): (Option<&Session>, Option<&Conversions>),
+    ) -> Result<Step, Status> {
+        let step = self.step(resource, present, options)?;
+        if conversions.is_none() && admission.is_none() {
+            return Ok(step);
+        }
+        let mut shown = Self::present(resource, present, conversions)?;
+        unpack(&mut shown);
+        if let Some(admission) = admission {
+            self.admit_deletion(admission, resource, (present, shown), &step, options)?;
+        }
+        Ok(step)
     }
 
     /// Decides what a deletion does with the present state of an object.
@@ -153,12 +172,11 @@ impl Api {
         &self,
         admission: &Session,
         resource: &Resource,
-        present: &Stored,
+        (present, object): (&Stored, Object),
         step: &Step,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         let kind = &resource.kind;
-        let object = Self::served(resource, present);
         let mut given = options.clone();
         if kind.is("", "namespaces") {
             given.preconditions.uid.get_or_insert_with(|| present.uid().to_owned());

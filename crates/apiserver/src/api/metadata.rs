@@ -315,7 +315,8 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
     for (key, _) in of("annotations") {
         faults.extend(key_fault(&key.to_lowercase()).map(|rule| invalid("annotations", key, rule)));
     }
-    faults.extend(super::owner_references::faults(object));
+    let metadata = metadata.and_then(Value::as_object).into_iter();
+    faults.extend(metadata.flat_map(|metadata| crate::owner_references::faults("metadata", metadata)));
     faults
 }
 

@@ -14,7 +14,6 @@ mod metadata;
 mod namespace_rules;
 mod namespaces;
 mod object_rules;
-mod owner_references;
 mod pod_rules;
 mod pods;
 mod rewrite;
@@ -34,6 +33,7 @@ use crate::access::Seen;
 use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
+use crate::conversion::Conversions;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
@@ -45,11 +45,10 @@ pub(crate) use delete::Deleted;
 pub(crate) use delete_options::{DeleteOptions, Preconditions, Propagation};
 pub(crate) use metadata::{FIELDS as METADATA_FIELDS, check_type};
 pub(crate) use namespace_rules::spec_finalizers;
-pub(crate) use owner_references::drop_duplicates as drop_duplicate_owners;
 pub(crate) use pods::{bind, evict};
 pub(crate) use scale::{ScaleWrite, check_scale, read_scale, scale_kind, scale_of};
 pub(crate) use state::{Clients, State};
-pub(crate) use view::{ListItem, converted, write_object};
+pub(crate) use view::{ListItem, converted, selects, write_object};
 
 /// How objects in a missing namespace are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +100,8 @@ pub(crate) struct Write<'a> {
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// The webhooks that are called; `None` for none.
     pub(crate) admission: Option<&'a Session>,
+    /// What conversion webhooks have answered; `None` if none is called.
+    pub(crate) conversions: Option<&'a Conversions>,
 }
 
 /// The manager of writes by the in-process API.
@@ -137,6 +138,7 @@ impl<'a> Write<'a> {
             form,
             warnings: None,
             admission: None,
+            conversions: None,
         }
     }
 }
@@ -152,6 +154,7 @@ impl Write<'_> {
             form: Form::Raw,
             warnings: None,
             admission: None,
+            conversions: None,
         }
     }
 }
@@ -279,17 +282,20 @@ impl Api {
     }
 
     /// Converts an object of the resource's version to the stored version.
-    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) {
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    fn to_stored(&self, resource: &Resource, object: &mut Object, write: Write<'_>) -> Result<(), Status> {
         if resource.kind.custom {
-            Self::store_form(resource, object, write.entries);
-            return;
+            return Self::store_form(resource, object, write);
         }
-        let Some(conversion) = resource.conversion else { return };
+        let Some(conversion) = resource.conversion else { return Ok(()) };
         let registry = self.registry();
         let stored = registry.stored().find(|other| Arc::ptr_eq(&other.store, &resource.store));
         if let Some(stored) = stored {
             conversion.to_stored(object, &stored.kind.api_version());
         }
+        Ok(())
     }
 
     /// Runs a write and what follows from it: garbage collection, the end of namespaces. Until then, the whole state is

@@ -7,20 +7,23 @@ use crate::causes;
 use crate::registry::Kind;
 use crate::status::Cause;
 
-use super::{Object, metadata, owner_references, scale};
+use crate::owner_references::finalizer_faults;
+
+use super::{Object, metadata, scale};
 
 /// The limit of the name of a manager. Follows Kubernetes 1.37 (`FieldManagerMaxLength`).
 const MAX_MANAGER: usize = 128;
 /// The limit of the data of a ConfigMap or a Secret. Follows Kubernetes 1.37 (`MaxSecretSize`).
 const MAX_DATA: usize = 1024 * 1024;
 /// The finalizers without a domain. Follows Kubernetes 1.37 (`IsStandardFinalizerName`).
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+pub(super) const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Returns the problems with an object that is created or updated.
 pub(super) fn faults(kind: &Kind, object: &Object) -> Vec<Cause> {
     let mut faults = metadata::faults(object);
     faults.extend(annotations_fault(object));
-    faults.extend(owner_references::finalizer_faults(object));
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    faults.extend(metadata.into_iter().flat_map(|metadata| finalizer_faults("metadata", metadata)));
     if requires_domains(kind) {
         faults.extend(domain_faults(object));
     }

@@ -1,12 +1,18 @@
 //! The schemas of custom resources in writes.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use crate::apply::quoted;
+use crate::conversion::Conversions;
 use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
+use crate::storage::Stored;
 
-use super::{Api, Entries, Form, Object, Part, Write};
+use super::object_rules::STANDARD_FINALIZERS;
+use super::{Api, Entries, Form, Object, Part, Write, metadata};
 
 impl Api {
     /// Removes the fields that the schema of a custom resource does not have, and sets the defaults. Returns the paths of the
@@ -76,7 +82,11 @@ impl Api {
         let found = schema.faults(&value, before, changed, scale, known);
         known.extend(found.causes);
         if let Some(warnings) = write.warnings {
-            *warnings.lock() = found.warnings;
+            let mut texts = found.warnings;
+            if known.is_empty() && changed == Changed::Object {
+                texts.extend(finalizer_warnings(&value, before));
+            }
+            *warnings.lock() = texts;
         }
         if let Value::Object(fields) = value {
             *object = fields;
@@ -127,19 +137,96 @@ impl Api {
     }
 
     /// Brings an object of the resource's version into the form in which it is stored: as [`Self::revise`] would later do.
-    pub(super) fn store_form(resource: &Resource, object: &mut Object, entries: Entries) {
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    pub(super) fn store_form(
+        resource: &Resource,
+        object: &mut Object,
+        write: Write<'_>,
+    ) -> Result<(), Status> {
         let kind = &resource.kind;
-        let Some(forms) = &kind.forms else { return };
+        let Some(forms) = &kind.forms else { return Ok(()) };
         let is_other = forms.storage != kind.version;
+        if let Some(conversions) = write.conversions.filter(|_| is_other) {
+            let api_version = format!("{}/{}", kind.group, forms.storage);
+            *object = conversions.convert(std::mem::take(object), &api_version)?;
+            if let Some(schema) = forms.schemas.get(&forms.storage) {
+                schema.restrict(object);
+            }
+            return Ok(());
+        }
         if is_other {
             let api_version = format!("{}/{}", kind.group, forms.storage);
             object.insert("apiVersion".into(), api_version.into());
         }
         // other writes are decoded with the schema of this version
-        if (is_other || entries != Entries::Recorded)
+        if (is_other || write.entries != Entries::Recorded)
             && let Some(schema) = forms.schemas.get(&forms.storage)
         {
             schema.complete(object);
         }
+        Ok(())
     }
+
+    /// Returns an object in the form of its stored version, with packed entries of managers: as a conversion webhook sees it.
+    pub(crate) fn completed(resource: &Resource, stored: &Stored) -> Object {
+        let mut object = stored.parse_packed();
+        let version =
+            object.get("apiVersion").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        let forms = resource.kind.forms.as_ref().filter(|_| resource.is_revised);
+        let schema = forms.zip(version).and_then(|(forms, version)| forms.schemas.get(version).cloned());
+        if let Some(schema) = schema {
+            schema.complete(&mut object);
+        }
+        object
+    }
+
+    /// Removes the fields that the resource's version does not have from an object that was converted to it.
+    pub(crate) fn restrict(resource: &Resource, object: &mut Object) {
+        if let Some(schema) = &resource.kind.checks {
+            schema.restrict(object);
+        }
+    }
+
+    /// Returns a stored object in the resource's version, with packed entries of managers.
+    ///
+    /// # Errors
+    /// That of a conversion webhook.
+    pub(super) fn present(
+        resource: &Resource,
+        stored: &Stored,
+        conversions: Option<&Conversions>,
+    ) -> Result<Object, Status> {
+        let Some(conversions) = conversions else { return Ok(Self::served_packed(resource, stored)) };
+        let object = Self::completed(resource, stored);
+        let api_version = resource.kind.api_version();
+        if object.get("apiVersion").is_some_and(|version| *version == api_version) {
+            return Ok(object);
+        }
+        let mut object = conversions.convert(object, &api_version)?;
+        Self::restrict(resource, &mut object);
+        Ok(object)
+    }
+}
+
+/// Returns the warnings about new finalizers of a custom resource.
+///
+/// Follows Kubernetes 1.37 (`customresource.validateKubeFinalizerName`).
+fn finalizer_warnings(object: &Value, before: Option<&Object>) -> Vec<String> {
+    let had = before.map(metadata::finalizers).unwrap_or_default();
+    let finalizers: BTreeSet<&str> =
+        object.as_object().map(metadata::finalizers).into_iter().flatten().collect();
+    let warned = finalizers
+        .into_iter()
+        .filter(|name| !had.contains(name) && !name.contains('/') && !STANDARD_FINALIZERS.contains(name));
+    let text = |name: &str| {
+        let form = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{form} to avoid accidental conflicts with \
+             other finalizer writers",
+            quoted(name)
+        )
+    };
+    warned.map(text).collect()
 }

@@ -112,7 +112,7 @@ impl Api {
         let outcome = resource.store.rewrite(&key, |present| {
             (tried, defined, last) = (None, None, None);
             let stored = present.ok_or_else(not_found)?;
-            let (before, is_completed) = self.former(resource, stored);
+            let (before, is_completed) = self.former(resource, stored, write)?;
             let Some(present) = before.as_object() else { return Ok(Change::Keep) };
             let (object, versioned) = make(present)?;
             let (mut object, write) = self.mutate_update(resource, &before, object, write)?;
@@ -126,7 +126,7 @@ impl Api {
             }
             let mut after = self.reviewed(resource, &before, after, (given, claimed), write)?;
             let is_same = !is_completed && after == *present;
-            self.to_stored(resource, &mut after, write);
+            self.to_stored(resource, &mut after, write)?;
             // the stored object may have the form of another schema
             if is_same && !(resource.is_revised && after != stored.parse_packed()) {
                 return Ok(Change::Keep);

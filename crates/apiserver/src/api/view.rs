@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::registry::{Conversion, Resource};
+use crate::selectors::Selection;
 use crate::storage::{Stored, write_json};
 
 use super::Api;
@@ -13,6 +14,11 @@ pub(crate) enum ListItem {
     No,
     /// List items of built-in kinds have no `apiVersion` and `kind`, as in Kubernetes.
     Yes,
+}
+
+/// Whether a selection has an object in the resource's version.
+pub(crate) fn selects(selection: &Selection, resource: &Resource, stored: &Stored) -> bool {
+    selection.matches(stored, || Api::served(resource, stored))
 }
 
 /// Appends an object in the resource's version. Parses the object only if the versions differ in more than their

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use crate::access::User;
 use crate::admission::{Asked, Caller, Gvk, Outcome, Session, is_exempt};
 use crate::api::Object;
+use crate::conversion::{Conversions, convert};
 use crate::faults::Verb;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
@@ -74,15 +75,24 @@ fn options(query: &Query) -> Object {
 /// Those of the write; 504 after the time limit.
 pub(super) async fn answer(
     context: &Context,
-    session: &Session,
-    verb: Verb,
+    (session, conversions): (Option<&Session>, Option<&Conversions>),
+    (verb, kind): (Verb, &Kind),
     mut attempt: impl FnMut() -> Result<Answer, Status>,
 ) -> Result<Answer, Status> {
     let caller = Caller { api: &context.api, services: &context.services };
     let attempts = async {
         loop {
-            session.rewind();
+            session.iter().for_each(|session| session.rewind());
+            conversions.iter().for_each(|conversions| conversions.rewind());
             let answer = context.api.writes(&mut attempt);
+            if let Some(conversions) = conversions
+                && let Some(pending) = conversions.take_pending()
+            {
+                let object = convert(&context.services, kind, pending.object.clone(), pending.to()).await;
+                conversions.answered(pending, object);
+                continue;
+            }
+            let Some(session) = session else { return answer };
             let Some(pending) = session.take_pending() else { return answer };
             let Outcome { result, warnings } = caller.call(session, &pending).await;
             session.answered(pending, result, warnings);

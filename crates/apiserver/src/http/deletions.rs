@@ -1,16 +1,21 @@
 //! Requests that delete objects.
 
+use std::sync::Arc;
+
 use ::http::StatusCode;
 use serde_json::Value;
 
 use crate::api::{DeleteOptions, Deleted, ListItem, Preconditions, converted, write_object};
+use crate::registry::Resource;
 use crate::status::{Status, deleted};
 use crate::storage::write_json;
+use crate::table::IncludeObject;
 
 use super::answer::{self, Answer};
 use super::collection::Collection;
 use super::list;
-use super::objects::{Call, Sub};
+use super::negotiate::{Encoding, Form};
+use super::objects::{Call, Sub, object_answer};
 use super::params::ListParams;
 
 /// Follows Kubernetes 1.37 (`deleteOptionWarnings` of jobs).
@@ -59,7 +64,8 @@ impl Call<'_> {
         let options = self.delete_options()?;
         let kind = &self.resource.kind;
         self.warn_of_deletion(&options);
-        let done = self.api().delete_admitted(self.resource, namespace, name, &options, self.admission)?;
+        let webhooks = (self.admission, self.conversions);
+        let done = self.api().delete_admitted(self.resource, namespace, name, &options, webhooks)?;
         let answer = match done {
             Deleted::Gone(stored) if kind.returns_deleted() => {
                 answer::json_bytes(StatusCode::OK, converted(self.resource, &stored))
@@ -74,10 +80,19 @@ impl Call<'_> {
                     Some(false) => StatusCode::ACCEPTED,
                     _ => StatusCode::OK,
                 };
-                answer::json_bytes(code, converted(self.resource, &stored))
+                let (form, include) = ((Form::Objects, Encoding::Json), IncludeObject::default());
+                object_answer(self.context, self.resource, &stored, code, form, include)
             }
         };
         Ok(answer)
+    }
+
+    /// The resource for the objects of an answer.
+    fn shown(&self) -> Arc<Resource> {
+        match self.conversions {
+            Some(_) => Arc::new(self.resource.of_converted()),
+            None => self.resource.clone(),
+        }
     }
 
     /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
@@ -96,7 +111,8 @@ impl Call<'_> {
         self.warn_of_deletion(&options);
         for stored in page.items.iter().skip(*deleted) {
             let (namespace, name) = (stored.key().namespace(), stored.key().name());
-            let result = self.api().delete_admitted(self.resource, namespace, name, &options, self.admission);
+            let webhooks = (self.admission, self.conversions);
+            let result = self.api().delete_admitted(self.resource, namespace, name, &options, webhooks);
             match result {
                 Err(status) if status.code() != 404 => return Err(status),
                 _ => *deleted += 1,
@@ -104,8 +120,12 @@ impl Call<'_> {
             if let Some(admission) = self.admission {
                 admission.next_object();
             }
+            if let Some(conversions) = self.conversions {
+                conversions.next_object();
+            }
         }
         let kind = &self.resource.kind;
+        let shown = self.shown();
         let mut out = Vec::new();
         out.extend_from_slice(b"{\"kind\":");
         write_json(&mut out, &kind.list_kind);
@@ -118,7 +138,7 @@ impl Call<'_> {
             if position > 0 {
                 out.push(b',');
             }
-            write_object(&mut out, self.resource, stored, ListItem::Yes);
+            write_object(&mut out, &shown, stored, ListItem::Yes);
         }
         out.extend_from_slice(b"]}");
         Ok(answer::json_bytes(StatusCode::OK, out.into()))

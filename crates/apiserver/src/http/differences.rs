@@ -116,9 +116,6 @@ const DIFFERENCES: &[Difference] = &[
     warned("apiregistration.k8s.io", &["apiservices"],
         Writes, Is("with spec.service", |object| has(object, &["spec", "service"])),
         "requests are not forwarded to other servers; define the resources with a CustomResourceDefinition"),
-    warned("apiextensions.k8s.io", &["customresourcedefinitions"],
-        Writes, Is("with a conversion webhook", |object| is(object, &["spec", "conversion", "strategy"], "Webhook")),
-        "the conversion webhook is not called: the versions differ only in apiVersion; use kube-apiserver"),
     warned("certificates.k8s.io", &["certificatesigningrequests"],
         Creates, Always, "spec.username, uid, groups and extra are not set; set them in the request"),
     warned("", &["pods"],
@@ -161,6 +158,8 @@ const DIFFERENCES: &[Difference] = &[
         "webhooks see a binding without `managedFields`"),
     otherwise(&["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         "a change counts at once, as if kube-apiserver had no caches"),
+    otherwise(&["customresourcedefinitions"],
+        "a conversion webhook is called for requests of clients, for one object at a time; for the in-process API, for the managers of other versions in an apply, and for admission webhooks of other versions, objects differ only in `apiVersion`"),
     otherwise(&["deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"],
         "nothing is created for them, as without kube-controller-manager; owners, namespaces and definitions are collected"),
     otherwise(&[],
@@ -206,10 +205,6 @@ fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value
 
 fn has(object: &Map<String, Value>, path: &[&str]) -> bool {
     member(object, path).is_some_and(|value| !value.is_null() && value != "")
-}
-
-fn is(object: &Map<String, Value>, path: &[&str], text: &str) -> bool {
-    member(object, path).is_some_and(|value| value == text)
 }
 
 fn needs_priority(object: &Map<String, Value>) -> bool {
@@ -363,7 +358,5 @@ mod tests {
         let namespace = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
         assert_eq!(count("", "namespaces", no, namespace), 1);
         assert_eq!(count("", "namespaces", no, json!({"metadata": {"labels": {"a": "b"}}})), 0);
-        let definition = json!({"spec": {"conversion": {"strategy": "Webhook"}}});
-        assert_eq!(count("apiextensions.k8s.io", "customresourcedefinitions", no, definition), 1);
     }
 }

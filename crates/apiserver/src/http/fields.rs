@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::http::HeaderMap;
 use serde_json::Value;
 
-use crate::api::{self, Api, Form, Object, Write};
+use crate::api::{Api, Form, Object, Write};
 use crate::apply::{Schema, go_text, go_type, unknown_fields};
 use crate::causes;
 use crate::patch::Patch;
@@ -39,7 +39,7 @@ impl Call<'_> {
         let stored = self.api().modify(self.resource, namespace, name, write, &mut |present| {
             let before = rights.concern_grants().then(|| present.clone());
             let mut object = Self::patched(kind, patch, present, validation, &mut found)?;
-            dropped = api::drop_duplicate_owners(&mut object);
+            dropped = crate::owner_references::drop_duplicates(&mut object);
             rights.check_granted(before.as_ref(), &object)?;
             Ok(object)
         });

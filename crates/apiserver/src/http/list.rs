@@ -12,17 +12,18 @@ use futures::stream;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use crate::api::{ListItem, write_object};
+use crate::api::{ListItem, selects, write_object};
 use crate::faults::RequestFaults;
 use crate::protobuf;
 use crate::registry::Resource;
 use crate::status::Status;
-use crate::storage::{Key, Snapshot, Stored, write_json};
+use crate::storage::{EventType, Key, Snapshot, Stored, write_json};
 use crate::table::{self, IncludeObject};
 
 use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
+use super::conversion;
 use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};
@@ -82,7 +83,7 @@ pub(super) struct Page {
     remaining: Option<usize>,
 }
 
-pub(super) fn answer(
+pub(super) async fn answer(
     context: &Context,
     request: &Request<Incoming>,
     query: &Query,
@@ -93,7 +94,8 @@ pub(super) fn answer(
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, resource, false)?;
-    let page = page(&params, resource)?;
+    let (resource, page) = page_in_version(context, &params, resource).await?;
+    let resource = &resource;
     let malformed = faults.corrupts_object(0);
     Ok(match form {
         Form::Table => {
@@ -109,6 +111,43 @@ pub(super) fn answer(
 
 /// Selects the objects of a page. Follows Kubernetes 1.37 for the version that a combination of parameters selects.
 pub(super) fn page(params: &ListParams, resource: &Resource) -> Result<Page, Status> {
+    let read = read(params, resource)?;
+    Ok(page_of(resource, read.snapshot.clone(), read, params))
+}
+
+/// As [`page`], of objects that have been converted. Returns the resource for these.
+///
+/// # Errors
+/// Those of [`page`], and of the conversion of an object.
+pub(super) async fn page_in_version(
+    context: &Context,
+    params: &ListParams,
+    resource: &Arc<Resource>,
+) -> Result<(Arc<Resource>, Page), Status> {
+    if !resource.is_converted() {
+        return Ok((resource.clone(), page(params, resource)?));
+    }
+    let read = read(params, resource)?;
+    let namespace = &params.selection.namespace;
+    let states = read.snapshot.objects.iter();
+    let states = states.filter(|(key, _)| namespace.is_empty() || key.namespace() == namespace);
+    let states = states.map(|(_, stored)| (EventType::Added, stored.clone())).collect();
+    let objects = conversion::states(context, resource, states).await?;
+    let objects = objects.into_iter().map(|stored| (stored.key().clone(), stored)).collect();
+    let converted = Snapshot { version: read.snapshot.version, objects };
+    let resource = Arc::new(resource.of_converted());
+    let page = page_of(&resource, converted, read, params);
+    Ok((resource, page))
+}
+
+/// The state that a list reads.
+struct Read {
+    snapshot: Snapshot,
+    start: Option<Key>,
+    limit: Option<usize>,
+}
+
+fn read(params: &ListParams, resource: &Resource) -> Result<Read, Status> {
     let store = &resource.store;
     let current = resource.store.version();
     let ahead = |version: u64| Status::too_large_version(version, current);
@@ -144,7 +183,7 @@ pub(super) fn page(params: &ListParams, resource: &Resource) -> Result<Page, Sta
             (Some(_), _) => store.snapshot(),
         }
     };
-    Ok(page_of(store, snapshot, start, limit, params))
+    Ok(Read { snapshot, start, limit })
 }
 
 fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot, Status> {
@@ -154,12 +193,12 @@ fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot
 }
 
 fn page_of(
-    store: &crate::storage::ResourceStore,
+    resource: &Resource,
     snapshot: Snapshot,
-    start: Option<Key>,
-    limit: Option<usize>,
+    Read { snapshot: stored, start, limit }: Read,
     params: &ListParams,
 ) -> Page {
+    let kept = stored;
     let selection = &params.selection;
     let prefix = (!selection.namespace.is_empty()).then(|| format!("{}/", selection.namespace));
     let from = match (start, &prefix) {
@@ -174,7 +213,7 @@ fn page_of(
     let mut items: Vec<Arc<Stored>> = Vec::new();
     let mut more = false;
     for stored in rest.by_ref() {
-        if !selection.matches(stored) {
+        if !selects(selection, resource, stored) {
             continue;
         }
         if limit.is_some_and(|limit| items.len() >= limit) {
@@ -185,7 +224,7 @@ fn page_of(
     }
     let remaining = (more && selection.has_no_selector()).then(|| 1 + rest.count());
     let continue_token = more.then(|| items.last()).flatten().map(|last| {
-        store.keep(&snapshot);
+        resource.store.keep(&kept);
         // The first key after the last one.
         let start = Key::raw(&format!("{}\0", last.key().as_str()));
         Continue { version: Some(snapshot.version), start }.encode()

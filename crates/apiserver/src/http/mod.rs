@@ -7,6 +7,7 @@ mod binary;
 mod collection;
 mod connection;
 mod context;
+mod conversion;
 mod deletions;
 mod differences;
 mod discovery;
@@ -282,8 +283,8 @@ async fn route(
     }
     let warnings = Warnings::about(&resource.kind);
     let answer = match verb {
-        Verb::Watch => watch::answer(context, &request, query, &target, resource, faults),
-        Verb::List => list::answer(context, &request, query, &target, &resource, faults),
+        Verb::Watch => watch::answer(context, &request, query, &target, resource, faults).await,
+        Verb::List => list::answer(context, &request, query, &target, &resource, faults).await,
         _ => {
             let by = objects::By { verb, user };
             return objects::answer(context, request, query, &target, resource, by, faults).await;

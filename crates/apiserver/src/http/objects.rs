@@ -15,6 +15,7 @@ use crate::api::{
     read_scale, scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
+use crate::conversion::Conversions;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::protobuf::MEDIA_TYPE;
@@ -29,11 +30,12 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::collection::Collection;
 use super::context::Context;
+use super::conversion::{self, Deferred};
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
-use super::list::{write_malformed, write_metadata};
+use super::list::{self, write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
-use super::params::version;
+use super::params::{ListParams, version};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
 use super::warnings::{Warnings, duplicate_owners};
 
@@ -129,8 +131,14 @@ pub(super) async fn answer(
     let body = read_body(body).await?;
     let asking = Asking { resource: &resource, target, query, user: &user, kind: sub.kind() };
     let session = if verb == Verb::Get { None } else { asking.session(context) };
-    let admission = session.as_ref();
+    let conversions = (verb != Verb::Get && resource.is_converted()).then(Conversions::default);
+    let (admission, conversions) = (session.as_ref(), conversions.as_ref());
+    let first = resource.clone();
     let mut collection = Collection::default();
+    if verb == Verb::DeleteCollection && resource.is_converted() {
+        let params = ListParams::parse(query, target, &resource, false)?;
+        collection.page = Some(list::page_in_version(context, &params, &resource).await?.1);
+    }
     let mut attempt = || {
         if resource.store.is_closed() {
             // The state was replaced while the body was read, or a webhook was called.
@@ -139,18 +147,30 @@ pub(super) async fn answer(
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let (user, body, resource) = (&user, body.clone(), &resource);
-        let mut call =
-            Call { context, query, target, resource, headers, body, sub, warnings, user, admission };
+        let mut call = Call {
+            context,
+            query,
+            target,
+            resource,
+            headers,
+            body,
+            sub,
+            warnings,
+            user,
+            admission,
+            conversions,
+        };
         let result = call.answer(verb, (form, include), &mut faults, &mut collection);
         let answer = result.unwrap_or_else(|status| answer::failure(&status));
         call.warnings.extend(admission.map(Session::warnings).unwrap_or_default());
         Ok(call.warnings.on(answer))
     };
-    match &session {
-        None if verb == Verb::Get => context.api.reads(attempt),
-        None => context.api.writes(attempt),
-        Some(session) => admission::answer(context, session, verb, &mut attempt).await,
-    }
+    let answer = match (admission, conversions) {
+        (None, None) if verb == Verb::Get => context.api.reads(attempt),
+        (None, None) => context.api.writes(attempt),
+        webhooks => admission::answer(context, webhooks, (verb, &first.kind), &mut attempt).await,
+    };
+    Ok(conversion::finished(context, answer?).await)
 }
 
 /// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
@@ -180,14 +200,18 @@ fn unsupported_patch(kind: &Kind) -> Status {
     Status::unsupported_media_type(&accepted.collect::<Vec<_>>().join(", "))
 }
 
-fn object_answer(
+pub(super) fn object_answer(
     context: &Context,
-    resource: &Resource,
-    stored: &Stored,
+    resource: &Arc<Resource>,
+    stored: &Arc<Stored>,
     code: StatusCode,
     (form, encoding): (Form, Encoding),
     include: IncludeObject,
 ) -> Answer {
+    if resource.is_converted() {
+        let (resource, stored) = (resource.clone(), stored.clone());
+        return Deferred { resource, stored, code, form: (form, encoding), include, scale: None }.answer();
+    }
     if encoding == Encoding::Protobuf {
         let mut answer = answer::bytes_as(MEDIA_TYPE, binary::object(resource, stored, form));
         *answer.status_mut() = code;
@@ -202,7 +226,7 @@ fn object_answer(
         }
         Form::Table => {
             let metadata = json!({"resourceVersion": stored.version().to_string()});
-            let table = table::of(resource, std::iter::once(stored), include, &context.api.clock);
+            let table = table::of(resource, std::iter::once(stored.as_ref()), include, &context.api.clock);
             answer::json(code, &table.to_json(metadata, Columns::Shown))
         }
     }
@@ -250,6 +274,8 @@ pub(super) struct Call<'a> {
     pub(super) user: &'a User,
     /// `None` if no webhook concerns the request.
     pub(super) admission: Option<&'a Session>,
+    /// `None` if no conversion webhook concerns the request.
+    pub(super) conversions: Option<&'a Conversions>,
 }
 
 impl<'a> Call<'a> {
@@ -330,6 +356,9 @@ impl<'a> Call<'a> {
         }
         let stored = self.api().get(self.resource, self.target.namespace(), self.name()?)?;
         if let Sub::Scale(paths) = &self.sub {
+            if self.resource.is_converted() {
+                return Ok(self.deferred_scale(stored, paths));
+            }
             let scale = read_scale(&self.resource.kind, &Api::served(self.resource, &stored), paths)?;
             return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
         }
@@ -339,6 +368,12 @@ impl<'a> Call<'a> {
             return Ok(answer::json_bytes(StatusCode::OK, out.into()));
         }
         Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, form, include))
+    }
+
+    fn deferred_scale(&self, stored: Arc<Stored>, paths: &ScalePaths) -> Answer {
+        let (resource, form) = (self.resource.clone(), (Form::Objects, Encoding::Json));
+        let (include, scale) = (IncludeObject::default(), Some(paths.clone()));
+        Deferred { resource, stored, code: StatusCode::OK, form, include, scale }.answer()
     }
 
     fn create(&mut self) -> Result<Made, Status> {
@@ -356,13 +391,17 @@ impl<'a> Call<'a> {
                 let mut object = self.object()?;
                 let resource = self.resource;
                 let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
-                let write = Write { form, admission: self.admission, ..write };
+                let write = Write { form, admission: self.admission, conversions: self.conversions, ..write };
                 self.drop_duplicate_owners(&mut object);
                 self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
                 let warnings =
                     if self.is_definition() { definition::warnings(&object, None) } else { Vec::new() };
-                let stored = self.api().create(self.resource, self.namespace()?, object, write)?;
+                let found = Mutex::default();
+                let write = Write { warnings: Some(&found), ..write };
+                let stored = self.api().create(self.resource, self.namespace()?, object, write);
+                self.warnings.extend(found.into_inner());
+                let stored = stored?;
                 self.warnings.extend(warnings);
                 Ok(Made::Object(stored))
             }
@@ -400,7 +439,7 @@ impl<'a> Call<'a> {
         };
         let options = WriteOptions::parse(self.query, self.headers, of)?;
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
-        let write = Write { admission: self.admission, ..write };
+        let write = Write { admission: self.admission, conversions: self.conversions, ..write };
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
@@ -498,7 +537,7 @@ impl<'a> Call<'a> {
     }
 
     fn drop_duplicate_owners(&mut self, object: &mut Object) {
-        let dropped = api::drop_duplicate_owners(object);
+        let dropped = crate::owner_references::drop_duplicates(object);
         self.warnings.extend(duplicate_owners(&dropped, ""));
     }
 
@@ -540,6 +579,9 @@ impl<'a> Call<'a> {
         };
         self.warnings.extend(found);
         let stored = stored?;
+        if self.resource.is_converted() {
+            return Ok(Written::Answer(self.deferred_scale(stored, paths)));
+        }
         let scale = scale_of(&Api::served(self.resource, &stored), paths);
         Ok(Written::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
     }

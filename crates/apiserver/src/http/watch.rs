@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::api::{ListItem, write_object};
+use crate::api::{ListItem, selects, write_object};
 use crate::faults::{Kind as FaultKind, RequestFaults};
 use crate::metrics::Open;
 use crate::registry::Resource;
@@ -28,6 +28,7 @@ use crate::table::{self, Columns, IncludeObject};
 use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
+use super::conversion;
 use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
@@ -38,7 +39,7 @@ const PIECE: usize = 64 * 1024;
 /// The lifetime of a watch without a timeout: between this and twice this. Follows Kubernetes 1.37.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-pub(super) fn answer(
+pub(super) async fn answer(
     context: &Arc<Context>,
     request: &Request<Incoming>,
     query: &Query,
@@ -49,11 +50,16 @@ pub(super) fn answer(
     let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
-    let Start { from, initial, failure, hidden_up_to } = start(&params, &resource, &mut faults)?;
+    let mut start = start(&params, &resource, &mut faults)?;
+    let source = resource.is_converted().then(|| resource.clone());
+    let resource = start.in_version(context, resource).await;
+    start.initial.retain(|stored| selects(&params.selection, &resource, stored));
+    let Start { from, initial, failure, hidden_up_to } = start;
     let timeout = params.timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
     let watch_list = params.initial_events == Some(true) && params.bookmarks;
     let watch = Watch {
         watcher: Watcher::new(resource.store.clone(), from),
+        source,
         events: Vec::new(),
         encoder: Encoder {
             resource,
@@ -86,11 +92,14 @@ pub(super) fn answer(
         Some((piece, watch))
     });
     let body = answer::stream_of(pieces);
-    let content_type = match encoding {
+    Ok(answer::with_body(StatusCode::OK, content_type(encoding), body))
+}
+
+fn content_type(encoding: Encoding) -> HeaderValue {
+    HeaderValue::from_static(match encoding {
         Encoding::Json => "application/json",
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-    };
-    Ok(answer::with_body(StatusCode::OK, HeaderValue::from_static(content_type), body))
+    })
 }
 
 /// Where a watch starts, and what it sends first.
@@ -99,6 +108,21 @@ struct Start {
     initial: VecDeque<Arc<Stored>>,
     failure: Option<Status>,
     hidden_up_to: u64,
+}
+
+impl Start {
+    /// Converts the objects. Returns the resource for these.
+    async fn in_version(&mut self, context: &Context, resource: Arc<Resource>) -> Arc<Resource> {
+        if !resource.is_converted() {
+            return resource;
+        }
+        let states = self.initial.drain(..).map(|stored| (EventType::Added, stored)).collect();
+        match conversion::states(context, &resource, states).await {
+            Ok(states) => self.initial.extend(states),
+            Err(status) => self.failure = Some(conversion_error(&status)),
+        }
+        Arc::new(resource.of_converted())
+    }
 }
 
 fn start(params: &ListParams, resource: &Resource, faults: &mut RequestFaults) -> Result<Start, Status> {
@@ -111,7 +135,6 @@ fn start(params: &ListParams, resource: &Resource, faults: &mut RequestFaults) -
         }
         let snapshot = resource.store.snapshot();
         start.initial = snapshot.objects.into_iter().map(|(_, stored)| stored).collect();
-        start.initial.retain(|stored| params.selection.matches(stored));
         start.from = snapshot.version;
     } else if requested == 0 {
         start.from = current;
@@ -139,6 +162,11 @@ fn never_issued(requested: u64, current: u64) -> Status {
     ))
 }
 
+/// The error that ends a watch. Follows Kubernetes 1.37 (`etcd3.parseError`).
+fn conversion_error(status: &Status) -> Status {
+    Status::new(500, "InternalError", status.message())
+}
+
 fn default_timeout() -> Duration {
     // Randomized, so that the watches of a client do not end together.
     let spread = u32::from(uuid::Uuid::new_v4().as_bytes().first().copied().unwrap_or(0));
@@ -147,6 +175,8 @@ fn default_timeout() -> Duration {
 
 struct Watch {
     watcher: Watcher,
+    /// The resource whose objects a webhook converts; `None` if none does.
+    source: Option<Arc<Resource>>,
     /// Events and objects that have been read and not yet sent, in reverse order.
     events: Vec<Arc<Event>>,
     encoder: Encoder,
@@ -185,11 +215,11 @@ impl Watch {
         if self.over {
             return None;
         }
-        if let Some(status) = self.failure.take() {
-            self.over = true;
-            return Some(Ok(self.encoder.error(&status)));
-        }
         loop {
+            if let Some(status) = self.failure.take() {
+                self.over = true;
+                return Some(Ok(self.encoder.error(&status)));
+            }
             match self.faults.stream_fault(self.sent) {
                 Some(FaultKind::Truncate) => {
                     self.truncating = true;
@@ -235,6 +265,7 @@ impl Watch {
                 if self.watcher.catch_up(&mut self.events).is_ok() && self.events.is_empty() {
                     version = self.watcher.cursor();
                 }
+                self.convert().await;
                 self.events.reverse();
                 let hidden = version <= self.hidden_up_to;
                 if self.bookmarks.is_some() && !hidden && !self.faults.drops_bookmark(self.sent) {
@@ -242,7 +273,10 @@ impl Watch {
                 }
             }
             next = self.watcher.next(&mut self.events) => match next {
-                Next::Events => self.events.reverse(),
+                Next::Events => {
+                    self.convert().await;
+                    self.events.reverse();
+                }
                 Next::Nothing => {}
                 Next::Closed => return ControlFlow::Break(None),
                 Next::Overtaken => {
@@ -255,6 +289,33 @@ impl Watch {
             _ = self.fault_changes.changed() => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// Converts the events that have been read. After an error there are none.
+    async fn convert(&mut self) {
+        let Some(source) = &self.source else { return };
+        let events = std::mem::take(&mut self.events);
+        let needs_previous = !self.selection.has_no_selector();
+        let states = events.iter().flat_map(|event| {
+            let previous = event.previous.clone().filter(|_| needs_previous);
+            std::iter::once(event.object.clone()).chain(previous).map(|state| (event.event_type, state))
+        });
+        let mut states = match conversion::states(&self.context, source, states.collect()).await {
+            Ok(states) => states.into_iter(),
+            Err(status) => {
+                self.failure = Some(conversion_error(&status));
+                return;
+            }
+        };
+        for event in events {
+            let Some(object) = states.next() else { break };
+            let previous = if needs_previous {
+                event.previous.as_ref().and_then(|_| states.next())
+            } else {
+                event.previous.clone()
+            };
+            self.events.push(Arc::new(Event::new(event.event_type, object, previous)));
+        }
     }
 
     fn write_initial(&mut self, out: &mut Vec<u8>) {
@@ -314,6 +375,10 @@ impl Watch {
         (!out.is_empty()).then(|| out.into())
     }
 
+    fn selects(&self, object: &Stored) -> bool {
+        selects(&self.selection, &self.encoder.resource, object)
+    }
+
     fn count(&mut self) {
         self.sent += 1;
         self.context.counters.events_sent.fetch_add(1, Ordering::Relaxed);
@@ -322,11 +387,11 @@ impl Watch {
     /// Converts an event for this watch: an object that starts to match has been added, and one that no longer
     /// matches has been deleted. Follows Kubernetes 1.37 (`cacher.convertToWatchEvent`).
     fn translate(&self, event: &Event) -> Option<(EventType, Arc<Stored>)> {
-        let before = event.previous.as_ref().is_some_and(|previous| self.selection.matches(previous));
+        let before = event.previous.as_ref().is_some_and(|previous| self.selects(previous));
         if event.event_type == EventType::Deleted {
             return before.then(|| (EventType::Deleted, event.object.clone()));
         }
-        match (before, self.selection.matches(&event.object)) {
+        match (before, self.selects(&event.object)) {
             (false, false) => None,
             (false, true) => Some((EventType::Added, event.object.clone())),
             (true, true) => Some((EventType::Modified, event.object.clone())),

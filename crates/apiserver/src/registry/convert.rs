@@ -7,7 +7,7 @@ use crate::builtin::EVENT_FIELDS;
 /// The difference between two versions of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Conversion {
-    /// Only `apiVersion` (a CustomResourceDefinition with the conversion strategy `None`).
+    /// Only `apiVersion` (a CustomResourceDefinition), unless a webhook converts the objects of clients.
     Rename,
     /// `events.k8s.io` and the core group.
     Events,

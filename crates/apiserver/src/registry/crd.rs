@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::apply::{Schema, schema_of_definition};
+use crate::conversion::ConversionWebhook;
 use crate::order;
 use crate::schema::{self, Changed, VersionSchema};
 use crate::status::{Status, Subject};
@@ -86,7 +87,7 @@ pub(crate) fn definition<'a>(
     let text = |field: &str| spec.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
     let all = All { group: text("group"), scope: text("scope"), names: &names, versions: &versions };
     let schema = Arc::new(all.schema());
-    let forms = Arc::new(all.forms(stored));
+    let forms = Arc::new(all.forms(stored, ConversionWebhook::of(spec)));
     let others = versions.iter().filter(|v| is(v, "served") && !is(v, "storage"));
     Ok(Definition {
         group: all.group.clone(),
@@ -100,11 +101,14 @@ pub(crate) fn definition<'a>(
     })
 }
 
-/// Sets the names that a definition need not have, and the conversion. Returns the names.
+/// Sets the names that a definition need not have, the conversion, and the port of its webhook. Returns the names.
 fn complete(object: &mut Map<String, Value>) -> Names {
     let mut requested = Names::default();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return requested };
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(Value::Object(service)) = conversion.pointer_mut("/webhook/clientConfig/service") {
+        service.entry("port").or_insert_with(|| 443.into());
+    }
     let Some(names) = spec.get_mut("names") else { return requested };
     requested = Names::of(names);
     requested.complete();
@@ -144,12 +148,12 @@ impl All<'_> {
     }
 
     /// Returns the schemas of all versions.
-    fn forms(&self, stored: &Value) -> Forms {
+    fn forms(&self, stored: &Value, webhook: Option<ConversionWebhook>) -> Forms {
         let schemas = self.versions.iter().filter_map(|version| {
             let schema = VersionSchema::parse(version.pointer("/schema/openAPIV3Schema")?);
             Some((name_of(version).to_owned(), Arc::new(schema)))
         });
-        Forms { storage: name_of(stored).to_owned(), schemas: order::map(schemas) }
+        Forms { storage: name_of(stored).to_owned(), schemas: order::map(schemas), webhook }
     }
 
     /// Returns the kind in one version.

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schema::definition::approval;
+use crate::schema::definition::{Approval, approval};
 
 use super::names::{Names, Used};
 
@@ -51,6 +51,11 @@ pub(super) fn complete(
     let approval = approval(definition);
     let Some(status) = status_of(definition) else { return requested.clone() };
     let accepted = status.get("acceptedNames").map(Names::of).unwrap_or_default();
+    // names that a definition has are not checked again, whatever its conditions say
+    if accepted == *requested && conditions == Conditions::Set && has_condition(status, "NamesAccepted") {
+        set_approval(status, approval, now);
+        return accepted;
+    }
     let (names, conflict) = accepted.accept(requested, used);
     status.insert("acceptedNames".into(), names.to_json());
     if conditions == Conditions::Given && status.contains_key("conditions") {
@@ -68,11 +73,20 @@ pub(super) fn complete(
         };
         set_condition(status, established, now);
     }
+    set_approval(status, approval, now);
+    names
+}
+
+fn set_approval(status: &mut Map<String, Value>, approval: Option<Approval>, now: &str) {
     if let Some(approval) = approval {
         let name = "KubernetesAPIApprovalPolicyConformant";
         set_condition(status, [name, approval.status, approval.reason, &approval.message], now);
     }
-    names
+}
+
+fn has_condition(status: &Map<String, Value>, name: &str) -> bool {
+    let conditions = status.get("conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|condition| condition.get("type").is_some_and(|other| other == name))
 }
 
 /// Sets a condition: type, status, reason and message.

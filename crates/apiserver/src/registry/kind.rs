@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::apply::Schema;
+use crate::conversion::ConversionWebhook;
 use crate::schema::VersionSchema;
 use crate::status::Subject;
 
@@ -47,6 +48,8 @@ pub(crate) struct Forms {
     pub(crate) storage: String,
     /// The schemas by version.
     pub(crate) schemas: BTreeMap<String, Arc<VersionSchema>>,
+    /// What converts the objects; `None` if the versions differ only in `apiVersion`.
+    pub(crate) webhook: Option<ConversionWebhook>,
 }
 
 /// The field paths of the scale subresource.

@@ -33,9 +33,29 @@ pub(crate) struct Resource {
     pub(crate) mixed: bool,
     /// Whether objects may be stored in the form of another schema, and are brought into that of this version.
     pub(crate) is_revised: bool,
+    /// The version at which the stored form was changed last; 0 for never.
+    pub(crate) changed_at: u64,
 }
 
 impl Resource {
+    /// Whether objects may have to be converted by a webhook.
+    pub(crate) fn is_converted(&self) -> bool {
+        let has_webhook = self.kind.forms.as_ref().is_some_and(|forms| forms.webhook.is_some());
+        has_webhook && (self.conversion.is_some() || self.mixed)
+    }
+
+    /// Returns the resource for objects that have been converted to its version.
+    pub(crate) fn of_converted(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            store: self.store.clone(),
+            conversion: None,
+            mixed: false,
+            is_revised: false,
+            changed_at: self.changed_at,
+        }
+    }
+
     /// Whether the stored bytes can be served unchanged.
     pub(crate) fn serves_as_stored(&self) -> bool {
         self.conversion.is_none() && !self.mixed && !self.is_revised
@@ -91,6 +111,7 @@ impl Registry {
                 conversion: None,
                 mixed: false,
                 is_revised: false,
+                changed_at: 0,
             }));
         }
         for (row, group, version, conversion) in builtin::OTHER_VERSIONS {
@@ -103,6 +124,7 @@ impl Registry {
                     conversion: Some(*conversion),
                     mixed: false,
                     is_revised: false,
+                    changed_at: 0,
                 }));
             }
         }

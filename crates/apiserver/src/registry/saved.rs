@@ -29,6 +29,7 @@ struct SavedResource {
     conversion: Option<Conversion>,
     mixed: bool,
     is_revised: bool,
+    changed_at: u64,
     /// The position of the store.
     store: usize,
 }
@@ -45,12 +46,13 @@ impl Registry {
                 stores.push(SavedStore { id, fields, objects: resource.store.snapshot().objects });
                 stores.len() - 1
             });
-            let Resource { kind, conversion, mixed, is_revised, .. } = &**resource;
+            let Resource { kind, conversion, mixed, is_revised, changed_at, .. } = &**resource;
             resources.push(SavedResource {
                 kind: kind.clone(),
                 conversion: *conversion,
                 mixed: *mixed,
                 is_revised: *is_revised,
+                changed_at: *changed_at,
                 store,
             });
         }
@@ -74,10 +76,18 @@ impl SavedRegistry {
         let stores: Vec<Arc<ResourceStore>> = self.stores.iter().map(store).collect();
         let mut registry = Registry::empty(versions.clone(), observer.cloned());
         registry.claims = self.claims.clone();
-        for SavedResource { kind, conversion, mixed, is_revised, store } in &self.resources {
+        for SavedResource { kind, conversion, mixed, is_revised, changed_at, store } in &self.resources {
             if let Some(store) = stores.get(*store).cloned() {
-                let (kind, conversion, mixed, is_revised) = (kind.clone(), *conversion, *mixed, *is_revised);
-                registry.insert(Arc::new(Resource { kind, store, conversion, mixed, is_revised }));
+                let (kind, conversion) = (kind.clone(), *conversion);
+                let (mixed, is_revised, changed_at) = (*mixed, *is_revised, *changed_at);
+                registry.insert(Arc::new(Resource {
+                    kind,
+                    store,
+                    conversion,
+                    mixed,
+                    is_revised,
+                    changed_at,
+                }));
             }
         }
         registry

@@ -26,6 +26,7 @@ use serde_json::{Map, Value};
 use crate::status::Cause;
 
 use defaulting::{remove_nulls, set_defaults};
+use object_meta::Malformed;
 use structural::Structural;
 use validate::{Purpose, validate, validate_root};
 use violations::Violations;
@@ -82,14 +83,19 @@ impl VersionSchema {
     /// # Errors
     /// An embedded resource whose metadata has values of wrong types.
     pub(crate) fn decode(&self, object: &mut Map<String, Value>) -> Result<Vec<String>, Cause> {
-        self.coerce(object, Defaults::Set)
+        self.coerce(object, Defaults::Set, Malformed::Refused)
     }
 
-    fn coerce(&self, object: &mut Map<String, Value>, defaults: Defaults) -> Result<Vec<String>, Cause> {
+    fn coerce(
+        &self,
+        object: &mut Map<String, Value>,
+        defaults: Defaults,
+        malformed: Malformed,
+    ) -> Result<Vec<String>, Cause> {
         let metadata = object.remove("metadata");
         let mut removed = prune::prune(object, &self.root);
         remove_nulls(object, &self.root);
-        let coerced = object_meta::coerce(object, &self.root);
+        let coerced = object_meta::coerce(object, &self.root, malformed);
         if coerced.is_ok() && defaults == Defaults::Set {
             set_defaults(object, &self.root);
         }
@@ -108,15 +114,17 @@ impl VersionSchema {
         set_defaults(object, &self.root);
     }
 
-    /// Brings an object that was stored with another schema into the form of this one, as [`Self::decode`] does.
+    /// Brings an object that was stored with another schema into the form of this one, as [`Self::decode`] does. Malformed
+    /// metadata of embedded resources is removed.
+    ///
+    /// Follows Kubernetes 1.37 (`crdConversionRESTOptionsGetter`).
     pub(crate) fn complete(&self, object: &mut Map<String, Value>) {
-        // a value of a wrong type in embedded metadata stays
-        let _ = self.decode(object);
+        let _ = self.coerce(object, Defaults::Set, Malformed::Dropped);
     }
 
     /// As [`Self::complete`], without defaults.
     pub(crate) fn restrict(&self, object: &mut Map<String, Value>) {
-        let _ = self.coerce(object, Defaults::Keep);
+        let _ = self.coerce(object, Defaults::Keep, Malformed::Dropped);
     }
 
     /// Returns what is wrong with an object. Parts that are as before the write are not checked. `known` is what is already

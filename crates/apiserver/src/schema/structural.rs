@@ -137,8 +137,8 @@ impl Structural {
         self.properties.iter().map(|(name, property)| (name.as_ref(), property))
     }
 
-    pub(super) fn properties_mut(&mut self) -> impl Iterator<Item = &mut Self> {
-        self.properties.iter_mut().map(|(_, property)| property)
+    pub(super) fn properties_mut(&mut self) -> impl Iterator<Item = (&str, &mut Self)> {
+        self.properties.iter_mut().map(|(name, property)| (&**name, property))
     }
 
     /// Returns the node of a field, declared or not.

@@ -1,5 +1,7 @@
 //! Field selectors: `metadata.name=web,status.phase!=Running`.
 
+use serde_json::{Map, Value};
+
 use crate::registry::{FieldPath, Resource};
 use crate::status::Status;
 use crate::storage::Stored;
@@ -12,10 +14,19 @@ pub(crate) struct FieldSelector {
 
 #[derive(Clone, Debug)]
 struct Term {
-    index: usize,
+    place: Place,
     name: String,
     value: String,
     equal: bool,
+}
+
+/// Where the value of a field is.
+#[derive(Clone, Debug)]
+enum Place {
+    /// The number of the field in the store.
+    Stored(usize),
+    /// In the object as it is served.
+    Served(FieldPath),
 }
 
 impl FieldSelector {
@@ -33,8 +44,8 @@ impl FieldSelector {
                 || Status::bad_request(format!("invalid selector: '{text}'; can't understand '{part}'"));
             let (name, value, equal) = split_operator(&part).ok_or_else(bad)?;
             let value = unescape(value).ok_or_else(bad)?;
-            let index = resolve(name, resource)?;
-            terms.push(Term { index, name: name.to_owned(), value, equal });
+            let place = resolve(name, resource)?;
+            terms.push(Term { place, name: name.to_owned(), value, equal });
         }
         Ok(Self { terms })
     }
@@ -42,7 +53,8 @@ impl FieldSelector {
     /// Returns a selector for one object by name.
     pub(crate) fn by_name(name: &str) -> Self {
         // The name is the first field of every resource.
-        Self { terms: vec![Term { index: 0, name: "metadata.name".into(), value: name.into(), equal: true }] }
+        let place = Place::Stored(0);
+        Self { terms: vec![Term { place, name: "metadata.name".into(), value: name.into(), equal: true }] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,8 +66,15 @@ impl FieldSelector {
         self.terms.iter().find(|term| term.equal && term.name == name).map(|term| term.value.as_str())
     }
 
-    pub(crate) fn matches(&self, object: &Stored) -> bool {
-        self.terms.iter().all(|term| (object.field(term.index) == term.value) == term.equal)
+    pub(crate) fn matches(&self, object: &Stored, served: impl Fn() -> Map<String, Value>) -> bool {
+        let mut read = None;
+        self.terms.iter().all(|term| {
+            let is_same = match &term.place {
+                Place::Stored(index) => object.field(*index) == term.value,
+                Place::Served(path) => path.read(read.get_or_insert_with(&served)) == term.value,
+            };
+            is_same == term.equal
+        })
     }
 }
 
@@ -67,11 +86,18 @@ pub(crate) fn is_field_selector(text: &str) -> bool {
     split_unescaped(text).iter().all(is_term)
 }
 
-fn resolve(name: &str, resource: &Resource) -> Result<usize, Status> {
-    let served = resource.kind.fields.iter().find(|field| field.name == name);
-    let index = served.and_then(|served| resource.store.fields().iter().position(|f| f.same_place(served)));
-    index.ok_or_else(|| {
-        let has_own = resource.kind.fields.len() > FieldPath::common(resource.kind.namespaced).count();
+fn resolve(name: &str, resource: &Resource) -> Result<Place, Status> {
+    let common = FieldPath::common(resource.kind.namespaced).count();
+    let served = resource.kind.fields.iter().position(|field| field.name == name);
+    let place = served.and_then(|number| {
+        let field = resource.kind.fields.get(number)?;
+        let in_store = resource.store.fields().iter().position(|other| other.same_place(field));
+        // The fields in the store are those of a former definition, and of objects as they were written.
+        let is_read = resource.kind.custom && number >= common && (resource.is_revised || in_store.is_none());
+        if is_read { Some(Place::Served(field.clone())) } else { in_store.map(Place::Stored) }
+    });
+    place.ok_or_else(|| {
+        let has_own = resource.kind.fields.len() > common;
         Status::bad_request(if has_own || resource.kind.custom {
             format!("field label not supported: {name}")
         } else {

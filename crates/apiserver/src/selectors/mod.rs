@@ -6,6 +6,8 @@ mod label;
 pub(crate) use field::{FieldSelector, is_field_selector};
 pub(crate) use label::{LabelSelector, key_fault, value_fault};
 
+use serde_json::{Map, Value};
+
 use crate::storage::Stored;
 
 /// All selection criteria of a request.
@@ -18,10 +20,11 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn matches(&self, object: &Stored) -> bool {
+    /// Whether an object matches. `served` is the object as it is served, which is read only if a field needs it.
+    pub(crate) fn matches(&self, object: &Stored, served: impl Fn() -> Map<String, Value>) -> bool {
         (self.namespace.is_empty() || object.key().namespace() == self.namespace)
             && self.labels.matches(|name| object.label(name))
-            && self.fields.matches(object)
+            && self.fields.matches(object, served)
     }
 
     /// Whether there is neither a label selector nor a field selector.

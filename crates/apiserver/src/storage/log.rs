@@ -97,6 +97,14 @@ impl EventLog {
         std::mem::take(&mut self.events)
     }
 
+    /// Whether an event has a state up to a version.
+    pub(crate) fn has_states_until(&self, version: u64) -> bool {
+        self.events.iter().any(|event| {
+            let first = event.previous.as_ref().map_or(event.version(), |previous| previous.version());
+            first <= version
+        })
+    }
+
     /// Whether a reader that has read up to this version can continue.
     pub(crate) fn floor(&self) -> u64 {
         self.floor

@@ -313,6 +313,15 @@ impl ResourceStore {
         Ok(into.last().map_or(version, |event| event.version()))
     }
 
+    /// Whether there are states of objects up to a version, now or in the history. O(objects + events).
+    pub(crate) fn has_states_until(&self, version: u64) -> bool {
+        let state = self.state.lock();
+        let has_history = state.log.has_states_until(version);
+        let objects = state.objects.clone();
+        drop(state);
+        has_history || objects.values().any(|object| object.version() <= version)
+    }
+
     /// Returns the oldest version from which a watch can start.
     pub(crate) fn oldest(&self) -> u64 {
         self.state.lock().log.oldest()

@@ -17,6 +17,7 @@ mod bad_input;
 mod builtin;
 mod cluster;
 mod common;
+mod conversion;
 mod differences;
 mod discovery;
 mod faults;

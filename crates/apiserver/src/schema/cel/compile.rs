@@ -108,7 +108,10 @@ fn assign(node: &mut Structural, next: &mut impl FnMut() -> Compiled) {
     for rule in &mut node.checks {
         rule.compiled = Some(Arc::new(next()));
     }
-    node.properties_mut().filter(|child| child.has_checks).for_each(|child| assign(child, next));
+    node.properties_mut()
+        .map(|(_, child)| child)
+        .filter(|child| child.has_checks)
+        .for_each(|child| assign(child, next));
     if let Some(child) = node.items.as_deref_mut().filter(|child| child.has_checks) {
         assign(child, next);
     }

@@ -86,6 +86,11 @@ pub(super) fn schema(node: Node<'_>) -> String {
     fields(printed.chain([("XValidations".to_owned(), rules)]))
 }
 
+/// Prints the `items` of a schema.
+pub(super) fn items(node: Node<'_>) -> String {
+    value(node, "items", Print::Items)
+}
+
 fn value(node: Node<'_>, field: &str, print: Print) -> String {
     let null = || "null".to_owned();
     match print {

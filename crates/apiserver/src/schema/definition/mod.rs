@@ -2,6 +2,7 @@
 
 mod approval;
 mod columns;
+mod conversion;
 mod defaults;
 mod internal;
 mod names;
@@ -13,7 +14,7 @@ mod structure;
 mod validations;
 mod warnings;
 
-pub(crate) use approval::approval;
+pub(crate) use approval::{Approval, approval};
 pub(crate) use defaults::coerce_defaults;
 pub(super) use defaults::prune_defaults;
 pub(crate) use names::{dns_1035_fault, dns_1123_label_fault};

@@ -49,6 +49,17 @@ impl<'a> Node<'a> {
         self.node("properties")?.node(name)
     }
 
+    /// Whether a schema or one in it has a property.
+    pub(super) fn has(self, is: &dyn Fn(Self) -> bool) -> bool {
+        let inner = ["items", "not", "additionalProperties", "additionalItems"];
+        let lists = ["items", "allOf", "anyOf", "oneOf"];
+        let maps = ["properties", "patternProperties", "definitions", "dependencies"];
+        is(self)
+            || inner.iter().any(|field| self.node(field).is_some_and(|node| node.has(is)))
+            || lists.iter().any(|field| self.listed(field).any(|(_, node)| node.has(is)))
+            || maps.iter().any(|field| self.named(field).any(|(_, node)| node.has(is)))
+    }
+
     pub(super) fn is_filled(self, field: &str) -> bool {
         match self.get(field) {
             Some(Value::Object(map)) => !map.is_empty(),

@@ -11,8 +11,8 @@ use crate::status::Cause;
 use super::super::prune::is_meta;
 use super::super::structural::Structural;
 use super::node::Node;
-use super::validations;
-use crate::causes::{forbidden, invalid, not_supported, required};
+use super::{internal, validations};
+use crate::causes::{forbidden, invalid, invalid_text, not_supported, required};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -230,10 +230,14 @@ impl Rules {
             self.found.push(required(&at, "must not be empty if x-kubernetes-list-type is map"));
         }
         let Some(items) = node.node("items") else {
-            if node.get("items").is_none() {
-                let rule = "must have a schema if x-kubernetes-list-type is map";
-                self.found.push(required(&format!("{path}.items"), rule));
-            }
+            let at = format!("{path}.items");
+            self.found.push(match node.get("items") {
+                None => required(&at, "must have a schema if x-kubernetes-list-type is map"),
+                Some(_) => {
+                    let rule = "must only have a single schema if x-kubernetes-list-type is map";
+                    invalid_text(&at, &internal::items(node), rule)
+                }
+            });
             return;
         };
         if items.text("type") != "object" {

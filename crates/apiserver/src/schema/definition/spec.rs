@@ -11,6 +11,7 @@ use crate::status::Cause;
 use super::super::structural::Structural;
 use super::approval;
 use super::columns;
+use super::conversion;
 use super::defaults::faults_of_defaults;
 use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
 use super::node::Node;
@@ -20,8 +21,8 @@ use crate::causes::{forbidden, invalid, invalid_text, not_supported, required};
 
 /// The fields of a version that are reported at the top if all versions have the same.
 const SHARED: [(&str, &str); 4] = [
-    ("subresources", "subresources"),
     ("schema", "validation"),
+    ("subresources", "subresources"),
     ("additionalPrinterColumns", "additionalPrinterColumns"),
     ("selectableFields", "selectableFields"),
 ];
@@ -45,8 +46,9 @@ pub(crate) fn faults(definition: &Map<String, Value>, before: Option<&Map<String
     rules.versions();
     rules.names();
     rules.shared();
-    rules.conversion();
-    if let Some(before) = before.and_then(|before| before.get("spec")).and_then(Node::of) {
+    let former = before.and_then(|before| before.get("spec")).and_then(Node::of);
+    rules.found.extend(conversion::faults(spec, former, before.is_some_and(is_established)));
+    if let Some(before) = former {
         rules.immutable(before, is_established(definition));
     }
     rules.found.extend(status_faults(definition));
@@ -128,6 +130,10 @@ impl<'a> Rules<'a> {
                 self.found.push(required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
             }
         }
+        if self.spec.flag("preserveUnknownFields") && versions.iter().any(has_defaults) {
+            let rule = "must be false in order to use defaults in the schema";
+            self.found.push(invalid("spec.preserveUnknownFields", &Value::Bool(true), rule));
+        }
         let (mut stored, mut names) = (0, HashSet::new());
         for (index, version) in versions.iter().enumerate() {
             let (path, name) = (format!("spec.versions[{index}]"), version.text("name"));
@@ -144,12 +150,12 @@ impl<'a> Rules<'a> {
                 }
             }
         }
-        let listed = internal::versions(&versions, |field| self.common(field).is_some());
-        if names.len() < versions.len() {
-            self.found.push(invalid_text("spec.versions", &listed, "must contain unique version names"));
-        }
-        if stored != 1 {
-            let rule = "must have exactly one version marked as storage version";
+        let rules = [
+            (names.len() < versions.len(), "must contain unique version names"),
+            (stored != 1, "must have exactly one version marked as storage version"),
+        ];
+        for (_, rule) in rules.into_iter().filter(|(is_broken, _)| *is_broken) {
+            let listed = internal::versions(&versions, |field| self.common(field).is_some());
             self.found.push(invalid_text("spec.versions", &listed, rule));
         }
         if let Some(first) = versions.first() {
@@ -166,7 +172,7 @@ impl<'a> Rules<'a> {
         let has_status =
             |version: &Node<'_>| version.node("subresources").is_some_and(|of| of.get("status").is_some());
         let has_status = versions.iter().any(has_status);
-        for (field, name) in [SHARED[1], SHARED[0], SHARED[2], SHARED[3]] {
+        for (field, name) in SHARED {
             if self.common(field).is_some() {
                 self.part(*first, field, &format!("spec.{name}"), has_status);
             }
@@ -191,7 +197,20 @@ impl<'a> Rules<'a> {
                     self.found.extend(columns::column_faults(column, &format!("{path}[{index}]")));
                 }
             }
-            _ => self.found.extend(columns::selectable_faults(version, path)),
+            _ => {
+                let is_shared = self.common(field).is_some();
+                // the schemas and the fields have to be in the same place
+                if version.is_filled(field) && is_shared != self.common("schema").is_some() {
+                    let rule = if is_shared {
+                        "may only be set when validations.schema is included"
+                    } else {
+                        "may only be set when `version.schema.openAPIV3Schema` is not included"
+                    };
+                    self.found.push(invalid(path, &"".into(), rule));
+                } else {
+                    self.found.extend(columns::selectable_faults(version, path));
+                }
+            }
         }
     }
 
@@ -204,27 +223,6 @@ impl<'a> Rules<'a> {
             }
         }
         self.found.extend(name_faults(names, "spec.names"));
-    }
-
-    /// Webhooks are not checked: there is no conversion by webhooks.
-    fn conversion(&mut self) {
-        let Some(conversion) = self.spec.node("conversion") else { return };
-        let (strategy, path) = (conversion.text("strategy"), "spec.conversion");
-        self.found.extend(match strategy {
-            "" => Some(required(&format!("{path}.strategy"), "")),
-            "None" | "Webhook" => None,
-            _ => Some(not_supported(&format!("{path}.strategy"), &strategy.into(), &["None", "Webhook"])),
-        });
-        let Some(webhook) = conversion.node("webhook").filter(|_| strategy != "Webhook") else { return };
-        let rule = "should not be set when strategy is not set to Webhook";
-        for (field, name) in [
-            ("clientConfig", "webhookClientConfig"),
-            ("conversionReviewVersions", "conversionReviewVersions"),
-        ] {
-            if webhook.is_filled(field) {
-                self.found.push(forbidden(&format!("{path}.{name}"), rule));
-            }
-        }
     }
 
     fn immutable(&mut self, before: Node<'_>, is_established: bool) {
@@ -247,6 +245,11 @@ impl<'a> Rules<'a> {
             }
         }
     }
+}
+
+fn has_defaults(version: &Node<'_>) -> bool {
+    let schema = version.node("schema").and_then(|schema| schema.node("openAPIV3Schema"));
+    schema.is_some_and(|schema| schema.has(&|node| node.get("default").is_some()))
 }
 
 /// Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionNames`).

@@ -6,7 +6,11 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy)]
 enum Of {
     Text,
+    /// A text that Go does not omit.
+    Required,
     Int,
+    /// An integer that may be 0.
+    Pointer,
     Flag,
     Time,
     /// A map of strings.
@@ -20,7 +24,7 @@ enum Of {
 const META: &[(&str, Of)] = &[
     ("annotations", Of::Texts),
     ("creationTimestamp", Of::Time),
-    ("deletionGracePeriodSeconds", Of::Int),
+    ("deletionGracePeriodSeconds", Of::Pointer),
     ("deletionTimestamp", Of::Time),
     ("finalizers", Of::Names),
     ("generateName", Of::Text),
@@ -36,12 +40,12 @@ const META: &[(&str, Of)] = &[
 ];
 
 const OWNER: &[(&str, Of)] = &[
-    ("apiVersion", Of::Text),
+    ("apiVersion", Of::Required),
     ("blockOwnerDeletion", Of::Flag),
     ("controller", Of::Flag),
-    ("kind", Of::Text),
-    ("name", Of::Text),
-    ("uid", Of::Text),
+    ("kind", Of::Required),
+    ("name", Of::Required),
+    ("uid", Of::Required),
 ];
 
 const ENTRY: &[(&str, Of)] = &[
@@ -78,6 +82,15 @@ pub(super) fn typed(value: &Value, removed: &mut Vec<String>) -> Result<Map<Stri
     }
 }
 
+/// Returns the fields of a metadata that have the right types, as [`typed`] does.
+pub(super) fn fitting(metadata: &Map<String, Value>) -> Map<String, Value> {
+    let one = |(name, value): (&String, &Value)| {
+        let field = Map::from_iter([(name.clone(), value.clone())]);
+        object(&field, META, "ObjectMeta", "", &mut Vec::new()).ok()
+    };
+    metadata.iter().filter_map(one).flatten().collect()
+}
+
 fn object(
     fields: &Map<String, Value>,
     types: &[(&str, Of)],
@@ -87,9 +100,9 @@ fn object(
 ) -> Result<Map<String, Value>, String> {
     let mut result = Map::new();
     for (name, value) in fields {
-        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let path = || if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let Some((_, of)) = types.iter().find(|(known, _)| known == name) else {
-            removed.push(path);
+            removed.push(path());
             continue;
         };
         if value.is_null() {
@@ -97,14 +110,17 @@ fn object(
         }
         let fits = match (of, value) {
             (Of::List(item, types), Value::Array(items)) => {
-                list(items, (item, types), go_type, &path, removed)?
+                list(items, (item, types), go_type, &path(), removed)?
             }
             _ => scalar(*of, value)
-                .map_err(|expected| wrong_type(value, &format!("{go_type}.{path}"), &expected))?,
+                .map_err(|expected| wrong_type(value, &format!("{go_type}.{}", path()), &expected))?,
         };
-        if !is_empty(&fits) {
+        if !is_omitted(*of, &fits) {
             result.insert(name.clone(), fits);
         }
+    }
+    for (name, _) in types.iter().filter(|(_, of)| matches!(of, Of::Required)) {
+        result.entry(*name).or_insert_with(|| "".into());
     }
     Ok(result)
 }
@@ -123,8 +139,11 @@ fn list(
 ) -> Result<Value, String> {
     let mut result = Vec::with_capacity(items.len());
     for (index, value) in items.iter().enumerate() {
-        let Value::Object(fields) = value else {
-            return Err(wrong_type(value, &format!("{go_type}.{path}"), &format!("v1.{item}")));
+        let empty = Map::new();
+        let fields = match value {
+            Value::Object(fields) => fields,
+            Value::Null => &empty,
+            _ => return Err(wrong_type(value, &format!("{go_type}.{path}"), &format!("v1.{item}"))),
         };
         let typed = object(fields, types, item, &format!("{path}[{index}]"), removed)?;
         result.push(Value::Object(typed));
@@ -136,8 +155,8 @@ fn list(
 /// The type that the value should have.
 fn scalar(of: Of, value: &Value) -> Result<Value, String> {
     let fits = match of {
-        Of::Text => value.is_string(),
-        Of::Int => value.is_i64(),
+        Of::Text | Of::Required => value.is_string(),
+        Of::Int | Of::Pointer => value.is_i64(),
         Of::Flag => value.is_boolean(),
         Of::Free => true,
         Of::Time => {
@@ -148,12 +167,15 @@ fn scalar(of: Of, value: &Value) -> Result<Value, String> {
         Of::Texts => return texts(value),
         Of::Names => {
             let items = value.as_array().ok_or("[]string")?;
-            return if items.iter().all(Value::is_string) { Ok(value.clone()) } else { Err("string".into()) };
+            if items.iter().any(|item| !item.is_string() && !item.is_null()) {
+                return Err("string".into());
+            }
+            return Ok(items.iter().map(|item| item.as_str().unwrap_or("")).collect());
         }
         Of::List(..) => false,
     };
     let expected = || match of {
-        Of::Int => "int64".to_owned(),
+        Of::Int | Of::Pointer => "int64".to_owned(),
         Of::Flag => "bool".to_owned(),
         Of::List(item, _) => format!("[]v1.{item}"),
         _ => "string".to_owned(),
@@ -170,12 +192,13 @@ fn texts(value: &Value) -> Result<Value, String> {
 }
 
 /// Whether Go omits a value.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Number(number) => number.as_i64() == Some(0),
+fn is_omitted(of: Of, value: &Value) -> bool {
+    match (of, value) {
+        (Of::Required | Of::Pointer | Of::Free, _) => false,
+        (_, Value::String(text)) => text.is_empty(),
+        (_, Value::Array(items)) => items.is_empty(),
+        (_, Value::Object(fields)) => fields.is_empty(),
+        (_, Value::Number(number)) => number.as_i64() == Some(0),
         _ => false,
     }
 }

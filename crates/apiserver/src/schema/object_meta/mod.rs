@@ -13,23 +13,42 @@ use super::trail::Trail;
 use crate::causes;
 pub(super) use fields::restrict;
 
+/// What happens to values of wrong types in the metadata of embedded resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Malformed {
+    Refused,
+    /// They are removed, as in objects that are read from the storage.
+    Dropped,
+}
+
 /// Brings the metadata of embedded resources into the form of an `ObjectMeta`. Returns the paths of the fields that were
 /// removed, sorted.
 ///
 /// Follows Kubernetes 1.37 (`objectmeta.Coerce`).
 ///
 /// # Errors
-/// The first value of a wrong type.
-pub(crate) fn coerce(object: &mut Map<String, Value>, schema: &Structural) -> Result<Vec<String>, Cause> {
-    let mut coercion = Coercion { path: Trail::default(), removed: Vec::new() };
+/// The first value of a wrong type, if these are refused.
+pub(super) fn coerce(
+    object: &mut Map<String, Value>,
+    schema: &Structural,
+    malformed: Malformed,
+) -> Result<Vec<String>, Cause> {
+    let mut coercion = Coercion { path: Trail::default(), removed: Vec::new(), malformed };
     coercion.fields(object, schema)?;
     coercion.removed.sort_unstable();
     Ok(coercion.removed)
 }
 
 /// As [`coerce`], for a value inside an object.
-pub(super) fn coerce_value(value: &mut Value, schema: &Structural) -> Result<(), Cause> {
-    Coercion { path: Trail::default(), removed: Vec::new() }.value(value, schema)
+///
+/// # Errors
+/// As [`coerce`].
+pub(super) fn coerce_value(
+    value: &mut Value,
+    schema: &Structural,
+    malformed: Malformed,
+) -> Result<(), Cause> {
+    Coercion { path: Trail::default(), removed: Vec::new(), malformed }.value(value, schema)
 }
 
 /// Returns what is wrong with the embedded resources of a value at a path.
@@ -45,6 +64,7 @@ pub(crate) fn faults(path: &str, value: &Value, schema: &Structural) -> Vec<Caus
 struct Coercion {
     path: Trail,
     removed: Vec<String>,
+    malformed: Malformed,
 }
 
 impl Coercion {
@@ -65,6 +85,9 @@ impl Coercion {
     }
 
     fn fields(&mut self, fields: &mut Map<String, Value>, schema: &Structural) -> Result<(), Cause> {
+        if schema.is_embedded && self.malformed == Malformed::Dropped {
+            fields.retain(|name, value| value.is_string() || !matches!(name.as_str(), "apiVersion" | "kind"));
+        }
         for (name, value) in fields {
             if schema.is_embedded {
                 self.meta(name, value)?;
@@ -86,12 +109,20 @@ impl Coercion {
                 Err(causes::invalid(&self.path.with_name(name), value, "must be a string"))
             }
             "metadata" => {
-                let path = self.path.with_name(name);
                 let mut removed = Vec::new();
-                let typed =
-                    fields::typed(value, &mut removed).map_err(|why| causes::invalid(&path, value, &why))?;
+                let path = || self.path.with_name(name);
+                let typed = match (fields::typed(value, &mut removed), &value) {
+                    (Ok(typed), _) => typed,
+                    (Err(why), _) if self.malformed == Malformed::Refused => {
+                        return Err(causes::invalid(&path(), value, &why));
+                    }
+                    (Err(_), Value::Object(given)) => fields::fitting(given),
+                    (Err(_), _) => return Ok(()),
+                };
                 *value = Value::Object(typed);
-                self.removed.extend(removed.into_iter().map(|field| format!("{path}.{field}")));
+                let removed: Vec<String> =
+                    removed.into_iter().map(|field| format!("{}.{field}", path())).collect();
+                self.removed.extend(removed);
                 Ok(())
             }
             _ => Ok(()),

@@ -2,12 +2,20 @@
 
 use serde_json::{Map, Value};
 
+use crate::apply::is_printable;
+use crate::builtin::MAX_ANNOTATIONS;
+use crate::owner_references;
 use crate::selectors::{key_fault, value_fault};
 use crate::status::Cause;
 
 use super::super::definition::{dns_1035_fault, dns_1123_label_fault};
 use super::fields;
-use crate::causes::{invalid, required};
+use crate::causes::{invalid, not_supported, required, too_long};
+
+/// The limit of the name of a manager. Follows Kubernetes 1.37 (`FieldManagerMaxLength`).
+const MAX_MANAGER: usize = 128;
+/// Follows Kubernetes 1.37 (`MaxSubresourceNameLength`).
+const MAX_SUBRESOURCE: usize = 256;
 
 /// Returns what is wrong with an embedded resource at a path.
 pub(super) fn faults(path: &str, resource: &Map<String, Value>) -> Vec<Cause> {
@@ -65,6 +73,9 @@ fn metadata_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
         let why = dns_1123_label_fault(value.as_str().unwrap_or(""));
         found.extend(why.map(|why| invalid(&format!("{path}.namespace"), value, &why)));
     }
+    if let Some(value) = metadata.get("generation").filter(|value| value.as_i64().is_some_and(|n| n < 0)) {
+        found.push(invalid(&format!("{path}.generation"), value, "must be greater than or equal to 0"));
+    }
     let of = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
     let at = format!("{path}.labels");
     for (key, value) in of("labels") {
@@ -75,6 +86,46 @@ fn metadata_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
     let at = format!("{path}.annotations");
     for (key, _) in of("annotations") {
         found.extend(key_fault(&key.to_lowercase()).map(|why| invalid(&at, &key.as_str().into(), why)));
+    }
+    let size = of("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+    if size.sum::<usize>() > MAX_ANNOTATIONS {
+        found.push(too_long(&at, MAX_ANNOTATIONS));
+    }
+    found.extend(owner_references::faults(path, metadata));
+    found.extend(owner_references::finalizer_faults(path, metadata));
+    let entries = metadata.get("managedFields").and_then(Value::as_array).into_iter().flatten();
+    for (index, entry) in entries.enumerate() {
+        found.extend(entry_faults(&format!("{path}.managedFields[{index}]"), entry));
+    }
+    found
+}
+
+/// Returns what is wrong with an entry of `managedFields`.
+///
+/// Follows Kubernetes 1.37 (`ValidateManagedFields`).
+fn entry_faults(path: &str, entry: &Value) -> Vec<Cause> {
+    let mut found = Vec::new();
+    let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or("");
+    let at = |field: &str| format!("{path}.{field}");
+    match text("operation") {
+        "" => found.push(required(&at("operation"), "must not be empty")),
+        "Apply" | "Update" => {}
+        other => found.push(not_supported(&at("operation"), &other.into(), &["Apply", "Update"])),
+    }
+    let kind = text("fieldsType");
+    if !kind.is_empty() && kind != "FieldsV1" {
+        found.push(invalid(&at("fieldsType"), &kind.into(), "must be `FieldsV1`"));
+    }
+    let manager = text("manager");
+    if manager.len() > MAX_MANAGER {
+        found.push(too_long(&at("manager"), MAX_MANAGER));
+    }
+    for (position, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        let why = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+        found.push(invalid(&at("manager"), &manager.into(), &why));
+    }
+    if text("subresource").len() > MAX_SUBRESOURCE {
+        found.push(too_long(&at("subresource"), MAX_SUBRESOURCE));
     }
     found
 }

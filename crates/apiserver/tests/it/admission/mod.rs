@@ -30,7 +30,7 @@ const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// What a webhook answers.
 #[derive(Clone, Debug)]
-enum Reply {
+pub(crate) enum Reply {
     /// The fields of the response, with the UID of the request.
     Response(Value),
     /// A status code, a media type and a body.
@@ -54,10 +54,10 @@ impl Reply {
 }
 
 /// The server of webhooks of an operator, over TLS. Dropping it ends it.
-struct WebhookServer {
-    address: SocketAddr,
+pub(crate) struct WebhookServer {
+    pub(crate) address: SocketAddr,
     /// Its certificate, in PEM and base64.
-    authority: String,
+    pub(crate) authority: String,
     /// The received reviews, with the paths of their requests.
     reviews: Arc<Mutex<Vec<(String, Value)>>>,
     task: JoinHandle<()>,
@@ -71,7 +71,7 @@ impl Drop for WebhookServer {
 
 impl WebhookServer {
     /// Starts a server that answers by the path and the request of each review.
-    async fn start(answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let names = ["localhost", "127.0.0.1", "hooks.default.svc"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -95,7 +95,7 @@ impl WebhookServer {
     }
 
     /// Returns the received reviews, and forgets them.
-    fn take(&self) -> Vec<Value> {
+    pub(crate) fn take(&self) -> Vec<Value> {
         let reviews = std::mem::take(&mut *self.reviews.lock());
         reviews.into_iter().map(|(_, review)| review["request"].clone()).collect()
     }

@@ -227,3 +227,143 @@ async fn names_are_immutable() {
         ]
     );
 }
+
+/// Fields that can be selected need the schema in the same place.
+// contract: E-23d
+#[tokio::test]
+async fn selectable_fields_and_schemas_are_in_one_place() {
+    let schema = json!({"type": "object", "properties": {"x": {"type": "string"}}});
+    let two = |schema: &Value, fields: &Value| {
+        let mut two = definition(&json!({"type": "object", "properties": {"x": {"type": "string"}}}));
+        let mut second = two["spec"]["versions"][0].clone();
+        two["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".x"}]);
+        second["name"] = "v2".into();
+        second["storage"] = false.into();
+        second["schema"]["openAPIV3Schema"] = schema.clone();
+        second["selectableFields"] = fields.clone();
+        two["spec"]["versions"].as_array_mut().unwrap().push(second);
+        two
+    };
+    let fields = json!([{"jsonPath": ".x"}]);
+    serving(&two(&schema, &fields)).await;
+    let other = json!({"type": "object", "properties": {"x": {"type": "string", "maxLength": 3}}});
+    assert_eq!(
+        refused(&two(&other, &fields)).await,
+        [
+            "spec.selectableFields Invalid: Invalid value: \"\": may only be set when validations.schema is included"
+        ]
+    );
+    assert_eq!(
+        refused(&two(&schema, &Value::Null)).await,
+        ["spec.versions[0].selectableFields Invalid: Invalid value: \"\": may only be set when \
+             `version.schema.openAPIV3Schema` is not included"]
+    );
+}
+
+// contract: E-23d
+#[tokio::test]
+async fn preserved_fields_exclude_defaults() {
+    let mut preserved = with_field(&json!({"type": "string", "default": "a"}));
+    preserved["spec"]["preserveUnknownFields"] = true.into();
+    assert_eq!(
+        refused(&preserved).await,
+        [
+            "spec.preserveUnknownFields Invalid: Invalid value: true: must be false in order to use defaults in the schema",
+            "spec.preserveUnknownFields Invalid: Invalid value: true: cannot set to true, set \
+             x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ]
+    );
+}
+
+// contract: E-23d
+#[tokio::test]
+async fn lists_with_keys_have_one_schema() {
+    let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": [{"type": "string"}]});
+    let found = refused(&with_field(&list)).await;
+    let path = "spec.validation.openAPIV3Schema.properties[x].items";
+    assert_eq!(
+        found[0],
+        format!("{path} Forbidden: Forbidden: items must be a schema object and not an array")
+    );
+    let last = found.last().unwrap();
+    assert!(
+        last.starts_with(&format!("{path} Invalid: Invalid value: {{\"Schema\":null,\"JSONSchemas\":[{{")),
+        "{last}"
+    );
+    assert!(last.ends_with(": must only have a single schema if x-kubernetes-list-type is map"), "{last}");
+}
+
+/// A conversion, and its causes.
+// contract: E-23k
+#[tokio::test]
+async fn conversions_are_refused_as_by_kubernetes() {
+    let webhook = |config: Value| json!({"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}});
+    let rows = [
+        (
+            json!({"strategy": "Other"}),
+            vec![
+                ".strategy NotSupported: Unsupported value: \"Other\": supported values: \"None\", \"Webhook\"",
+            ],
+        ),
+        (
+            json!({"strategy": "Webhook"}),
+            vec![
+                ".webhookClientConfig Required: Required value: required when strategy is set to Webhook",
+                ".conversionReviewVersions Required: Required value",
+            ],
+        ),
+        (
+            json!({"strategy": "None", "webhook": {"clientConfig": {"url": "https://a"}, "conversionReviewVersions": ["v1"]}}),
+            vec![
+                ".webhookClientConfig Forbidden: Forbidden: should not be set when strategy is not set to Webhook",
+                ".conversionReviewVersions Forbidden: Forbidden: should not be set when strategy is not set to Webhook",
+            ],
+        ),
+        (
+            webhook(json!({})),
+            vec![".webhookClientConfig Required: Required value: exactly one of url or service is required"],
+        ),
+        (
+            webhook(json!({"url": "http://u@/x?q=1#f"})),
+            vec![
+                ".webhookClientConfig.url Invalid: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                ".webhookClientConfig.url Invalid: Invalid value: \"\": host must be specified; desired format: https://host[/path]",
+                ".webhookClientConfig.url Invalid: Invalid value: \"u\": user information is not permitted in the URL",
+                ".webhookClientConfig.url Invalid: Invalid value: \"f\": fragments are not permitted in the URL",
+                ".webhookClientConfig.url Invalid: Invalid value: \"q=1\": query parameters are not permitted in the URL",
+            ],
+        ),
+        (
+            webhook(json!({"service": {"name": "s", "namespace": "", "port": 0, "path": "a//b"}})),
+            vec![
+                ".webhookClientConfig.service.name Required: Required value",
+                ".webhookClientConfig.service.port Invalid: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+                ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": must start with a '/'",
+                ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": segment[0] may not be empty",
+                ".webhookClientConfig.service.path Invalid: Invalid value: \"a//b\": segment[1] may not be empty",
+            ],
+        ),
+        (
+            json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://a/b"},
+                "conversionReviewVersions": ["v2", "v2"]}}),
+            vec![
+                ".conversionReviewVersions[1] Invalid: Invalid value: \"v2\": duplicate version",
+                ".conversionReviewVersions Invalid: Invalid value: [\"v2\",\"v2\"]: must include at least one of v1, v1beta1",
+            ],
+        ),
+    ];
+    for (conversion, expected) in rows {
+        let mut bad = definition(&json!({"type": "object"}));
+        bad["spec"]["conversion"] = conversion.clone();
+        let expected: Vec<String> = expected.iter().map(|cause| format!("spec.conversion{cause}")).collect();
+        assert_eq!(refused(&bad).await, expected, "{conversion}");
+    }
+    let mut good = definition(&json!({"type": "object"}));
+    good["spec"]["conversion"] =
+        webhook(json!({"service": {"name": "s", "namespace": "n"}, "caBundle": "eA=="}));
+    let (_server, client) = serving(&good).await;
+    let one = format!("{DEFINITIONS}/things.example.com");
+    let made = client.get(&one).await.ok();
+    assert_eq!(made["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"], 443);
+}

@@ -1,10 +1,12 @@
 //! Schemas of custom resources: definitions that are refused, and objects that are pruned, defaulted and validated.
 
 mod definitions;
+mod embedded;
 mod names;
 mod objects;
 #[cfg(feature = "cel")]
 mod rules;
+mod selectors;
 mod updates;
 mod versions;
 

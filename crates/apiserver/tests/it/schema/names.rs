@@ -86,3 +86,23 @@ async fn groups_of_the_community_need_an_approval() {
     let made = client.post(DEFINITIONS, &definition).await.ok();
     assert_eq!(conditions(&made)[2], "KubernetesAPIApprovalPolicyConformant True ApprovedAnnotation");
 }
+
+/// A definition that no longer requests the names of another one keeps its condition: names that it has are not checked.
+// contract: E-23f
+#[tokio::test]
+async fn conflicts_that_are_taken_back_stay_in_the_conditions() {
+    let server = server().await;
+    let client = Client::new(&server);
+    client.post(DEFINITIONS, &named("things", "Thing", &["t"])).await.ok();
+    client.post(DEFINITIONS, &named("tools", "Tool", &["to"])).await.ok();
+    let path = format!("{DEFINITIONS}/tools.example.com");
+    let names = |names: &[&str]| json!({"spec": {"names": {"shortNames": names}}});
+    let conflict = ["NamesAccepted False ShortNamesConflict", "Established True InitialNamesAccepted"];
+    let changed = client.patch(&path, "merge-patch", &names(&["t"])).await.ok();
+    assert_eq!(conditions(&changed), conflict);
+    let changed = client.patch(&path, "merge-patch", &names(&["to"])).await.ok();
+    assert_eq!(conditions(&changed), conflict);
+    assert_eq!(changed["status"]["acceptedNames"], changed["spec"]["names"]);
+    let changed = client.patch(&path, "merge-patch", &names(&["other"])).await.ok();
+    assert_eq!(conditions(&changed)[0], "NamesAccepted True NoConflicts");
+}

@@ -285,3 +285,27 @@ async fn in_process_objects_are_validated() {
     assert!(error.contains("x in body must be of type string"), "{error}");
     assert_eq!(Client::get(&client, &format!("{THINGS}/t")).await.ok()["x"], "d");
 }
+
+/// New finalizers without a domain are warned of.
+// contract: E-23j
+#[tokio::test]
+async fn finalizers_without_a_domain_are_warned_of() {
+    let (_server, client) = serving(&with_field(&json!({"type": "string"}))).await;
+    let mut one = thing(&json!({}));
+    one["metadata"]["finalizers"] = json!(["plain", "orphan", "example.com/a", "example.com"]);
+    let made = client.post(THINGS, &one).await;
+    let warnings = |answer: &crate::common::Answer| -> Vec<String> {
+        let all = answer.headers.get_all("warning").iter();
+        all.map(|text| text.to_str().unwrap().replace("\\\"", "'")).collect()
+    };
+    let text = |name: &str, form: &str| {
+        format!(
+            "299 - \"metadata.finalizers: '{name}': prefer a domain-qualified finalizer name{form} to avoid accidental \
+             conflicts with other finalizer writers\""
+        )
+    };
+    assert_eq!(warnings(&made), [text("example.com", " including a path (/)"), text("plain", "")]);
+    let change = json!({"metadata": {"finalizers": ["plain", "second"]}});
+    let changed = client.patch(&format!("{THINGS}/t"), "merge-patch", &change).await;
+    assert_eq!(warnings(&changed), [text("second", "")]);
+}

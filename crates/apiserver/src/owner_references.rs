@@ -9,17 +9,16 @@ use crate::selectors::key_fault;
 use crate::status::Cause;
 use crate::storage::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS};
 
-use super::Object;
-
-/// Returns the problems with the owners of an object whose fields have the right types.
+/// Returns the problems with the owners in a metadata at a path, whose fields have the right types.
 ///
 /// Follows Kubernetes 1.37 (`ValidateOwnerReferences`).
-pub(super) fn faults(object: &Object) -> Vec<Cause> {
+pub(crate) fn faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
+    let path = format!("{path}.ownerReferences");
     let mut faults = Vec::new();
     let mut controller: Option<String> = None;
-    let list = of(object, "ownerReferences");
+    let list = of(metadata, "ownerReferences");
     for (position, owner) in list.iter().enumerate() {
-        reference_faults(position, owner, &mut faults);
+        reference_faults(&format!("{path}[{position}]"), owner, &mut faults);
         if owner.get("controller") != Some(&Value::Bool(true)) {
             continue;
         }
@@ -32,7 +31,7 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
                      {name}"
                 );
                 let message = format!("Invalid value: {given}: {rule}");
-                faults.push(Cause::invalid("metadata.ownerReferences", message));
+                faults.push(Cause::invalid(&path, message));
             }
             None => controller = Some(name),
         }
@@ -41,7 +40,7 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
 }
 
 /// Removes owners that an object has twice, and returns their UIDs. Follows Kubernetes 1.37 (`dedupOwnerReferences`).
-pub(crate) fn drop_duplicates(object: &mut Object) -> Vec<String> {
+pub(crate) fn drop_duplicates(object: &mut Map<String, Value>) -> Vec<String> {
     let owners = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("ownerReferences"));
     let Some(owners) = owners.and_then(Value::as_array_mut) else { return Vec::new() };
     let (mut seen, mut dropped) = (HashSet::new(), Vec::new());
@@ -55,27 +54,27 @@ pub(crate) fn drop_duplicates(object: &mut Object) -> Vec<String> {
     dropped
 }
 
-/// Returns the problems with the finalizers of an object. Follows Kubernetes 1.37 (`ValidateFinalizers`).
-pub(super) fn finalizer_faults(object: &Object) -> Vec<Cause> {
-    let finalizers = of(object, "finalizers");
+/// Returns the problems with the finalizers in a metadata at a path. Follows Kubernetes 1.37 (`ValidateFinalizers`).
+pub(crate) fn finalizer_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
+    let path = format!("{path}.finalizers");
+    let finalizers = of(metadata, "finalizers");
     let names = finalizers.iter().filter_map(Value::as_str);
     let mut faults: Vec<Cause> = names
         .filter_map(|name| {
             let rule = key_fault(name)?;
-            Some(Cause::invalid("metadata.finalizers", format!("Invalid value: {name:?}: {rule}")))
+            Some(Cause::invalid(&path, format!("Invalid value: {name:?}: {rule}")))
         })
         .collect();
     let has = |finalizer: &str| finalizers.iter().any(|other| other == finalizer);
     if has(DELETE_DEPENDENTS) && has(ORPHAN_DEPENDENTS) {
         let given = Value::from(finalizers.to_vec());
         let rule = format!("finalizer {ORPHAN_DEPENDENTS} and {DELETE_DEPENDENTS} cannot be both set");
-        faults.push(Cause::invalid("metadata.finalizers", format!("Invalid value: {given}: {rule}")));
+        faults.push(Cause::invalid(&path, format!("Invalid value: {given}: {rule}")));
     }
     faults
 }
 
-fn reference_faults(position: usize, owner: &Value, faults: &mut Vec<Cause>) {
-    let path = format!("metadata.ownerReferences[{position}]");
+fn reference_faults(path: &str, owner: &Value, faults: &mut Vec<Cause>) {
     let version = text(owner, "apiVersion");
     // One slash at most, and a version after it.
     let is_version = version.split('/').count() <= 2 && !version.ends_with('/');
@@ -90,13 +89,12 @@ fn reference_faults(position: usize, owner: &Value, faults: &mut Vec<Cause>) {
     }
     if (version, text(owner, "kind")) == ("v1", "Event") {
         let rule = "/v1, Kind=Event is disallowed from being an owner";
-        faults.push(Cause::invalid(&path, format!("Invalid value: {}: {rule}", serialized(owner))));
+        faults.push(Cause::invalid(path, format!("Invalid value: {}: {rule}", serialized(owner))));
     }
 }
 
-fn of<'a>(object: &'a Object, field: &str) -> &'a [Value] {
-    let list = object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_array);
-    list.map_or(&[], Vec::as_slice)
+fn of<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a [Value] {
+    metadata.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn text<'a>(owner: &'a Value, field: &str) -> &'a str {

@@ -1,0 +1,109 @@
+//! Conversion webhooks whose answers are not accepted.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{answer, convert, converted, reply, serving, thing, things};
+use crate::admission::Reply;
+
+type Respond = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
+
+/// What a webhook answers, and the message of a read.
+// contract: E-29c, E-29d
+#[tokio::test]
+async fn answers_are_checked_as_by_kubernetes() {
+    let current: Arc<Mutex<Respond>> = Arc::new(Mutex::new(Box::new(convert)));
+    let asked = current.clone();
+    let (_server, client, _webhooks) = serving(move |request| (asked.lock())(request)).await;
+    client.post(&things("v1"), &thing("v1", "a", &json!({"size": "1"}))).await.ok();
+    let changed = |pointer: &'static str, value: Value| -> Respond {
+        Box::new(move |request: &Value| {
+            let mut object = converted(&request["objects"][0], "example.com/v2");
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            object.pointer_mut(parent).unwrap()[field] = value.clone();
+            answer(request, &json!([object]))
+        })
+    };
+    let about = "conversion webhook for example.com/v1, Kind=Thing";
+    let rows: Vec<(Respond, &str)> = vec![
+        (Box::new(|request| answer(request, &json!([]))), " returned 0 objects, expected 1"),
+        (
+            Box::new(|request| {
+                reply(
+                    &json!({"uid": request["uid"], "result": {"status": "Failure", "message": "not today"}}),
+                )
+            }),
+            " failed: not today",
+        ),
+        (
+            Box::new(|request| reply(&json!({"uid": request["uid"], "result": {"status": "Failure"}}))),
+            " failed: response.result.status was 'Failure', not 'Success'",
+        ),
+        (Box::new(|_| reply(&Value::Null)), " failed: no response provided"),
+        (
+            changed("/apiVersion", "example.com/v3".into()),
+            " returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)",
+        ),
+        (
+            changed("/kind", "Other".into()),
+            " returned invalid object at index 0: invalid kind (expected Thing, received Other)",
+        ),
+        (changed("/metadata/name", "b".into()), " returned invalid object: must have the same name: a != b"),
+        (
+            changed("/metadata/labels", json!({"a": 1})),
+            " returned invalid metadata: metadata.labels[a] must be a string, but is int64 in converted object",
+        ),
+        (
+            Box::new(|_| Reply::Raw(500, "text/plain", "broken".into())),
+            " failed: an error on the server (\"broken\") has prevented the request from succeeding",
+        ),
+    ];
+    for (reply, message) in rows {
+        *current.lock() = reply;
+        let expected = format!("{about}{message}");
+        assert_eq!(client.get(&format!("{}/a", things("v2"))).await.status(500, ""), expected);
+        assert_eq!(client.get(&things("v2")).await.status(500, ""), expected);
+        assert_eq!(client.delete(&format!("{}/a", things("v2"))).await.status(500, ""), expected);
+        let change = json!({"count": 5});
+        let patched = client.patch(&format!("{}/a", things("v2")), "merge-patch", &change).await;
+        assert_eq!(patched.status(500, ""), expected);
+        let mut watch = client.watch(&format!("{}?watch=1", things("v2"))).await;
+        let event = watch.next().await.unwrap();
+        assert_eq!((&event["type"], &event["object"]["message"]), (&json!("ERROR"), &json!(expected)));
+        assert!(watch.next().await.is_err());
+    }
+    // other metadata than labels and annotations is that of the stored object
+    *current.lock() = changed("/metadata/generation", 7.into());
+    let read = client.get(&format!("{}/a", things("v2"))).await.ok();
+    assert_eq!((&read["count"], &read["metadata"]["generation"]), (&json!(1), &json!(1)));
+    *current.lock() = changed("/metadata/labels", json!({"a": "b"}));
+    let read = client.get(&format!("{}/a", things("v2"))).await.ok();
+    assert_eq!(read["metadata"]["labels"], json!({"a": "b"}));
+}
+
+/// A webhook that fails ends an open watch, and changes nothing of a write.
+// contract: E-29c, E-29d
+#[tokio::test]
+async fn failures_end_watches_and_refuse_writes() {
+    let fails = Arc::new(Mutex::new(false));
+    let asked = fails.clone();
+    let (_server, client, _webhooks) = serving(move |request| match *asked.lock() {
+        true => reply(&json!({"uid": request["uid"], "result": {"message": "no"}})),
+        false => convert(request),
+    })
+    .await;
+    let mut watch = client.watch(&format!("{}?watch=1", things("v2"))).await;
+    client.post(&things("v2"), &thing("v2", "a", &json!({"count": 1}))).await.ok();
+    assert_eq!(watch.next().await.unwrap()["object"]["count"], 1);
+    *fails.lock() = true;
+    let made = client.post(&things("v2"), &thing("v2", "b", &json!({"count": 1}))).await;
+    let message = made.status(500, "");
+    assert_eq!(message, "conversion webhook for example.com/v2, Kind=Thing failed: no");
+    client.get(&format!("{}/b", things("v1"))).await.status(404, "NotFound");
+    client.post(&things("v1"), &thing("v1", "b", &json!({"size": "1"}))).await.ok();
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(500)));
+    assert!(watch.next().await.is_err());
+}
