@@ -15,7 +15,6 @@ use kube_cel::cel::objects::Key;
 
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::library::Library;
-use super::operators::negate;
 use super::value::{Val, copied, text};
 
 /// The variable in which a loop collects its result.
@@ -169,7 +168,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             (operators::NEGATE, [operand]) => {
                 let value = self.value(operand)?;
                 self.budget.spend(1)?;
-                negate(&value)
+                Self::negate(&value)
             }
             (operators::INDEX, [operand, key]) => self.index(operand, key),
             (operators::OPT_INDEX | operators::OPT_SELECT, [operand, key]) => {

@@ -97,7 +97,7 @@ const TOKENS: &[&str] = &[
 fn rule() -> impl Strategy<Value = String> {
     let tokens =
         prop::collection::vec(prop::sample::select(TOKENS), 0..14).prop_map(|tokens| tokens.concat());
-    // a valid rule, of which a part is replaced
+    // a valid rule with another part
     let mutated = (prop::sample::select(VALID), any::<prop::sample::Index>(), 0..4_usize, tokens.clone())
         .prop_map(|(text, at, length, part)| {
             let characters: Vec<char> = text.chars().collect();

@@ -82,17 +82,17 @@ impl<'a> Evaluation<'_, 'a> {
             _ => error(NO_OVERLOAD),
         }
     }
-}
 
-pub(super) fn negate<'a>(value: &Val<'a>) -> Found<Val<'a>> {
-    match value {
-        Val::Plain(Plain::Int(number)) => match number.checked_neg() {
-            Some(number) => Ok(Val::Plain(Plain::Int(number))),
-            None => error("integer overflow"),
-        },
-        Val::Plain(Plain::Float(number)) => Ok(Val::Plain(Plain::Float(-number))),
-        Val::Plain(Plain::Duration(length)) => Ok(Val::Plain(Plain::Duration(-*length))),
-        _ => error(NO_OVERLOAD),
+    pub(super) fn negate(value: &Val<'a>) -> Found<Val<'a>> {
+        match value {
+            Val::Plain(Plain::Int(number)) => match number.checked_neg() {
+                Some(number) => Ok(Val::Plain(Plain::Int(number))),
+                None => error("integer overflow"),
+            },
+            Val::Plain(Plain::Float(number)) => Ok(Val::Plain(Plain::Float(-number))),
+            Val::Plain(Plain::Duration(length)) => Ok(Val::Plain(Plain::Duration(-*length))),
+            _ => error(NO_OVERLOAD),
+        }
     }
 }
 
