@@ -44,6 +44,12 @@ pub fn valid_pod(name: &str) -> Value {
         "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1"}]}})
 }
 
+/// Returns the billionths of a quantity.
+#[cfg(feature = "cel")]
+pub(crate) fn quantity_nanos(text: &str) -> Result<i128, NotAQuantity> {
+    quantity::Quantity::parse(text).map(quantity::Quantity::nanos)
+}
+
 /// Why a text is not a quantity.
 pub(crate) fn quantity_fault(text: &str) -> Option<NotAQuantity> {
     quantity::Quantity::parse(text.trim()).err().filter(|fault| *fault != NotAQuantity::TooLarge)

@@ -109,6 +109,11 @@ impl Quantity {
         Self { nanos: i128::from(number) * ONE, format: Format::Decimal }
     }
 
+    #[cfg(feature = "cel")]
+    pub(super) fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     pub(super) fn signum(self) -> i128 {
         self.nanos.signum()
     }

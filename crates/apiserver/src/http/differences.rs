@@ -191,11 +191,11 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&[],
         "a bookmark has metadata and no other fields"),
     otherwise(&["customresourcedefinitions"],
-        "rules in CEL: an error of the compiler has other words and no line; `!!`, `--`, more than 120 levels, and more than 8 KiB are refused"),
+        "rules in CEL: an error of the compiler has other words and no line; `!!`, `--`, more than 120 levels, more than 8 KiB, and rules after the first 256 KiB of a schema are refused"),
     otherwise(&["customresourcedefinitions"],
         "rules in CEL: the cost of rules is not estimated, so none is refused for it; an evaluation counts its work in similar units, with the same limits"),
     otherwise(&["customresourcedefinitions"],
-        "rules in CEL: the functions of timestamps with a time zone fail; errors of the functions of Kubernetes have other words"),
+        "rules in CEL: the functions of timestamps know offsets (`+02:00`) and `UTC`, and no names of other time zones; errors of the functions of Kubernetes have other words"),
 ];
 
 fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {

@@ -12,7 +12,7 @@ pub(super) fn normalized(path: &str, schema: &Structural) -> Option<String> {
         let name = if let Some(after) = rest.strip_prefix('.') {
             let end = after.find(['.', '[', ']']).unwrap_or(after.len());
             rest = after.get(end..)?;
-            after.get(..end)?.to_owned()
+            after.get(..end).filter(|name| !name.is_empty())?.to_owned()
         } else {
             let (name, after) = quoted(rest.strip_prefix("['")?)?;
             rest = after.strip_prefix(']')?;
@@ -74,6 +74,7 @@ mod tests {
             (".a.b", None),
             ("a", None),
             (".a.", None),
+            (".a.labels.", None),
             (".a['labels", None),
             (".a[0]", None),
         ] {

@@ -17,8 +17,13 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
+        Self::with_limit(text, MOST_BYTES)
+    }
+
+    /// Compiles an expression that may need some memory at most.
+    pub(super) fn with_limit(text: &str, most_bytes: usize) -> Self {
         let compiled = translate(text).and_then(|translated| {
-            let built = RegexBuilder::new(&translated).size_limit(MOST_BYTES).build();
+            let built = RegexBuilder::new(&translated).size_limit(most_bytes).build();
             built.map_err(|error| error.to_string())
         });
         Self { text: text.into(), compiled: compiled.map_err(Into::into) }

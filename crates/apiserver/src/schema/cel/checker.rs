@@ -8,27 +8,32 @@ use kube_cel::cel::common::ast::{
 
 use super::calls::is_literal_valid;
 use super::eval::{is_type, type_named};
-use super::names::unescape;
+use super::names::{escape, unescape};
 use super::signatures::{self, Signature};
 use super::types::Type;
 
-/// The types that can be ordered, for functions that need an order.
-const UNORDERED: fn(&Type<'_>) -> bool = |of| {
+/// Whether values of a type have no order, which some functions need.
+fn is_unordered(of: &Type<'_>) -> bool {
     matches!(
         of,
         Type::List(_) | Type::Map(..) | Type::Object(_) | Type::Optional(_) | Type::Named(_) | Type::Null
     )
-};
+}
+
+/// How the error for a pattern begins that cel-go compiles after the check.
+pub(super) const INSTANTIATION: &str = "instantiation failed: ";
 
 type Checked<'s> = Result<Type<'s>, String>;
 
 pub(super) struct Checker<'e, 's> {
     variables: Vec<(&'e str, Type<'s>)>,
+    /// The calls of `sum`, by the identifiers of their expressions, with the name of the function for the type.
+    sums: HashMap<u64, &'static str>,
 }
 
 impl<'e, 's> Checker<'e, 's> {
     pub(super) fn new(variables: &[(&'e str, Type<'s>)]) -> Self {
-        Self { variables: variables.to_vec() }
+        Self { variables: variables.to_vec(), sums: HashMap::new() }
     }
 
     /// Returns the type of an expression.
@@ -57,7 +62,13 @@ impl<'e, 's> Checker<'e, 's> {
                 let field = field_of(operand, &select.field)?;
                 Ok(if select.test { Type::Bool } else { field })
             }
-            Expr::Call(call) => self.call(call),
+            Expr::Call(call) => {
+                let result = self.call(call)?;
+                if call.func_name == "sum" {
+                    self.sums.extend(sum_name(&result).map(|name| (expression.id, name)));
+                }
+                Ok(result)
+            }
             Expr::Comprehension(loops) => self.comprehension(loops),
             Expr::List(list) => {
                 let mut of = Type::Open;
@@ -79,6 +90,12 @@ impl<'e, 's> Checker<'e, 's> {
             Expr::Struct(of) => Err(undeclared(&of.type_name)),
             Expr::Unspecified => Err("unexpected expression".into()),
         }
+    }
+
+    /// Returns the calls of `sum` that were checked, by the identifiers of their expressions, with the name of the
+    /// function for the type. The sum of an empty list has no other type.
+    pub(super) fn into_sums(self) -> HashMap<u64, &'static str> {
+        self.sums
     }
 
     fn element(&mut self, element: &'e IdedExpr, is_optional: bool) -> Checked<'s> {
@@ -116,12 +133,7 @@ impl<'e, 's> Checker<'e, 's> {
 
     fn call(&mut self, call: &'e CallExpr) -> Checked<'s> {
         let name = call.func_name.as_str();
-        if let Some(Expr::Literal(LiteralValue::String(text))) =
-            call.args.last().map(|argument| &argument.expr)
-            && !is_literal_valid(name, text.inner())
-        {
-            return Err(format!("invalid {name} argument"));
-        }
+        check_literal(call)?;
         if name == operators::OPT_SELECT
             && let [operand, field] = call.args.as_slice()
             && let Expr::Literal(LiteralValue::String(field)) = &field.expr
@@ -211,6 +223,36 @@ impl<'e, 's> Checker<'e, 's> {
     }
 }
 
+/// # Errors
+/// A constant argument is not valid for its function.
+fn check_literal(call: &CallExpr) -> Result<(), String> {
+    let name = call.func_name.as_str();
+    // the limit of `findAll` follows the pattern
+    let argument = if name == "findAll" { call.args.first() } else { call.args.last() };
+    match argument.map(|argument| &argument.expr) {
+        Some(Expr::Literal(LiteralValue::Int(_))) if name == "duration" => {
+            Err(format!("invalid {name} argument"))
+        }
+        Some(Expr::Literal(LiteralValue::String(text))) if !is_literal_valid(name, text.inner()) => {
+            match name {
+                "find" | "findAll" => Err(format!("{INSTANTIATION}error parsing regexp")),
+                _ => Err(format!("invalid {name} argument")),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the name of the function `sum` for a type other than an integer.
+fn sum_name(result: &Type<'_>) -> Option<&'static str> {
+    match result {
+        Type::Uint => Some("sum@uint"),
+        Type::Double => Some("sum@double"),
+        Type::Duration => Some("sum@duration"),
+        _ => None,
+    }
+}
+
 fn undeclared(name: &str) -> String {
     format!("undeclared reference to '{name}' (in container '')")
 }
@@ -231,7 +273,8 @@ fn joined<'s>(one: Type<'s>, other: Type<'s>) -> Checked<'s> {
 fn field_of<'s>(operand: Type<'s>, name: &str) -> Checked<'s> {
     match operand {
         Type::Object(shape) => {
-            let field = unescape(name).and_then(|name| shape.field(&name));
+            let field = unescape(name).filter(|field| escape(field).as_deref() == Some(name));
+            let field = field.and_then(|name| shape.field(&name));
             let of = field.and_then(|field| Type::of(field, false));
             of.ok_or_else(|| format!("undefined field '{name}'"))
         }
@@ -281,7 +324,7 @@ fn applied<'s>(signature: &Signature, target: Option<&Type<'s>>, arguments: &[Ty
             return None;
         }
     }
-    if bound.get("C").is_some_and(UNORDERED) {
+    if bound.get("C").is_some_and(is_unordered) {
         return None;
     }
     Some(substituted(&signature.result, &bound))

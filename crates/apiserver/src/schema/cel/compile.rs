@@ -1,5 +1,6 @@
 //! The compilation of rules.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use kube_cel::cel::parser::Parser;
 
 use super::super::field_path;
 use super::super::structural::{Additional, Structural};
-use super::checker::Checker;
+use super::checker::{Checker, INSTANTIATION};
+use super::literals;
 use super::rule::{Compiled, Rule};
 use super::types::Type;
 
@@ -73,15 +75,21 @@ fn compiled_rule(rule: &Rule, schema: &Structural, is_root: bool) -> Compiled {
     let old = if rule.is_optional { Type::Optional(Box::new(own.clone())) } else { own.clone() };
     let variables = [("self", own), ("oldSelf", old)];
     let checked = |text: &str, expected: &Type<'_>, what: &str| {
-        let expression = parse(text).map_err(|why| format!("compilation failed: {why}"))?;
-        let result = Checker::new(&variables)
-            .check(&expression)
-            .map_err(|why| format!("compilation failed: ERROR: <input>: {why}"))?;
-        if result == *expected {
-            Ok(expression)
-        } else {
-            Err(format!("{what} must evaluate to a {expected}"))
+        let mut expression = parse(text).map_err(|why| format!("compilation failed: {why}"))?;
+        let mut checker = Checker::new(&variables);
+        let result = checker.check(&expression).map_err(|why| {
+            if why.starts_with(INSTANTIATION) {
+                why
+            } else {
+                format!("compilation failed: ERROR: <input>: {why}")
+            }
+        })?;
+        let sums = checker.into_sums();
+        if result != *expected {
+            return Err(format!("{what} must evaluate to a {expected}"));
         }
+        name_sums(&mut expression, &sums);
+        Ok(expression)
     };
     match checked(&rule.text, &Type::Bool, "cel expression") {
         Ok(expression) => {
@@ -89,13 +97,16 @@ fn compiled_rule(rule: &Rule, schema: &Structural, is_root: bool) -> Compiled {
             compiled.condition = Ok(Some(expression));
         }
         Err(why) => {
-            compiled.condition = Err(why);
+            let program = if why.starts_with(INSTANTIATION) { "program " } else { "" };
+            compiled.condition = Err(format!("{program}{why}"));
             return compiled;
         }
     }
     if !rule.message_expression.is_empty() {
         compiled.message = match checked(&rule.message_expression, &Type::String, "messageExpression") {
-            Err(why) if why.starts_with("compilation") => Err(format!("messageExpression {why}")),
+            Err(why) if why.starts_with("compilation") || why.starts_with(INSTANTIATION) => {
+                Err(format!("messageExpression {why}"))
+            }
             checked => checked.map(Some),
         };
     }
@@ -133,6 +144,7 @@ pub(super) fn parse(text: &str) -> Result<IdedExpr, String> {
             text.len()
         ));
     }
+    let text = &literals::normalized(text)?;
     if has_double_sign(&without_literals(text)) {
         return Err("ERROR: <input>: '!!' and '--' are not supported".into());
     }
@@ -153,20 +165,18 @@ fn has_double_sign(text: &str) -> bool {
     text.contains("!!") || text.contains("---") || minus
 }
 
-/// Returns an expression without white space and the content of its texts, roughly.
+/// Returns an expression, whose literals are normalized, without white space and the content of its texts.
 fn without_literals(text: &str) -> String {
     let mut out = String::new();
     let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(c) = characters.next() {
+    for c in text.chars() {
         match quote {
-            Some(_) if c == '\\' => drop(characters.next()),
             Some(open) if c == open => {
                 quote = None;
                 out.push('\'');
             }
             Some(_) => {}
-            None if c == '"' || c == '\'' => quote = Some(c),
+            None if c == '\'' => quote = Some(c),
             None if c.is_whitespace() => {}
             None => out.push(c),
         }
@@ -196,6 +206,47 @@ pub(super) fn parts<'e>(expression: &'e IdedExpr, each: &mut dyn FnMut(&'e IdedE
             }
         }
         Expr::Select(select) => each(&select.operand),
+        Expr::Struct(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
+    }
+}
+
+/// Names the calls of `sum` by the types of their results.
+fn name_sums(expression: &mut IdedExpr, sums: &HashMap<u64, &'static str>) {
+    if sums.is_empty() {
+        return;
+    }
+    if let Expr::Call(call) = &mut expression.expr
+        && let Some(name) = sums.get(&expression.id)
+    {
+        call.func_name = (*name).to_owned();
+    }
+    let each = |part: &mut IdedExpr| name_sums(part, sums);
+    match &mut expression.expr {
+        Expr::Call(call) => {
+            call.target.iter_mut().map(|target| &mut **target).chain(&mut call.args).for_each(each);
+        }
+        Expr::Comprehension(loops) => {
+            let loops = &mut **loops;
+            [
+                &mut loops.iter_range,
+                &mut loops.accu_init,
+                &mut loops.loop_cond,
+                &mut loops.loop_step,
+                &mut loops.result,
+            ]
+            .into_iter()
+            .for_each(each);
+        }
+        Expr::List(list) => list.elements.iter_mut().for_each(each),
+        Expr::Map(map) => {
+            for entry in &mut map.entries {
+                if let EntryExpr::MapEntry(entry) = &mut entry.expr {
+                    name_sums(&mut entry.key, sums);
+                    name_sums(&mut entry.value, sums);
+                }
+            }
+        }
+        Expr::Select(select) => name_sums(&mut select.operand, sums),
         Expr::Struct(_) | Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
     }
 }

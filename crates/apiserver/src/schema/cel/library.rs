@@ -1,6 +1,6 @@
 //! The functions of expressions: those of the language, and those of Kubernetes from the crate `kube-cel`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,20 +10,43 @@ use kube_cel::cel::Value as Plain;
 use super::super::formats::go_duration;
 use super::super::pattern::Pattern;
 use super::calls;
+use super::costs;
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
+use super::formatting::{self, double};
+use super::times;
 use super::value::{Val, text};
-use crate::causes::float_text;
 
-/// How long a text may become in one step.
-const MAX_TEXT: usize = 4 << 20;
+/// How many patterns are kept.
+const MAX_PATTERNS: usize = 32;
+/// The most memory of a compiled pattern.
+const PATTERN_BYTES: usize = 8 << 20;
+/// How many steps that are free in cel-go cost one unit here, so that any evaluation ends.
+pub(super) const FREE_STEPS: u64 = 32;
 
 /// The functions, with the patterns that an evaluation has compiled.
 #[derive(Default)]
 pub(super) struct Library {
     patterns: RefCell<HashMap<String, Rc<Pattern>>>,
+    steps: Cell<u64>,
 }
 
 impl Library {
+    /// Counts a step of an evaluation.
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(super) fn step(&self, budget: &mut Budget) -> Found<()> {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        budget.spend(usize::from(steps.is_multiple_of(FREE_STEPS)))
+    }
+
+    /// Returns how many steps all evaluations had.
+    #[cfg(test)]
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
     /// Calls a function, or a method of a target.
     ///
     /// # Errors
@@ -36,22 +59,28 @@ impl Library {
         budget: &mut Budget,
     ) -> Found<Val<'a>> {
         budget.spend(1)?;
-        if let Some(result) = own(name, target, arguments) {
+        if let Some(result) = own(name, target, arguments, budget) {
             return result;
+        }
+        if let ("format", Some(Val::Plain(Plain::String(given))), [values]) = (name, target, arguments) {
+            return formatting::format(given, values, budget).map(|given| text(&given));
         }
         let plain = |value: &Val<'a>, budget: &mut Budget| value.to_plain(budget);
         let target = target.map(|target| plain(target, budget)).transpose()?;
         let arguments = arguments.iter().map(|value| plain(value, budget)).collect::<Found<Vec<_>>>()?;
+        costs::spend(name, target.as_ref(), &arguments, budget)?;
         if let Some(result) = self.language(name, target.as_ref(), &arguments, budget) {
             return result;
+        }
+        if let Some(result) = times::call(name, target.as_ref(), &arguments) {
+            return result.map(Val::Plain);
         }
         if let Some(result) = super::urls::call(name, target.as_ref(), &arguments) {
             return result.map(|result| Val::of_plain(&result));
         }
-        spend(name, target.as_ref(), &arguments, budget)?;
         let range = range_fault(name, target.as_ref(), &arguments);
-        let result =
-            calls::call(name, target, arguments).map_err(|fault| range.map_or(fault, Fault::Error))?;
+        let result = calls::of_kubernetes(name, target, arguments)
+            .map_err(|fault| range.map_or(fault, Fault::Error))?;
         if name == "format.named" {
             let format = Some(result).filter(|format| *format != Plain::Null);
             return Ok(Val::Optional(format.map(|format| Rc::new(Val::Plain(format)))));
@@ -71,13 +100,13 @@ impl Library {
         budget: &mut Budget,
     ) -> Option<Found<Val<'a>>> {
         if let Some(Plain::String(given)) = target
-            && let Some(result) = of_text(name, given, arguments, budget)
+            && let Some(result) = of_text(name, given, arguments)
         {
             return Some(result);
         }
         match (name, target, arguments) {
             ("size", Some(value), []) | ("size", None, [value]) => Some(match value {
-                Plain::String(text) => budget.spend(text.len() / 10).map(|()| Val::int(text.chars().count())),
+                Plain::String(text) => Ok(Val::int(text.chars().count())),
                 Plain::Bytes(bytes) => Ok(Val::int(bytes.len())),
                 _ => error(NO_OVERLOAD),
             }),
@@ -103,11 +132,23 @@ impl Library {
                 [value],
             ) => convert(name, value).map(|value| value.map(Val::Plain)),
             ("startsWith" | "endsWith" | "contains" | "matches", ..) => Some(error(NO_OVERLOAD)),
-            (_, Some(Plain::Timestamp(_)), [_]) if name.starts_with("get") => {
-                Some(error(format!("{name} with a time zone is not supported")))
-            }
             _ => None,
         }
+    }
+
+    /// Returns a compiled pattern.
+    fn pattern(&self, pattern: &str, budget: &mut Budget) -> Found<Rc<Pattern>> {
+        let mut patterns = self.patterns.borrow_mut();
+        if let Some(known) = patterns.get(pattern) {
+            return Ok(known.clone());
+        }
+        if patterns.len() >= MAX_PATTERNS {
+            patterns.clear();
+        }
+        budget.spend(costs::compilation(pattern))?;
+        let compiled = Rc::new(Pattern::with_limit(pattern, PATTERN_BYTES));
+        patterns.insert(pattern.to_owned(), compiled.clone());
+        Ok(compiled)
     }
 
     /// Returns the parts of a text that a pattern matches.
@@ -119,10 +160,7 @@ impl Library {
         budget: &mut Budget,
     ) -> Found<Vec<Val<'a>>> {
         budget.spend((given.len() / 10 + 1).saturating_mul(pattern.len() / 4 + 1))?;
-        let mut patterns = self.patterns.borrow_mut();
-        let compiled =
-            patterns.entry(pattern.to_owned()).or_insert_with(|| Rc::new(Pattern::new(pattern))).clone();
-        drop(patterns);
+        let compiled = self.pattern(pattern, budget)?;
         let Ok(regex) = compiled.regex() else {
             return error(format!("error parsing regexp: {}", compiled.fault().unwrap_or("")));
         };
@@ -132,12 +170,7 @@ impl Library {
 }
 
 /// The methods of texts that have no patterns; `None` for others.
-fn of_text<'a>(
-    name: &str,
-    given: &Arc<String>,
-    arguments: &[Plain],
-    budget: &mut Budget,
-) -> Option<Found<Val<'a>>> {
+fn of_text<'a>(name: &str, given: &Arc<String>, arguments: &[Plain]) -> Option<Found<Val<'a>>> {
     let flag = |flag| Some(Ok(Val::Plain(Plain::Bool(flag))));
     match (name, arguments) {
         ("startsWith", [Plain::String(part)]) => flag(given.starts_with(part.as_str())),
@@ -148,17 +181,20 @@ fn of_text<'a>(
             let parts = given.chars().map(|c| text(c.encode_utf8(&mut [0; 4])));
             Some(Ok(Val::List(Rc::new(parts.collect()))))
         }
-        ("replace", [old @ Plain::String(from), new @ Plain::String(to), Plain::Int(..0)]) => {
-            let target = Plain::String(given.clone());
-            let spent = spend(name, Some(&target), &[old.clone(), new.clone()], budget);
-            Some(spent.map(|()| text(&given.replace(from.as_str(), to.as_str()))))
+        ("replace", [Plain::String(from), Plain::String(to), Plain::Int(..0)]) => {
+            Some(Ok(text(&given.replace(from.as_str(), to.as_str()))))
         }
         _ => None,
     }
 }
 
 /// The functions for values of all types.
-fn own<'a>(name: &str, target: Option<&Val<'a>>, arguments: &[Val<'a>]) -> Option<Found<Val<'a>>> {
+fn own<'a>(
+    name: &str,
+    target: Option<&Val<'a>>,
+    arguments: &[Val<'a>],
+    budget: &mut Budget,
+) -> Option<Found<Val<'a>>> {
     let some = |value: &Val<'a>| Val::Optional(Some(Rc::new(value.clone())));
     Some(Ok(match (name, target, arguments) {
         ("size", Some(value), []) | ("size", None, [value]) => Val::int(value.length()?),
@@ -195,9 +231,37 @@ fn own<'a>(name: &str, target: Option<&Val<'a>>, arguments: &[Val<'a>]) -> Optio
                 Err(fault) => return Some(Err(fault)),
             }
         }
+        ("optional.unwrap", None, [list]) | ("unwrapOpt", Some(list), []) => {
+            let length = list.length()?;
+            return Some(budget.spend(length).and_then(|()| unwrapped(list, budget)));
+        }
+        (_, Some(list), []) if name.starts_with("sum@") && list.length() == Some(0) => {
+            return Some(zero(name).map(Val::Plain));
+        }
         ("string", None, [Val::Type(name)]) => text(name),
         _ => return None,
     }))
+}
+
+/// Returns the values of a list of optional values.
+fn unwrapped<'a>(list: &Val<'a>, budget: &mut Budget) -> Found<Val<'a>> {
+    let mut values = Vec::new();
+    for item in list.items(budget)? {
+        match item {
+            Val::Optional(value) => values.extend(value.map(|value| (*value).clone())),
+            _ => return error("value is not optional"),
+        }
+    }
+    Ok(Val::List(Rc::new(values)))
+}
+
+/// Returns the sum of an empty list, whose type is in the name of the function.
+fn zero(name: &str) -> Found<Plain> {
+    match name {
+        "sum@uint" => Ok(Plain::UInt(0)),
+        "sum@double" => Ok(Plain::Float(0.0)),
+        _ => calls::duration(0),
+    }
 }
 
 /// Conversions to a type; `None` for those of the library.
@@ -225,7 +289,10 @@ fn convert(name: &str, value: &Plain) -> Option<Found<Plain>> {
             Some(length) => calls::duration(length),
             None => not_converted("google.protobuf.Duration"),
         },
-        ("duration", Plain::Int(length)) => calls::duration(*length),
+        ("duration", Plain::Int(_)) => {
+            error("type conversion error from 'int' to 'google.protobuf.Duration'")
+        }
+        ("timestamp", Plain::Int(seconds)) => times::of_seconds(*seconds),
         ("timestamp", Plain::String(_)) => calls::call(name, None, vec![value.clone()])
             .or_else(|_| not_converted("google.protobuf.Timestamp")),
         _ => return None,
@@ -275,56 +342,13 @@ fn as_text(value: &Plain) -> Option<Found<String>> {
         Plain::Bool(flag) => Ok(flag.to_string()),
         Plain::Int(number) => Ok(number.to_string()),
         Plain::UInt(number) => Ok(number.to_string()),
-        Plain::Float(number) => Ok(float_text(*number)),
+        Plain::Float(number) => Ok(double(*number)),
         Plain::Bytes(bytes) => match String::from_utf8(bytes.to_vec()) {
             Ok(given) => Ok(given),
             Err(_) => error("invalid UTF-8 in bytes, cannot convert to string"),
         },
-        #[allow(clippy::cast_precision_loss, reason = "as in Go")]
-        Plain::Duration(length) => {
-            Ok(format!("{}s", length.num_nanoseconds().unwrap_or(i64::MAX) as f64 / 1e9))
-        }
-        Plain::Timestamp(time) => Ok(time.to_rfc3339().replace("+00:00", "Z")),
-        _ => return None,
+        value => return times::text(value).map(Ok),
     })
-}
-
-/// Spends what a function of the library may cost, whose results may be much larger than its arguments.
-fn spend(name: &str, target: Option<&Plain>, arguments: &[Plain], budget: &mut Budget) -> Found<()> {
-    let length = |value: &Plain| match value {
-        Plain::String(text) => text.len(),
-        Plain::List(items) => items.len(),
-        _ => 0,
-    };
-    let size = target.map_or(0, length);
-    match (name, arguments) {
-        ("lists.range", [Plain::Int(size)]) => budget.spend(usize::try_from(*size).unwrap_or_default()),
-        ("replace", [_, with, ..]) if size.saturating_add(1).saturating_mul(length(with)) > MAX_TEXT => {
-            budget.spend(size.saturating_add(1).saturating_mul(length(with)))
-        }
-        ("join", [with]) => budget.spend(size.saturating_mul(length(with) / 10)),
-        ("distinct" | "indexOf" | "lastIndexOf", _) if matches!(target, Some(Plain::List(_))) => {
-            budget.spend(size.saturating_mul(size))
-        }
-        ("indexOf" | "lastIndexOf", [part, ..]) => budget.spend(size.saturating_mul(length(part)) / 10),
-        ("sets.contains" | "sets.equivalent" | "sets.intersects", [one, other]) => {
-            budget.spend(length(one).saturating_mul(length(other)))
-        }
-        ("format", _) => match target {
-            // a number of digits, which has no limit
-            Some(Plain::String(format)) => {
-                let widths = format.split('%').filter_map(|part| part.strip_prefix('.'));
-                let digits = |part: &str| part.bytes().take_while(u8::is_ascii_digit).count();
-                if widths.into_iter().any(|part| digits(part) > 3) {
-                    error("precision is too large")
-                } else {
-                    Ok(())
-                }
-            }
-            _ => Ok(()),
-        },
-        _ => Ok(()),
-    }
 }
 
 /// Returns what Go says of indexes of a text that are out of range, if the function fails.

@@ -49,13 +49,18 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     }
 
     fn sorted(&mut self, target: &'e IdedExpr, variable: &'e IdedExpr, each: &'e IdedExpr) -> Found<Val<'a>> {
-        let items = self.value(target)?.items().ok_or_else(|| Fault::Error(NO_OVERLOAD.into()))?;
+        let list = self.value(target)?;
+        if !matches!(list, Val::Array(..) | Val::List(_)) {
+            return error(NO_OVERLOAD);
+        }
         let mut sorted = Vec::new();
-        for item in items {
-            let item = item?;
+        for item in list.items(self.budget)? {
             let Val::Plain(key) = self.with([(variable, item.clone())], |inner| inner.value(each))? else {
                 return error(NO_OVERLOAD);
             };
+            if let Plain::String(text) = &key {
+                self.budget.spend(text.len() / 10)?;
+            }
             sorted.push((key, item));
         }
         self.budget.spend(sorted.len())?;
@@ -82,9 +87,9 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     /// Returns the indexes of a list with the items, or the keys of a map with the values.
     fn pairs(&mut self, range: &'e IdedExpr) -> Found<(bool, Vec<(Val<'a>, Val<'a>)>)> {
         let range = self.value(range)?;
-        let keys = match (range.keys(), range.items()) {
+        let keys = match (range.keys(), range.length()) {
             (Some(keys), _) => keys,
-            (None, Some(items)) => (0..items.len()).map(Val::int).collect(),
+            (None, Some(length)) => (0..length).map(Val::int).collect(),
             (None, None) => return error(NO_OVERLOAD),
         };
         self.budget.spend(keys.len())?;

@@ -7,16 +7,24 @@
 mod calls;
 mod checker;
 mod compile;
+mod costs;
 mod eval;
 mod fault;
+mod formatting;
+#[cfg(test)]
+mod fuzz;
 mod library;
+mod lists;
+mod literals;
 mod macros;
 mod names;
+mod operators;
 mod rule;
 mod shape;
 mod signatures;
 #[cfg(test)]
 mod tests;
+mod times;
 mod types;
 mod urls;
 mod value;

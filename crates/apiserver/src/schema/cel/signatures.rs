@@ -48,6 +48,7 @@ timestamp.getHours(string)int timestamp.getMinutes(string)int timestamp.getSecon
 timestamp.getMilliseconds(string)int
 duration.getHours()int duration.getMinutes()int duration.getSeconds()int duration.getMilliseconds()int
 optional.none()optional<T> optional.of(T)optional<T> optional.ofNonZeroValue(T)optional<T>
+optional.unwrap(list<optional<T>>)list<T> list<optional<T>>.unwrapOpt()list<T>
 optional<T>.hasValue()bool optional<T>.value()T optional<T>.or(optional<T>)optional<T> optional<T>.orValue(T)T
 string.charAt(int)string string.indexOf(string)int string.indexOf(string int)int
 string.lastIndexOf(string)int string.lastIndexOf(string int)int string.lowerAscii()string string.upperAscii()string
@@ -63,7 +64,7 @@ list<T>.slice(int int)list<T> list<list<T>>.flatten()list<T> list<dyn>.flatten(i
 list<C>.sort()list<C> list<T>.distinct()list<T> list<T>.reverse()list<T> lists.range(int)list<int>
 list<T>.first()optional<T> list<T>.last()optional<T>
 string.find(string)string string.findAll(string)list<string> string.findAll(string int)list<string>
-quantity(string)quantity isQuantity(string)bool quantity.sign()int quantity.isInteger()bool
+quantity(string)quantity isQuantity(string)bool sign(quantity)int quantity.isInteger()bool
 quantity.asInteger()int quantity.asApproximateFloat()double
 quantity.add(quantity)quantity quantity.add(int)quantity quantity.sub(quantity)quantity quantity.sub(int)quantity
 quantity.isLessThan(quantity)bool quantity.isGreaterThan(quantity)bool quantity.compareTo(quantity)int
@@ -196,7 +197,7 @@ mod tests {
     fn every_type_is_known() {
         for (name, signatures) in SIGNATURES.iter() {
             for signature in signatures {
-                let types = signature.arguments.iter().chain(&signature.target);
+                let types = signature.arguments.iter().chain(&signature.target).chain([&signature.result]);
                 let has_dyn = types.filter(|of| of.is_any()).count() > 0;
                 assert!(!has_dyn || name == "dyn", "{name}: {signature:?}");
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::compile::parse;
 use super::eval::Evaluation;
 use super::fault::{Budget, Fault};
-use super::library::Library;
+use super::library::{FREE_STEPS, Library};
 use super::shape::Shape;
 use super::value::Val;
 use super::*;
@@ -18,6 +18,7 @@ use crate::schema::validate::correlated::Old;
 /// A schema with a field of each type.
 fn schema() -> Value {
     let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}});
+    let set = |items: Value| json!({"type": "array", "items": items, "x-kubernetes-list-type": "set"});
     json!({"type": "object", "properties": {
         "i": {"type": "integer"}, "n": {"type": "number"}, "s": {"type": "string"}, "f": {"type": "boolean"},
         "any": {"x-kubernetes-int-or-string": true}, "kept": {"x-kubernetes-preserve-unknown-fields": true},
@@ -25,7 +26,11 @@ fn schema() -> Value {
         "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
         "items": {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]},
         "m": {"type": "object", "additionalProperties": {"type": "string"}},
-        "o": {"type": "object", "properties": {"a-b": {"type": "integer"}, "namespace": {"type": "string"}}},
+        "o": {"type": "object", "properties": {"a-b": {"type": "integer"}, "a__b": {"type": "integer"},
+            "namespace": {"type": "string"}}},
+        "numbers": set(json!({"type": "number"})), "none": set(json!({"type": "number"})),
+        "times": set(json!({"type": "string", "format": "date-time"})),
+        "raws": set(json!({"type": "string", "format": "byte"})),
         "no": {"type": "string", "nullable": true},
         "day": {"type": "string", "format": "date"}, "at": {"type": "string", "format": "date-time"},
         "long": {"type": "string", "format": "duration"}, "raw": {"type": "string", "format": "byte"}}})
@@ -34,8 +39,9 @@ fn schema() -> Value {
 fn object() -> Value {
     json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "n", "labels": {"a": "b"}},
         "i": 3, "n": 2, "s": "héllo", "f": true, "any": "50%", "kept": {"x": 1}, "l": [1, 2, 3], "set": ["b", "a"],
+        "numbers": [0.5, 2.5], "none": [], "times": ["2026-01-01T00:00:00Z"], "raws": ["YQ=="],
         "items": [{"k": "x", "v": 1}, {"k": "y", "v": 2}], "m": {"a": "1", "b-c": "2"}, "no": null,
-        "o": {"a-b": 1, "namespace": "default"}, "day": "2026-02-28", "at": "2026-01-01T00:00:00Z", "long": "1h30m",
+        "o": {"a-b": 1, "namespace": "default"}, "day": "2026-02-28", "at": "2026-01-01T01:00:00+02:00", "long": "1h30m",
         "raw": "YWI="})
 }
 
@@ -65,6 +71,15 @@ fn checked(rule: &Value) -> Vec<String> {
     faults("", subject, &schema).causes.into_iter().map(|cause| cause.message).collect()
 }
 
+/// Evaluates an expression, without a check and as a rule.
+fn is_true(text: &str) {
+    assert_eq!(value(text, 100_000), Ok(true), "{text}");
+    let found = checked(&json!({"rule": text, "optionalOldSelf": true}));
+    // the old value is absent
+    assert!(text.contains("oldSelf") || found.is_empty(), "{text}: {found:?}");
+    assert!(found.iter().all(|message| !message.contains("compil")), "{text}: {found:?}");
+}
+
 #[test]
 fn expressions_are_true() {
     for text in [
@@ -82,7 +97,7 @@ fn expressions_are_true() {
         "!has(self.no) && self.metadata.name == 'n' && !has(self.metadata.generateName) && self.kind == 'K'",
         "type(self.any) == string && self.any.matches('^[0-9]+%$') && type(self.l) == list && type(1) != string",
         "self.day > timestamp('2026-01-01T00:00:00Z') && self.at - duration('1h') < self.at && self.long == duration('90m')",
-        "self.at.getFullYear() == 2026 && self.long.getMinutes() == 90 && string(self.long) == '5400s'",
+        "self.day.getFullYear() == 2026 && self.long.getMinutes() == 90 && string(self.long) == '5400s'",
         "self.raw == b'ab' && size(self.raw) == 2 && string(self.raw) == 'ab'",
         "quantity('1Gi').isGreaterThan(quantity('500Mi')) && isQuantity('1') && quantity('1k').asInteger() == 1000",
         "isIP('1.2.3.4') && ip('1.2.3.4').family() == 4 && cidr('10.0.0.0/8').containsIP('10.1.2.3')",
@@ -110,11 +125,36 @@ fn expressions_are_true() {
         "[[1, 2], [3]].all(l, l.all(x, l.exists(y, x <= y)))",
         "self.long == duration('1h') + duration('30m') && duration('1h') > duration('1m')",
     ] {
-        assert_eq!(value(text, 100_000), Ok(true), "{text}");
-        let found = checked(&json!({"rule": text, "optionalOldSelf": true}));
-        // the old value is absent
-        assert!(text.contains("oldSelf") || found.is_empty(), "{text}: {found:?}");
-        assert!(found.iter().all(|message| !message.contains("compil")), "{text}: {found:?}");
+        is_true(text);
+    }
+}
+
+/// Expressions that the crates evaluate in another way, or not.
+#[test]
+fn more_expressions_are_true() {
+    for text in [
+        "self.?i.orValue(self.l[9]) == 3 && self.?i.or(optional.of(self.l[9])).value() == 3",
+        "self.at.getHours() == 23 && self.at.getDate() == 31 && self.at.getFullYear() == 2025",
+        "self.at.getHours('+02:00') == 1 && self.at.getDayOfYear('02:00') == 0 && self.at.getMinutes('-00:30') == 30",
+        "timestamp('9999-12-31T23:59:59.999Z').getMilliseconds() == 999 && self.at.getDayOfWeek() == 3",
+        "self.numbers == self.numbers && self.numbers == [2.5, 0.5] && !(self.numbers == [2.5, 1.5])",
+        "self.times == self.times && self.raws == self.raws && self.numbers + [0.5] == self.numbers",
+        "sign(quantity('-1')) == -1 && sign(quantity('0')) == 0",
+        "timestamp(0) == timestamp('1970-01-01T00:00:00Z') && int(timestamp(5)) == 5 && timestamp(self.i) > timestamp(0)",
+        "'%s %s %s'.format([timestamp('2026-01-01T00:00:00.50Z'), duration('90s'), 2.0]) == '2026-01-01T00:00:00.5Z 90s 2'",
+        "'%s %s %s'.format([b'a', int, null]) == 'a int null' && '%s'.format([{'b': 1, 'a': 2}]) == '{\"a\":2, \"b\":1}'",
+        "'%s'.format([[dyn(1.5), 'a', duration('1s'), b'a', type(1)]]) == '[1.500000, \"a\", duration(\"1s\"), b\"a\", type(int)]'",
+        "'%d%% %.1f'.format([1, 2.25]) == '1% 2.2'",
+        "'a\\\"b' == 'a\"b' && size(b'\\n') == 1 && '''a'b''' == 'a\\'b' && r'\\d' == '\\\\d' && \"\"\"x\"\"\" == 'x'",
+        "true // it's -- !! \"\n && self.i == 3",
+        "optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.of(1)].unwrapOpt() == [1]",
+        "optional.of(1) != null && quantity('1') != null && ip('::1') != null",
+        "self.long.getMilliseconds() == 5400000 && duration('1000000h').getSeconds() == 3600000000",
+        "string(timestamp('2026-01-01T00:00:00.120Z')) == '2026-01-01T00:00:00.12Z' && string(self.at) == '2026-01-01T01:00:00+02:00'",
+        "!isQuantity(' 1') && quantity('1e40').isGreaterThan(quantity('1n')) && quantity('1e40') == quantity('9223372036854775807')",
+        "semver('1.0.0+a').compareTo(semver('1.0.0+b')) == 0 && semver('1.0.0+a') == semver('1.0.0')",
+    ] {
+        is_true(text);
     }
 }
 
@@ -136,6 +176,13 @@ fn errors_have_the_texts_of_go() {
         ("'abc'.substring(2, 1) == ''", "invalid substring range. start: 2, end: 1"),
         ("dyn(1).endsWith('a')", "no such overload: endsWith(int, string)"),
         ("dyn(1).size() == 1", "no such overload: size"),
+        ("timestamp(253402300800) > timestamp(0)", "timestamp overflow"),
+        (
+            "duration(self.i) > duration('1s')",
+            "type conversion error from 'int' to 'google.protobuf.Duration'",
+        ),
+        ("optional.none().orValue(self.l[9]) == 1", "index out of bounds: 9"),
+        ("self.at.getHours('Moon') == 1", "unknown time zone Moon"),
     ] {
         assert_eq!(value(text, 100_000), Err(error.to_owned()), "{text}");
     }
@@ -180,8 +227,28 @@ fn types_are_checked() {
         "self.o != null",
         "dyn(1) == 'a' || true",
         "self.day != null",
+        "self.none.sum() + 1.5 > 1.0 && self.l.filter(x, x > 9).sum() + 1 == 1",
+        "[duration('1s')].filter(x, false).sum() == duration('0s') && [1u].filter(x, false).sum() == 0u",
+        "lists.range(400).all(x, lists.range(400).exists_one(y, x == y))",
     ] {
         assert_eq!(checked(&json!({"rule": text})), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn rules_are_refused_as_in_go() {
+    for (text, error) in [
+        ("self.long < duration(5)", "invalid duration argument"),
+        ("self.s.find('(') == ''", "program instantiation failed"),
+        ("self.s.findAll('(', 2).size() == 1", "program instantiation failed"),
+        ("quantity('1').sign() == 1", "found no matching overload for 'sign'"),
+        ("self.o.a__b == 1", "undefined field 'a__b'"),
+        ("int != null", "found no matching overload for '_!=_'"),
+        ("self.s == '\\q'", "Syntax error"),
+        ("self.f // !!\n && !!self.f", "'!!' and '--' are not supported"),
+    ] {
+        let found = checked(&json!({"rule": text}));
+        assert!(matches!(found.as_slice(), [one] if one.contains(error)), "{text}: {found:?}");
     }
 }
 
@@ -198,6 +265,14 @@ fn evaluations_end() {
     ] {
         let found = value(text, 1_000_000);
         assert!(found.is_err(), "{text}: {found:?}");
+    }
+    // long texts are not compared, and patterns are not compiled, for one unit
+    let long = "a".repeat(3000);
+    for (text, budget) in [
+        (format!("lists.range(20000).all(i, '{long}' == '{long}')"), 1_000_000),
+        ("lists.range(200).all(i, !'a'.matches('(x{900}|' + string(i) + '){2}'))".to_owned(), 10_000),
+    ] {
+        assert_eq!(value(&text, budget), Err("exceeded".into()));
     }
     // a text that doubles
     let doubled = format!("{}['a']{} == ''", "", ".map(x, x + x)".repeat(30));
@@ -231,7 +306,7 @@ fn long_expressions_are_refused() {
 }
 
 /// Parts of expressions that may be put together.
-const PARTS: &str = "self self.i self.n self.s self.f self.any self.l self.set self.items self.m self.o self.no self.day \
+const PARTS: &str = "self self.i self.n self.s self.f self.any self.l self.set self.items self.m self.o self.no self.numbers self.none self.times self.raws self.day \
     self.at self.long self.raw self.kept oldSelf 1 -1 0 1.5 2u 'a' '%d%s%f' b'a' true null [] {} [1,2] {'a':1} \
     quantity('1') ip('::1') cidr('::/0') semver('1.2.3') url('/a') duration('1s') timestamp('9999-12-31T23:59:59Z') \
     optional.none() 9223372036854775807 '1' format.uuid() int x";
@@ -265,6 +340,45 @@ fn expression() -> impl Strategy<Value = String> {
             (inner.clone(), inner.clone(), inner).prop_map(|(a, b, c)| format!("({a} ? {b} : {c})")),
         ]
     })
+}
+
+#[test]
+fn sets_of_lists_are_not_compared() {
+    let set = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}},
+        "x-kubernetes-list-type": "set", "x-kubernetes-validations": [{"rule": "self == self"}]});
+    let mut schema = Structural::parse(&set);
+    compile(&mut schema);
+    let subject = Subject { value: &json!([[1], [2]]), old: None::<Old<'_>>, is_object: false };
+    let found = faults("", subject, &schema);
+    let why = "listSet operations are only supported on lists of scalar values";
+    assert!(matches!(found.causes.as_slice(), [one] if one.message.contains(why)), "{found:?}");
+}
+
+/// Costs of cel-go.
+#[test]
+fn work_is_counted_as_in_go() {
+    for (text, units) in [
+        ("[1, 2, 3].all(x, true)", 20),
+        ("true ? false : 1 > 3", 0),
+        ("[1,2,3,4,5].filter(x, x % 2 == 0).size() == 2", 64),
+        ("[1,2,3,4,5].map(x, x).size() == 5", 88),
+        ("[1,2,3,4,5].map(x, x).exists(x, x == 5) == true", 118),
+        ("'abcdefghij' == 'abcdefghij' && true || false", 1),
+        ("self.i == 3", 3),
+        ("has(self.i)", 1),
+    ] {
+        let (schema, object) = (Structural::parse(&schema()), object());
+        let expression = parse(text).unwrap();
+        let variables = vec![("self", Ok(Val::Object(object.as_object().unwrap(), Shape::of_root(&schema))))];
+        let (mut budget, library) = (Budget(1_000_000), Library::default());
+        Evaluation { variables, budget: &mut budget, library: &library }.value(&expression).unwrap();
+        let free = library.steps() / FREE_STEPS;
+        assert!(
+            (units..=units + free + 1).contains(&(1_000_000 - budget.0)),
+            "{text}: {}",
+            1_000_000 - budget.0
+        );
+    }
 }
 
 proptest! {

@@ -77,9 +77,17 @@ impl<'s> Type<'s> {
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
                 key.fits(other_key) && value.fits(other_value)
             }
-            (Self::Null, Self::Object(_) | Self::Timestamp | Self::Duration)
-            | (Self::Object(_) | Self::Timestamp | Self::Duration, Self::Null) => true,
+            (Self::Null, other) | (other, Self::Null) => other.is_nullable(),
             (one, other) => one == other,
+        }
+    }
+
+    /// Whether null is compared with values of the type.
+    fn is_nullable(&self) -> bool {
+        match self {
+            Self::Null | Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) => true,
+            Self::Named(name) => *name != "type",
+            _ => false,
         }
     }
 

@@ -8,9 +8,9 @@ use kube_cel::cel::Value as Plain;
 use kube_cel::cel::objects::{Key, Map as PlainMap, OptionalValue};
 use serde_json::{Map, Value};
 
-use super::super::structural::{ListKind, Structural};
+use super::super::structural::Structural;
 use super::calls;
-use super::fault::{Budget, Found, error};
+use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::names::{escape, unescape};
 use super::shape::Shape;
 
@@ -46,6 +46,15 @@ impl<'a> Val<'a> {
         match self {
             Self::Plain(Plain::Bool(flag)) => Some(*flag),
             _ => None,
+        }
+    }
+
+    /// Returns how long a text is, or bytes are; 0 for other values.
+    pub(super) fn text_length(&self) -> usize {
+        match self {
+            Self::Plain(Plain::String(text)) => text.len(),
+            Self::Plain(Plain::Bytes(bytes)) => bytes.len(),
+            _ => 0,
         }
     }
 
@@ -104,7 +113,7 @@ impl<'a> Val<'a> {
     pub(super) fn find(&self, key: &Self) -> Found<Option<Self>> {
         match self {
             Self::Object(fields, shape) => {
-                let Some(name) = key.as_text() else { return error("no such overload") };
+                let Some(name) = key.as_text() else { return error(NO_OVERLOAD) };
                 let is_object = shape.has_properties();
                 let Some(name) = (if is_object { unescape(name) } else { Some(name.to_owned()) }) else {
                     return Ok(None);
@@ -115,11 +124,11 @@ impl<'a> Val<'a> {
                 shape.field(&name).map(|schema| Self::read(value, schema)).transpose()
             }
             Self::Map(entries) => {
-                let Some(key) = key.as_key() else { return error("no such overload") };
+                let Some(key) = key.as_key() else { return error(NO_OVERLOAD) };
                 Ok(entries.get(&key).cloned())
             }
             Self::Optional(Some(value)) => value.find(key),
-            _ => error("no such overload"),
+            _ => error(NO_OVERLOAD),
         }
     }
 
@@ -162,14 +171,15 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Returns the items of a list; `None` for other values.
-    pub(super) fn items(&self) -> Option<Vec<Found<Self>>> {
-        match self {
-            Self::Array(..) | Self::List(_) => {
-                Some((0..self.length()?).filter_map(|at| self.item(at)).collect())
-            }
-            _ => None,
+    /// Returns the items of a list; none for other values.
+    pub(super) fn items(&self, budget: &mut Budget) -> Found<Vec<Self>> {
+        let mut items = Vec::new();
+        for index in 0..self.length().unwrap_or_default() {
+            let Some(item) = self.item(index) else { continue };
+            budget.spend(copied(item.as_ref().map(Some)))?;
+            items.push(item?);
         }
+        Ok(items)
     }
 
     /// Returns the keys of a map that can be seen, sorted.
@@ -190,34 +200,15 @@ impl<'a> Val<'a> {
 
     /// Compares as the left value does: sets and lists with keys of the resource have no order.
     pub(super) fn is_equal(&self, other: &Self, budget: &mut Budget) -> Found<bool> {
-        budget.spend(1)?;
         match (self, other) {
             (Self::Object(fields, shape), Self::Object(others, _)) => {
-                if fields.len() != others.len() {
-                    return Ok(false);
-                }
-                for (name, value) in *fields {
-                    let Some(of) = shape.field(name) else {
-                        if others.get(name).is_some_and(|other| other != value) {
-                            return Ok(false);
-                        }
-                        continue;
-                    };
-                    let Some(other) = others.get(name) else { return Ok(false) };
-                    let is_equal = match (value, other) {
-                        (Value::Null, other) | (other, Value::Null) => other.is_null(),
-                        _ => Self::read(value, of)?.is_equal(&Self::read(other, of)?, budget)?,
-                    };
-                    if !is_equal {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
+                are_fields_equal(fields, others, *shape, budget)
             }
             (Self::Object(..) | Self::Map(_), Self::Object(..) | Self::Map(_)) => {
                 if self.length() != other.length() {
                     return Ok(false);
                 }
+                budget.spend(self.length().unwrap_or_default() + 1)?;
                 for key in self.keys().unwrap_or_default() {
                     match (self.find(&key)?, other.find(&key)?) {
                         (Some(one), Some(other)) if one.is_equal(&other, budget)? => {}
@@ -234,53 +225,16 @@ impl<'a> Val<'a> {
                 (one, other) => Ok(one.is_none() && other.is_none()),
             },
             (Self::Type(one), Self::Type(other)) => Ok(one == other),
-            (Self::Kept(one), Self::Kept(other)) => Ok(one == other),
-            (Self::Plain(one), Self::Plain(other)) => Ok(one == other),
+            (Self::Kept(one), Self::Kept(other)) => {
+                budget.spend(compared(one))?;
+                Ok(one == other)
+            }
+            (Self::Plain(one), Self::Plain(second)) => {
+                budget.spend(self.text_length().min(other.text_length()) / 10)?;
+                Ok(one == second)
+            }
             _ => Ok(false),
         }
-    }
-
-    fn are_equal(&self, other: &Self, budget: &mut Budget) -> Found<bool> {
-        let kind = match self {
-            Self::Array(_, schema) => &schema.list,
-            _ => &ListKind::Atomic,
-        };
-        let (ours, others) = (self.items().unwrap_or_default(), other.items().unwrap_or_default());
-        if ours.len() != others.len() {
-            return Ok(false);
-        }
-        let key_of = |item: &Self| -> Found<Vec<Key>> {
-            match kind {
-                ListKind::Map(keys) => {
-                    let values = keys.iter().map(|key| item.find(&text(&escape(key).unwrap_or_default())));
-                    values
-                        .map(|value| Ok(value?.and_then(|value| value.as_key()).unwrap_or(Key::Bool(false))))
-                        .collect()
-                }
-                _ => Ok(item.as_key().into_iter().collect()),
-            }
-        };
-        if *kind == ListKind::Atomic {
-            for (one, other) in ours.into_iter().zip(others) {
-                if !one?.is_equal(&other?, budget)? {
-                    return Ok(false);
-                }
-            }
-            return Ok(true);
-        }
-        let mut known = BTreeMap::new();
-        for item in ours {
-            let item = item?;
-            known.insert(key_of(&item)?, item);
-        }
-        for other in others {
-            let other = other?;
-            match known.remove(&key_of(&other)?) {
-                Some(one) if one.is_equal(&other, budget)? => {}
-                _ => return Ok(false),
-            }
-        }
-        Ok(known.is_empty())
     }
 
     /// Returns the name of the type, as `type()` has it.
@@ -309,19 +263,18 @@ impl<'a> Val<'a> {
 
     /// Copies the value for a function of a library.
     pub(super) fn to_plain(&self, budget: &mut Budget) -> Found<Plain> {
-        budget.spend(1)?;
         Ok(match self {
             Self::Plain(value) => {
-                if let Plain::String(text) = value {
-                    budget.spend(text.len() / 10)?;
-                }
+                budget.spend(copied(Ok(Some(self))))?;
                 value.clone()
             }
             Self::Array(..) | Self::List(_) => {
-                let items = self.items().unwrap_or_default().into_iter();
-                Plain::List(Arc::new(items.map(|item| item?.to_plain(budget)).collect::<Found<_>>()?))
+                budget.spend(self.length().unwrap_or_default())?;
+                let items = self.items(budget)?.into_iter();
+                Plain::List(Arc::new(items.map(|item| item.to_plain(budget)).collect::<Found<_>>()?))
             }
             Self::Object(..) | Self::Map(_) => {
+                budget.spend(self.length().unwrap_or_default() + 1)?;
                 let mut map = std::collections::HashMap::new();
                 for key in self.keys().unwrap_or_default() {
                     if let (Some(name), Some(value)) = (key.as_key(), self.find(&key)?) {
@@ -334,7 +287,7 @@ impl<'a> Val<'a> {
                 let value = value.as_ref().map(|value| value.to_plain(budget)).transpose()?;
                 Plain::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
             }
-            Self::Type(_) | Self::Kept(_) => return error("no such overload"),
+            Self::Type(_) | Self::Kept(_) => return error(NO_OVERLOAD),
         })
     }
 
@@ -351,6 +304,62 @@ impl<'a> Val<'a> {
             },
             value => Self::Plain(value.clone()),
         }
+    }
+}
+
+/// Compares the fields of two objects.
+fn are_fields_equal(
+    fields: &Map<String, Value>,
+    others: &Map<String, Value>,
+    shape: Shape<'_>,
+    budget: &mut Budget,
+) -> Found<bool> {
+    if fields.len() != others.len() {
+        return Ok(false);
+    }
+    budget.spend(fields.len() + 1)?;
+    for (name, value) in fields {
+        let Some(of) = shape.field(name) else {
+            budget.spend(compared(value))?;
+            if others.get(name).is_some_and(|other| other != value) {
+                return Ok(false);
+            }
+            continue;
+        };
+        let Some(other) = others.get(name) else { return Ok(false) };
+        let is_equal = match (value, other) {
+            (Value::Null, other) | (other, Value::Null) => other.is_null(),
+            _ => {
+                let (one, other) = (Val::read(value, of), Val::read(other, of));
+                budget.spend(copied(one.as_ref().map(Some)))?;
+                budget.spend(copied(other.as_ref().map(Some)))?;
+                one?.is_equal(&other?, budget)?
+            }
+        };
+        if !is_equal {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns what it costs to copy the text of a value or an error.
+pub(super) fn copied(found: Result<Option<&Val<'_>>, &Fault>) -> usize {
+    let length = match found {
+        Ok(value) => value.map_or(0, Val::text_length),
+        Err(Fault::Error(why)) => why.len(),
+        Err(Fault::Exceeded) => 0,
+    };
+    length / 1000
+}
+
+/// Returns what it costs to compare a value that has no schema.
+fn compared(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len() / 10,
+        Value::Array(items) => items.iter().map(compared).sum::<usize>() + 1,
+        Value::Object(fields) => fields.values().map(compared).sum::<usize>() + fields.len() + 1,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 

@@ -1,14 +1,15 @@
 //! The evaluation of the rules of an object.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use kube_cel::cel::common::ast::IdedExpr;
 use serde_json::{Map, Value};
 
-use super::super::structural::{ListKind, Structural};
+use super::super::structural::Structural;
 use super::super::trail::Trail;
-use super::super::validate::correlated::{Correlated, Old, key_of};
+use super::super::validate::correlated::{Correlated, Old};
 use super::super::violations::Violations;
 use super::eval::Evaluation;
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD};
@@ -18,6 +19,7 @@ use super::shape::Shape;
 use super::value::Val;
 use crate::apply::quoted;
 use crate::causes;
+use crate::status::Cause;
 
 /// The budget of one expression. Follows Kubernetes 1.37, as do the other limits.
 const EXPRESSION_BUDGET: u64 = 1_000_000;
@@ -43,8 +45,14 @@ pub(crate) fn faults(path: &str, subject: Subject<'_>, schema: &Structural) -> V
     }
     let mut trail = Trail::default();
     trail.push_name(path);
-    let (found, library) = (Violations::default(), Library::default());
-    let mut walk = Walk { path: trail, found, budget: OBJECT_BUDGET, is_over: false, library };
+    let mut walk = Walk {
+        path: trail,
+        found: Violations::default(),
+        budget: OBJECT_BUDGET,
+        is_over: false,
+        unchanged: HashMap::new(),
+        library: Library::default(),
+    };
     let Subject { value, old, is_object } = subject;
     let current = old.filter(|_| is_object).map(|old| Correlated { old, new: value, schema });
     walk.node(schema, value, old, Ratchet { current, nearest: None }, is_object);
@@ -60,8 +68,9 @@ struct Ratchet<'a> {
 }
 
 impl<'a> Ratchet<'a> {
-    fn is_unchanged(self) -> bool {
-        self.current.or(self.nearest).is_some_and(Correlated::is_equal)
+    fn is_unchanged(self, known: &mut HashMap<*const Value, bool>) -> bool {
+        let Some(correlated) = self.current.or(self.nearest) else { return false };
+        *known.entry(std::ptr::from_ref(correlated.new)).or_insert_with(|| correlated.is_equal())
     }
 
     fn child(self, child: impl FnOnce(Correlated<'a>) -> Option<Correlated<'a>>) -> Self {
@@ -85,8 +94,17 @@ struct Walk {
     budget: u64,
     /// Whether the budget is used up.
     is_over: bool,
+    /// Whether values are as before, for those that failures have asked for.
+    unchanged: HashMap<*const Value, bool>,
     library: Library,
 }
+
+/// The variables of an expression.
+type Variables<'a> = Vec<(&'static str, Found<Val<'a>>)>;
+
+/// The messages for a budget that is used up.
+const NO_RULES: &str = "no further validation rules will be run";
+const NO_BUDGET: &str = "failed due to running out of cost budget";
 
 impl Walk {
     fn node<'a>(
@@ -106,10 +124,10 @@ impl Walk {
             Value::Array(items) => {
                 let Some(of) = schema.items.as_deref().filter(|of| of.has_checks) else { return };
                 let unchanged = ratchet.current.and_then(Correlated::items);
-                let olds = old.and_then(Old::items).map_or(&[][..], Vec::as_slice);
+                let olds = old.and_then(|old| Correlated { old, new: value, schema }.items());
                 for (index, item) in items.iter().enumerate() {
                     let length = self.path.push_index(index);
-                    let old = old_item(schema, olds, item).map(Old::Value);
+                    let old = olds.as_ref().and_then(|olds| olds.of(item)).map(|item| item.old);
                     let ratchet = ratchet.child(|_| unchanged.as_ref().and_then(|items| items.of(item)));
                     self.node(of, item, old, ratchet, false);
                     self.path.truncate(length);
@@ -164,6 +182,9 @@ impl Walk {
             Old::Value(value) => Val::read(value, schema),
         };
         let (own, old) = (read(Old::Value(value)), old.map(read));
+        // messages get the old value as it is, if some rule is about changes
+        let message_old = old.clone().filter(|_| schema.checks.iter().any(Rule::uses_old));
+        let message_variables = variables(&own, message_old);
         for rule in &schema.checks {
             if self.is_over {
                 return;
@@ -184,23 +205,19 @@ impl Walk {
                 (None, true) => Some(Ok(Val::Optional(None))),
                 (old, _) => old.clone(),
             };
-            let variables: Vec<_> =
-                std::iter::once(("self", own.clone())).chain(old.map(|old| ("oldSelf", old))).collect();
-            let Some(result) = self.evaluate(schema, condition, &variables) else { return };
-            self.judge(schema, value, rule, result, &variables, ratchet);
+            let Some(result) = self.evaluate(condition, &variables(&own, old)) else {
+                self.is_over = true;
+                return self.report(schema, &format!("validation {NO_BUDGET}, {NO_RULES}"));
+            };
+            self.judge(schema, value, rule, result, &message_variables, ratchet);
         }
     }
 
-    /// Evaluates an expression; `None` if the budget for the object is used up, which is reported.
-    fn evaluate<'a>(
-        &mut self,
-        schema: &Structural,
-        expression: &IdedExpr,
-        variables: &[(&'static str, Found<Val<'a>>)],
-    ) -> Option<Found<Val<'a>>> {
+    /// Evaluates an expression; `None` if the budget for the object is used up.
+    fn evaluate<'a>(&mut self, expression: &IdedExpr, variables: &Variables<'a>) -> Option<Found<Val<'a>>> {
         let mut budget = Budget(EXPRESSION_BUDGET);
         let evaluation = || {
-            let variables = variables.to_vec();
+            let variables = variables.clone();
             Evaluation { variables, budget: &mut budget, library: &self.library }.value(expression)
         };
         // the functions of the library are not known to be free of panics
@@ -208,17 +225,7 @@ impl Walk {
             .unwrap_or_else(|_| Err(Fault::Error("internal error".into())));
         let used = EXPRESSION_BUDGET.saturating_sub(budget.0);
         let used = if matches!(result, Err(Fault::Exceeded)) { EXPRESSION_BUDGET } else { used };
-        match self.budget.checked_sub(used) {
-            Some(left) => self.budget = left,
-            None => {
-                self.report(
-                    schema,
-                    "validation failed due to running out of cost budget, no further validation rules will be run",
-                );
-                self.is_over = true;
-                return None;
-            }
-        }
+        self.budget = self.budget.checked_sub(used)?;
         Some(result)
     }
 
@@ -228,7 +235,7 @@ impl Walk {
         value: &Value,
         rule: &Rule,
         result: Found<Val<'_>>,
-        variables: &[(&'static str, Found<Val<'_>>)],
+        message_variables: &Variables<'_>,
         ratchet: Ratchet<'_>,
     ) {
         let name = rule.message().unwrap_or_else(|| rule.text.trim());
@@ -238,7 +245,7 @@ impl Walk {
             Err(Fault::Exceeded) => {
                 self.is_over = true;
                 let limit = "operation cancelled: actual cost limit exceeded";
-                let rest = "no further validation rules will be run due to call cost exceeds limit for rule";
+                let rest = format!("{NO_RULES} due to call cost exceeds limit for rule");
                 return self.report(schema, &format!("'{limit}': {rest}: {name}"));
             }
             Err(Fault::Error(why)) if why.starts_with(NO_OVERLOAD) => {
@@ -248,7 +255,7 @@ impl Walk {
             }
             Err(Fault::Error(why)) => return self.report(schema, &format!("{why} evaluating rule: {name}")),
         }
-        let detail = self.detail(schema, rule, variables);
+        let detail = self.detail(rule, message_variables);
         let path = self.path.text().to_owned();
         let path = match (path.as_str(), rule.field_path()) {
             (_, "") => path,
@@ -257,6 +264,14 @@ impl Walk {
         };
         let shown =
             (!matches!(schema.declared.as_ref(), "object" | "array")).then(|| causes::value_text(value));
+        let detail = match detail {
+            Ok(detail) => detail,
+            Err(why) => {
+                self.is_over = true;
+                let cause = causes::invalid_text(&path, &quoted(&schema.declared), &why);
+                return self.fail(cause, rule, ratchet);
+            }
+        };
         let cause = match (rule.reason.as_deref(), shown) {
             (Some("FieldValueForbidden"), _) => causes::forbidden(&path, &detail),
             (Some("FieldValueRequired"), _) => causes::required(&path, &detail),
@@ -269,7 +284,12 @@ impl Walk {
                 causes::without_value("FieldValueInvalid", &path, &format!("Invalid value: {detail}"))
             }
         };
-        if !rule.uses_old() && ratchet.is_unchanged() {
+        self.fail(cause, rule, ratchet);
+    }
+
+    /// Reports a failure: a warning if the value is as before.
+    fn fail(&mut self, cause: Cause, rule: &Rule, ratchet: Ratchet<'_>) {
+        if !rule.uses_old() && ratchet.is_unchanged(&mut self.unchanged) {
             self.found.warnings.push(format!("{}: {}", cause.field.unwrap_or_default(), cause.message));
         } else {
             self.found.causes.push(cause);
@@ -277,21 +297,28 @@ impl Walk {
     }
 
     /// Returns the message of a failed rule.
-    fn detail(
-        &mut self,
-        schema: &Structural,
-        rule: &Rule,
-        variables: &[(&'static str, Found<Val<'_>>)],
-    ) -> String {
-        let made = rule.message_expression().ok().flatten();
-        let made = match made.and_then(|expression| self.evaluate(schema, expression, variables)) {
-            Some(Ok(made)) => made.as_text().map(|text| text.trim().to_owned()),
+    ///
+    /// # Errors
+    /// The expression of the message has used up a budget.
+    fn detail(&mut self, rule: &Rule, variables: &Variables<'_>) -> Result<String, String> {
+        let message = match rule.message_expression() {
+            Ok(Some(expression)) => match self.evaluate(expression, variables) {
+                None => return Err(format!("messageExpression evaluation {NO_BUDGET}, {NO_RULES}")),
+                Some(Err(Fault::Exceeded)) => {
+                    let text = quoted(&rule.message_expression);
+                    return Err(format!(
+                        "{NO_RULES} due to call cost exceeds limit for messageExpression: {text}"
+                    ));
+                }
+                Some(message) => message.ok().and_then(|message| Some(message.as_text()?.trim().to_owned())),
+            },
             _ => None,
         };
-        let made = made.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n'));
-        made.unwrap_or_else(|| {
+        let message =
+            message.filter(|text| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n'));
+        Ok(message.unwrap_or_else(|| {
             rule.message().map_or_else(|| format!("failed rule: {}", rule.text.trim()), str::to_owned)
-        })
+        }))
     }
 
     /// Reports that a rule could not be evaluated.
@@ -300,9 +327,7 @@ impl Walk {
     }
 }
 
-/// Returns the old item of a list with keys.
-fn old_item<'a>(schema: &Structural, olds: &'a [Value], item: &Value) -> Option<&'a Value> {
-    let ListKind::Map(keys) = &schema.list else { return None };
-    let key = key_of(item, keys)?;
-    olds.iter().find(|old| key_of(old, keys).as_ref() == Some(&key))
+/// Returns the variables of an expression.
+fn variables<'a>(own: &Found<Val<'a>>, old: Option<Found<Val<'a>>>) -> Variables<'a> {
+    std::iter::once(("self", own.clone())).chain(old.map(|old| ("oldSelf", old))).collect()
 }

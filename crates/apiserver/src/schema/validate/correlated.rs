@@ -91,7 +91,7 @@ impl<'a> Correlated<'a> {
 }
 
 /// Returns the values of the keys of an item, if all are scalars.
-pub(in super::super) fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
+fn key_of<'a>(item: &'a Value, keys: &[Box<str>]) -> Option<Vec<&'a Value>> {
     let fields = item.as_object()?;
     let is_scalar = |value: &&Value| value.is_string() || value.is_number() || value.is_boolean();
     keys.iter().map(|key| fields.get(key.as_ref()).filter(is_scalar)).collect()

@@ -381,3 +381,49 @@ async fn rules_go_with_columns_and_selectable_fields() {
     let refused = client.patch(&format!("{THINGS}/t"), "merge-patch", &json!({"x": "z"})).await;
     assert_eq!(causes(&refused), ["x Invalid: Invalid value: \"z\": failed rule: self != 'z'"]);
 }
+
+/// The message of a rule, the rules of a field, its values before and after, and the causes.
+// contract: E-26f
+#[tokio::test]
+async fn messages_see_the_old_value_as_it_is() {
+    let wants = |rules: Value, cause: &'static str| {
+        let schema =
+            json!({"type": "object", "properties": {"x": ruled(&json!({"type": "integer"}), &rules)}});
+        async move {
+            assert_eq!(updated(&schema, &json!({"x": 1}), &json!({"x": -1})).await, [cause], "{rules}");
+        }
+    };
+    let positive = json!({"rule": "self > 0", "messageExpression": "'was ' + string(oldSelf)"});
+    let changes = json!({"rule": "self != oldSelf || true"});
+    // no rule is about changes
+    wants(json!([positive]), "x Invalid: Invalid value: -1: failed rule: self > 0").await;
+    wants(json!([positive, changes]), "x Invalid: Invalid value: -1: was 1").await;
+    let optional = json!({"rule": "!oldSelf.hasValue() || self > 0", "optionalOldSelf": true,
+        "messageExpression": "'was ' + string(oldSelf.value())"});
+    wants(json!([optional]), "x Invalid: Invalid value: -1: failed rule: !oldSelf.hasValue() || self > 0")
+        .await;
+}
+
+// contract: E-26f
+#[tokio::test]
+async fn a_message_that_uses_up_a_budget_ends_the_validation() {
+    let message = "lists.range(999999).map(x, x).size() > 0 ? 'a' : 'b'";
+    let rules = json!([{"rule": "self > 0", "messageExpression": message, "fieldPath": "", "reason": "FieldValueForbidden"},
+        {"rule": "self > 1"}]);
+    let exceeded =
+        "no further validation rules will be run due to call cost exceeds limit for messageExpression: ";
+    assert_eq!(
+        created(&ruled(&json!({"type": "integer"}), &rules), &json!(0)).await,
+        [format!("x Invalid: Invalid value: \"integer\": {exceeded}\"{message}\"")]
+    );
+    // the budget of the object is used up by the messages of its items
+    let message = "lists.range(60000).map(x, x).size() > 0 ? 'a' : 'b'";
+    let item =
+        ruled(&json!({"type": "integer"}), &json!([{"rule": "self > 0", "messageExpression": message}]));
+    let found = created(&json!({"type": "array", "items": item}), &json!(vec![0; 20])).await;
+    assert!(found.iter().rev().skip(1).all(|cause| cause.ends_with("Invalid value: 0: a")), "{found:?}");
+    let last = found.last().unwrap();
+    let exceeded = "Invalid value: \"integer\": messageExpression evaluation failed due to running out of cost budget, \
+         no further validation rules will be run";
+    assert!(found.len() < 20 && last.ends_with(exceeded), "{last}");
+}

@@ -12,8 +12,16 @@ const INTEGERS: &[&str] = &[
     "1 / self > -1",
     "self < 2.5 && self != 1",
     "self * 4611686018427387904 != 0",
+    "timestamp(self) > timestamp(0) && int(timestamp(self)) == self",
+    "'%s %d'.format([self, self]) != '1 1'",
 ];
-const NUMBERS: &[&str] = &["self < 2.0", "self > 1", "self != oldSelf || self < 1.0"];
+const NUMBERS: &[&str] = &[
+    "self < 2.0",
+    "self > 1",
+    "self != oldSelf || self < 1.0",
+    "'%s'.format([self]) != '2'",
+    "[self].filter(x, x > 2.0).sum() + 1.0 > 2.0",
+];
 const TEXTS: &[&str] = &[
     "self.size() < 3",
     "self.matches('^[a-z]+$')",
@@ -27,6 +35,9 @@ const TEXTS: &[&str] = &[
     "self.split('')[1] != 'b'",
     "self.charAt(0) == 'a' || self.indexOf('b') > 0",
     "self < 'ab'",
+    "self != 'a\\'b' && self != \"a'b\" && size(b'\\n') == 1 // it's a text",
+    "isQuantity(self) ? sign(quantity(self)) < 1 : '''a''' != self",
+    "'%s'.format([[self, 'a']]).size() < 12",
 ];
 const ANY: &[&str] = &[
     "type(self) == int ? self < 2 : self.size() > 1",
@@ -45,6 +56,9 @@ const LISTS: &[&str] = &[
     "self + self == self",
     "self.all(i, x, i < 1 || x == self[i])",
     "size(self.transformList(i, x, i > 0, x)) < 2",
+    "self == self",
+    "self + self == self && self.map(x, x) == self",
+    "self.map(x, optional.of(x)).unwrapOpt().size() < 2",
 ];
 const MAPS: &[&str] = &[
     "self.all(k, k != 'z')",
@@ -62,6 +76,8 @@ const OBJECTS: &[&str] = &[
     "self.F == oldSelf.F",
     "self.?F.hasValue()",
     "!has(self.F) || has(oldSelf.F)",
+    "!has(self.F) || self.?F.orValue([self.F][1]) == self.F",
+    "self.?F.or(optional.of(self.F)).hasValue()",
 ];
 /// For the root. Equality is left out: the metadata of kube-apiserver has got managers when rules are evaluated.
 const ROOTS: &[&str] = &[
@@ -82,7 +98,16 @@ const WRONG: &[&str] = &[
     "self.other == 1",
 ];
 const FORMATS: &[(&str, &[&str])] = &[
-    ("date-time", &["self > timestamp('2026-01-01T00:00:00Z')", "self.getFullYear() == 2025"]),
+    (
+        "date-time",
+        &[
+            "self > timestamp('2026-01-01T00:00:00Z')",
+            "self.getFullYear() == 2025",
+            "self.getHours() < 12 && self.getMinutes('-02:30') != 30",
+            "string(self).endsWith('0Z') || '%s'.format([[self]]).size() < 30",
+            "self != null && self == timestamp(int(self))",
+        ],
+    ),
     (
         "date",
         &[
@@ -90,7 +115,14 @@ const FORMATS: &[(&str, &[&str])] = &[
             "self - timestamp('2026-02-28T00:00:00Z') > duration('1s')",
         ],
     ),
-    ("duration", &["self < duration('1h')", "self.getMinutes() > 60 || string(self) == '1.5s'"]),
+    (
+        "duration",
+        &[
+            "self < duration('1h')",
+            "self.getMinutes() > 60 || string(self) == '1.5s'",
+            "self.getMilliseconds() < 2000 && '%s'.format([self]) != '1s'",
+        ],
+    ),
     ("byte", &["size(self) < 2", "self == b'a'"]),
 ];
 
@@ -155,9 +187,10 @@ fn rule(rng: &mut Rng, schema: &Value, is_root: bool) -> Option<Value> {
             "'' + ' '",
             "string(1 / 0)",
             "'a\\nb'",
+            "oldSelf == oldSelf ? 'changed' : 'other'",
             "1",
         ];
-        let count = if rng.u8(..20) == 0 { 6 } else { 5 };
+        let count = if rng.u8(..20) == 0 { made.len() } else { made.len() - 1 };
         rule["messageExpression"] = one(rng, &made[..count]).into();
     }
     if rng.u8(..3) == 0 {
