@@ -8,6 +8,7 @@ mod calls;
 mod checker;
 mod compile;
 mod eval;
+pub(crate) mod expression;
 mod fault;
 mod library;
 mod macros;
