@@ -92,6 +92,12 @@ impl Status {
         self
     }
 
+    /// Changes the code and the reason.
+    #[cfg(feature = "cel")]
+    pub(crate) fn recoded(self, code: u16, reason: &'static str) -> Self {
+        Self { code, reason: Cow::Borrowed(reason), ..self }
+    }
+
     /// Adds a cause.
     pub(crate) fn because(mut self, cause: Cause) -> Self {
         self.details.get_or_insert_default().causes.push(cause);

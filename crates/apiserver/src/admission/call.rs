@@ -8,7 +8,7 @@ use crate::status::Status;
 use super::attributes::Attributes;
 use super::client::{Endpoint, Response};
 use super::hooks::Hook;
-use super::matching::Invocation;
+use super::invocation::Invocation;
 use super::review::{self, Answer, Version};
 use super::services::Services;
 

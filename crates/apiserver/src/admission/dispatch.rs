@@ -8,14 +8,16 @@ use serde_json::Value;
 
 use crate::api::Api;
 use crate::patch::{Patch, PatchFormat};
-use crate::registry::{Registry, Resource};
+use crate::registry::Registry;
 use crate::status::Status;
 
 use super::attributes::{Attributes, Object};
 use super::call::{Failure, call};
-use super::hooks::Hook;
+use super::convert::{Direction, in_version, shown};
+use super::hooks::{Hook, Hooks};
+use super::invocation::Invocation;
 use super::managed::restore;
-use super::matching::{Invocation, invocation};
+use super::matching::invocation;
 use super::review::{Answer, denied};
 use super::services::Services;
 use super::session::{Pending, Phase, Session};
@@ -44,9 +46,9 @@ impl Caller<'_> {
         let mut warnings = Vec::new();
         let result = match pending.phase() {
             Phase::Mutating => self.mutate(&hooks.mutating, &mut attributes, &mut warnings).await,
-            Phase::Validating => self.validate(&hooks.validating, &attributes, &mut warnings).await,
+            Phase::Validating => self.review(hooks, &attributes, &mut warnings).await,
             Phase::Deleting => match self.mutate(&hooks.mutating, &mut attributes, &mut warnings).await {
-                Ok(()) => self.validate(&hooks.validating, &attributes, &mut warnings).await,
+                Ok(()) => self.review(hooks, &attributes, &mut warnings).await,
                 refused => refused,
             },
         };
@@ -142,6 +144,21 @@ impl Caller<'_> {
         Ok(has_changed)
     }
 
+    /// Evaluates the policies, and calls the validating webhooks.
+    ///
+    /// # Errors
+    /// The first refusal.
+    async fn review(
+        self,
+        hooks: &Hooks,
+        attributes: &Attributes,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        #[cfg(feature = "cel")]
+        hooks.policies.review(attributes, &self.api.registry(), warnings)?;
+        self.validate(&hooks.validating, attributes, warnings).await
+    }
+
     /// Calls the validating webhooks in parallel, and waits for all of them.
     ///
     /// Follows Kubernetes 1.37 (`validatingDispatcher.Dispatch`).
@@ -210,47 +227,4 @@ fn has_fresh_times(attributes: &Attributes) -> bool {
     !attributes.is_patched
         && !attributes.resource().kind.custom
         && of(&attributes.object).is_some_and(|own| Some(own) != of(&attributes.old))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    /// From the version of the request to that of the webhook.
-    Forth,
-    Back,
-}
-
-/// Returns a request as a webhook sees it.
-fn shown(invocation: &Invocation, attributes: &Attributes) -> Attributes {
-    let in_version = |object: &Option<Object>| {
-        object.clone().map(|object| in_version(invocation, attributes, object, Direction::Forth))
-    };
-    Attributes {
-        object: in_version(&attributes.object),
-        old: in_version(&attributes.old),
-        ..attributes.clone()
-    }
-}
-
-fn in_version(
-    invocation: &Invocation,
-    attributes: &Attributes,
-    mut object: Object,
-    direction: Direction,
-) -> Object {
-    let (own, other): (&Resource, &Resource) = (attributes.resource(), &invocation.resource);
-    if attributes.asked.kind == invocation.kind {
-        return object;
-    }
-    let (from, to) = if direction == Direction::Forth { (own, other) } else { (other, own) };
-    let api_version = to.kind.api_version();
-    if !from.kind.custom {
-        if let Some(conversion) = from.conversion {
-            conversion.to_stored(&mut object, &api_version);
-        }
-        if let Some(conversion) = to.conversion {
-            conversion.to_served(&mut object, &api_version);
-        }
-    }
-    object.insert("apiVersion".into(), api_version.into());
-    object
 }

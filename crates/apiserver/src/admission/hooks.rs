@@ -10,27 +10,21 @@ use serde_json::Value;
 use crate::registry::Registry;
 use crate::storage::ResourceStore;
 
-use super::attributes::Operation;
+use super::conditions::{Condition, Conditions};
+#[cfg(feature = "cel")]
+use super::policy::Policies;
+use super::rule::Rule;
 
 const GROUP: &str = "admissionregistration.k8s.io";
-const RESOURCES: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+/// The policies of the last two act with the feature `cel` only.
+const RESOURCES: [&str; 4] = [
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
 
-/// What a webhook matches. Follows Kubernetes 1.37 (`RuleWithOperations`).
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Rule {
-    operations: Vec<String>,
-    pub(super) api_groups: Vec<String>,
-    pub(super) api_versions: Vec<String>,
-    pub(super) resources: Vec<String>,
-    pub(super) scope: String,
-}
-
-impl Rule {
-    pub(super) fn has_operation(&self, operation: Operation) -> bool {
-        self.operations.iter().any(|name| name == "*" || name == operation.name())
-    }
-}
+type Stores = [Option<Arc<ResourceStore>>; 4];
 
 /// Where a webhook is.
 #[derive(Debug, Default, Deserialize)]
@@ -66,7 +60,9 @@ pub(super) struct Hook {
     timeout_seconds: Option<u64>,
     reinvocation_policy: String,
     pub(super) admission_review_versions: Vec<String>,
-    pub(super) match_conditions: Vec<Value>,
+    match_conditions: Vec<Condition>,
+    #[serde(skip)]
+    pub(super) conditions: Conditions,
 }
 
 impl Hook {
@@ -100,16 +96,40 @@ impl Hook {
 pub(crate) struct Hooks {
     pub(super) mutating: Vec<Hook>,
     pub(super) validating: Vec<Hook>,
+    #[cfg(feature = "cel")]
+    pub(super) policies: Policies,
 }
 
 impl Hooks {
-    fn read(stores: &[Option<Arc<ResourceStore>>; 2]) -> Self {
-        let [mutating, validating] = stores.each_ref().map(|store| store.as_deref().map(hooks_of));
-        Self { mutating: mutating.unwrap_or_default(), validating: validating.unwrap_or_default() }
+    fn read(stores: &Stores) -> Self {
+        let [mutating, validating, policies, bindings] = stores.each_ref().map(Option::as_deref);
+        #[cfg(not(feature = "cel"))]
+        let _ = (policies, bindings);
+        Self {
+            mutating: mutating.map(hooks_of).unwrap_or_default(),
+            validating: validating.map(hooks_of).unwrap_or_default(),
+            #[cfg(feature = "cel")]
+            policies: policies
+                .zip(bindings)
+                .map(|(own, bindings)| Policies::read(own, bindings))
+                .unwrap_or_default(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty()
+        self.mutating.is_empty() && self.validating.is_empty() && !self.has_policies()
+    }
+
+    /// Whether a policy may refuse a write.
+    #[cfg(feature = "cel")]
+    pub(super) fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
+    }
+
+    #[cfg(not(feature = "cel"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn has_policies(&self) -> bool {
+        false
     }
 }
 
@@ -120,7 +140,10 @@ fn hooks_of(store: &ResourceStore) -> Vec<Hook> {
         let all = configuration.remove("webhooks");
         for hook in all.as_ref().and_then(Value::as_array).into_iter().flatten() {
             match Hook::deserialize(hook) {
-                Ok(hook) => hooks.push(hook),
+                Ok(mut hook) => {
+                    hook.conditions = Conditions::compile(&hook.match_conditions);
+                    hooks.push(hook);
+                }
                 Err(error) => {
                     tracing::warn!(configuration = stored.key().name(), %error, "malformed webhook is not called");
                 }
@@ -135,8 +158,8 @@ fn hooks_of(store: &ResourceStore) -> Vec<Hook> {
 pub(crate) struct Webhooks(Mutex<Option<Cached>>);
 
 struct Cached {
-    stores: [Option<Arc<ResourceStore>>; 2],
-    versions: [u64; 2],
+    stores: Stores,
+    versions: [u64; 4],
     hooks: Arc<Hooks>,
 }
 

@@ -10,14 +10,10 @@ use crate::status::{Status, Subject};
 
 use super::attributes::{Attributes, Gvk, Object, Operation, label};
 use super::conditions::matched;
-use super::hooks::{Hook, Rule};
-
-/// A webhook that is called, with the resource that its rule matches.
-#[derive(Clone)]
-pub(super) struct Invocation {
-    pub(super) resource: Arc<Resource>,
-    pub(super) kind: Gvk,
-}
+use super::convert::shown;
+use super::hooks::Hook;
+use super::invocation::Invocation;
+use super::rule::Rule;
 
 /// Whether any rule of a webhook can match a request, whatever its objects.
 pub(super) fn may_match(hook: &Hook, resource: &Resource, subresource: &str, operation: Operation) -> bool {
@@ -44,7 +40,7 @@ fn has_resource(rule: &Rule, plural: &str, subresource: &str) -> bool {
 }
 
 /// Follows Kubernetes 1.37 (`rules.Matcher`).
-fn rule_matches(rule: &Rule, attributes: &Attributes, kind: &Kind) -> bool {
+pub(super) fn rule_matches(rule: &Rule, attributes: &Attributes, kind: &Kind) -> bool {
     let is_cluster_wide = attributes.is_namespace() || attributes.namespace.is_empty();
     let in_scope = match rule.scope.as_str() {
         "Namespaced" => !is_cluster_wide,
@@ -68,27 +64,26 @@ pub(super) fn invocation(
     attributes: &Attributes,
     registry: &Registry,
 ) -> Result<Option<Invocation>, Status> {
-    let in_namespace = matches_namespace(hook, attributes, registry);
-    if matches!(in_namespace, Ok(false)) || !matches_object(hook, attributes)? {
+    let in_namespace = matches_namespace(&hook.namespace_selector, attributes, registry);
+    if matches!(in_namespace, Ok(false)) || !matches_object(&hook.object_selector, attributes)? {
         return Ok(None);
     }
     let asked = &attributes.asked;
     let invocation = if hook.rules.iter().any(|rule| rule_matches(rule, attributes, &asked.resource.kind)) {
         Invocation { resource: asked.resource.clone(), kind: asked.kind.clone() }
     } else if hook.matches_equivalents() {
-        match equivalent(hook, attributes, registry) {
-            Some(resource) => {
-                let own = Gvk::of(&asked.resource.kind) == asked.kind;
-                let kind = if own { Gvk::of(&resource.kind) } else { asked.kind.clone() };
-                Invocation { resource, kind }
-            }
+        match equivalent(&hook.rules, attributes, registry) {
+            Some(invocation) => invocation,
             None => return Ok(None),
         }
     } else {
         return Ok(None);
     };
     in_namespace?;
-    match matched(hook, attributes) {
+    if hook.conditions.is_empty() {
+        return Ok(Some(invocation));
+    }
+    match matched(&hook.conditions, &invocation, &shown(&invocation, attributes)) {
         Ok(matches) => Ok(matches.then_some(invocation)),
         Err(_) if hook.ignores_failures() => Ok(None),
         Err(why) => {
@@ -98,9 +93,13 @@ pub(super) fn invocation(
     }
 }
 
-/// Returns another version of the resource that a rule matches: of the first such rule.
-fn equivalent(hook: &Hook, attributes: &Attributes, registry: &Registry) -> Option<Arc<Resource>> {
-    let own = attributes.resource();
+/// Returns the review in another version of the resource that a rule matches: of the first such rule.
+pub(super) fn equivalent<'r>(
+    rules: impl IntoIterator<Item = &'r Rule>,
+    attributes: &Attributes,
+    registry: &Registry,
+) -> Option<Invocation> {
+    let (own, asked) = (attributes.resource(), &attributes.asked);
     let has_subresource = |kind: &Kind| match attributes.asked.subresource.as_str() {
         "status" => kind.has_status,
         "scale" => kind.scale.is_some(),
@@ -112,7 +111,10 @@ fn equivalent(hook: &Hook, attributes: &Attributes, registry: &Registry) -> Opti
         .filter(|other| (&other.kind.group, &other.kind.version) != (&own.kind.group, &own.kind.version))
         .collect();
     let of_rule = |rule: &Rule| others.iter().find(|other| rule_matches(rule, attributes, &other.kind));
-    hook.rules.iter().find_map(of_rule).map(|found| (*found).clone())
+    let resource = (*rules.into_iter().find_map(of_rule)?).clone();
+    let is_own = Gvk::of(&own.kind) == asked.kind;
+    let kind = if is_own { Gvk::of(&resource.kind) } else { asked.kind.clone() };
+    Some(Invocation { resource, kind })
 }
 
 /// # Errors
@@ -125,11 +127,15 @@ fn selector(value: &Value) -> Result<LabelSelector, Status> {
 ///
 /// # Errors
 /// 404 for a namespace that does not exist, 500 for an invalid selector.
-fn matches_namespace(hook: &Hook, attributes: &Attributes, registry: &Registry) -> Result<bool, Status> {
+pub(super) fn matches_namespace(
+    selected: &Value,
+    attributes: &Attributes,
+    registry: &Registry,
+) -> Result<bool, Status> {
     if attributes.namespace.is_empty() && !attributes.is_namespace() {
         return Ok(true);
     }
-    let selector = selector(&hook.namespace_selector)?;
+    let selector = selector(selected)?;
     if selector.is_empty() {
         return Ok(true);
     }
@@ -151,8 +157,8 @@ fn matches_namespace(hook: &Hook, attributes: &Attributes, registry: &Registry) 
 ///
 /// # Errors
 /// 500 for an invalid selector.
-fn matches_object(hook: &Hook, attributes: &Attributes) -> Result<bool, Status> {
-    let selector = selector(&hook.object_selector)?;
+pub(super) fn matches_object(selected: &Value, attributes: &Attributes) -> Result<bool, Status> {
+    let selector = selector(selected)?;
     let matches = |object: &Option<Object>| {
         object.as_ref().is_some_and(|object| selector.matches(|name| label(object, name)))
     };

@@ -21,11 +21,16 @@ mod attributes;
 mod call;
 mod client;
 mod conditions;
+mod convert;
 mod dispatch;
 mod hooks;
+mod invocation;
 mod managed;
 mod matching;
+#[cfg(feature = "cel")]
+mod policy;
 mod review;
+mod rule;
 mod services;
 mod session;
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::status::Status;
 
 use super::attributes::{Attributes, Gvk};
-use super::matching::Invocation;
+use super::invocation::Invocation;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";

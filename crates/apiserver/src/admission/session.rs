@@ -100,6 +100,10 @@ impl Session {
         hooks.iter().any(|hook| may_match(hook, resource, subresource, operation))
     }
 
+    fn validates(&self, operation: Operation) -> bool {
+        self.hooks.has_policies() || self.concern(&self.hooks.validating, operation)
+    }
+
     /// Whether a mutating webhook may be called for this operation.
     pub(crate) fn mutates(&self, operation: Operation) -> bool {
         self.concern(&self.hooks.mutating, operation)
@@ -136,7 +140,7 @@ impl Session {
         object: Object,
     ) -> Result<Object, Status> {
         let operation = operation(old.as_ref());
-        if !self.concern(&self.hooks.validating, operation) {
+        if !self.validates(operation) {
             return Ok(object);
         }
         self.reach(Phase::Validating, self.attributes(operation, old, Some(shown)), object)
@@ -148,7 +152,7 @@ impl Session {
     /// As [`Self::mutate`].
     pub(crate) fn delete(&self, old: Object, options: Value, is_dry_run: bool) -> Result<(), Status> {
         let operation = Operation::Delete;
-        if !self.mutates(operation) && !self.concern(&self.hooks.validating, operation) {
+        if !self.mutates(operation) && !self.validates(operation) {
             return Ok(());
         }
         let attributes = self.attributes(operation, Some(old), None);

@@ -21,6 +21,8 @@ mod trail;
 mod validate;
 mod violations;
 
+#[cfg(feature = "cel")]
+pub(crate) use cel::expression;
 use serde_json::{Map, Value};
 
 use crate::status::Cause;

@@ -18,20 +18,20 @@ fn warnings(answer: &Answer) -> Vec<&str> {
 async fn effects_that_are_missing_are_warned_of() {
     let server = server().await;
     let client = Client::new(&server);
-    let path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-    let text = "299 - \"validatingadmissionpolicies of kinformer-apiserver: admission policies are not evaluated; use \
+    let path = "/api/v1/namespaces/default/resourcequotas";
+    let text = "299 - \"resourcequotas of kinformer-apiserver: quotas are neither counted nor enforced; use \
         kube-apiserver\"";
-    let hook = json!({"metadata": {"name": "a"}, "spec": {}});
-    let created = client.post(path, &hook).await;
+    let quota = json!({"metadata": {"name": "a"}, "spec": {}});
+    let created = client.post(path, &quota).await;
     assert_eq!(warnings(&created), [text]);
     created.ok();
     let path = format!("{path}/a");
-    assert_eq!(warnings(&client.put(&path, &hook).await), [text]);
+    assert_eq!(warnings(&client.put(&path, &quota).await), [text]);
     assert_eq!(
         warnings(&client.patch(&path, "merge-patch", &json!({"metadata": {"labels": {"a": "b"}}})).await),
         [text]
     );
-    let applied = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+    let applied = json!({"apiVersion": "v1", "kind": "ResourceQuota",
         "metadata": {"name": "a"}});
     let headers = [("content-type", "application/apply-patch+yaml")];
     let applied =

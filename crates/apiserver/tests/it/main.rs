@@ -26,6 +26,7 @@ mod kube_runtime;
 mod lists;
 mod objects;
 mod patches;
+mod policies;
 mod protobuf;
 mod schema;
 mod server;

@@ -111,6 +111,11 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
     ("MutatingWebhook", "timeoutSeconds", "10"),
     ("MutatingWebhook", "reinvocationPolicy", r#""Never""#),
     ("RuleWithOperations", "scope", r#""*""#),
+    ("NamedRuleWithOperations", "scope", r#""*""#),
+    ("ValidatingAdmissionPolicySpec", "failurePolicy", r#""Fail""#),
+    ("MatchResources", "matchPolicy", r#""Equivalent""#),
+    ("MatchResources", "namespaceSelector", "{}"),
+    ("MatchResources", "objectSelector", "{}"),
     ("Secret", "type", r#""Opaque""#),
 ];
 

@@ -15,6 +15,7 @@ mod limits;
 mod networking;
 mod nodes;
 mod pods;
+mod policies;
 mod policy;
 mod rbac;
 mod scheduling;
@@ -98,6 +99,8 @@ fn validator(api_version: &str, kind: &str) -> Option<Validator> {
         ("node.k8s.io/v1", "RuntimeClass") => scheduling::runtime_class,
         ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration") => webhooks::configuration,
         ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration") => webhooks::configuration,
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy") => policies::policy,
+        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding") => policies::binding,
         ("certificates.k8s.io/v1", "CertificateSigningRequest") => certificates::request,
         _ => return None,
     };

@@ -6,12 +6,20 @@ use serde_json::Value;
 
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::labels;
+use super::{labels, policies};
 
-pub(super) fn configuration(c: &mut Check, object: &Object, _: Option<&Object>) {
+pub(super) fn configuration(c: &mut Check, object: &Object, before: Option<&Object>) {
     let mut seen = HashSet::new();
+    let conditions = |object: &Object| -> Vec<Vec<Value>> {
+        object.items("webhooks").iter().map(|hook| hook.items("matchConditions").to_vec()).collect()
+    };
+    // stored conditions are not checked again
+    let is_unchanged = before.is_some_and(|before| conditions(before) == conditions(object));
     c.each("webhooks", object.items("webhooks"), |c, hook| {
         webhook(c, hook);
+        if !is_unchanged {
+            policies::webhook_conditions(c, hook);
+        }
         versions(c, hook);
         let name = hook.text("name");
         if !name.is_empty() && !seen.insert(name) {
@@ -99,7 +107,7 @@ fn service_path(c: &mut Check, path: &str) {
     }
 }
 
-fn rule(c: &mut Check, rule: &Value) {
+pub(super) fn rule(c: &mut Check, rule: &Value) {
     let operations = rule.items("operations");
     if operations.is_empty() {
         c.required("operations", "");

@@ -21,7 +21,7 @@ const MAX_TOTAL: usize = 256 << 10;
 /// How deep an expression may be. cel-go allows 250 levels of each kind of expression.
 pub(super) const MAX_DEPTH: usize = 120;
 /// The stack for the parser, which recurses for each operator.
-const STACK: usize = 256 << 20;
+pub(super) const STACK: usize = 256 << 20;
 
 /// Compiles the rules of a schema.
 pub(crate) fn compile(root: &mut Structural) {

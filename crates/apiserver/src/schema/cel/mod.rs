@@ -9,6 +9,7 @@ mod checker;
 mod compile;
 mod costs;
 mod eval;
+pub(crate) mod expression;
 mod fault;
 mod formatting;
 #[cfg(test)]

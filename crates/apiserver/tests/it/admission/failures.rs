@@ -5,7 +5,7 @@ use kinformer_apiserver::{ApiServer, TestCluster};
 use kube_client::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use super::{Reply, WebhookServer, configure};
+use super::{CONFIGURATIONS, Reply, WebhookServer, configure};
 use crate::common::{Client, config_map, server};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -117,21 +117,60 @@ async fn webhooks_have_timeouts() {
     }
 }
 
-/// Conditions in CEL cannot be evaluated.
-// contract: E-27i
+/// A condition without a value is an error, and the failure policy decides. One that is false outweighs it.
+// contract: E-28a
 #[tokio::test]
-async fn conditions_fail() {
+async fn conditions_decide_whether_a_webhook_is_called() {
     let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
     let server = server().await;
     let client = Client::new(&server);
-    let conditions = json!([{"name": "c", "expression": "true"}]);
-    let hook = |policy: &str| {
+    let bad = json!({"name": "bad", "expression": "object.missing == 1"});
+    let on_a =
+        json!({"name": "a", "expression": "object.metadata.name == 'a' && request.operation == 'CREATE'"});
+    let hook = |policy: &str, conditions: Value| {
         json!([webhooks.hook("all", &json!({"failurePolicy": policy, "matchConditions": conditions}))])
     };
-    configure(&server, "Validating", "ignored", hook("Ignore"));
+    configure(&server, "Validating", "matches", hook("Fail", json!([on_a])));
     client.post(MAPS, &config_map("a", "1")).await.ok();
-    configure(&server, "Validating", "fails", hook("Fail"));
-    let refused = client.post(MAPS, &config_map("b", "1")).await.status(403, "Forbidden");
-    assert!(refused.contains("matchCondition \"c\": kinformer-apiserver does not evaluate CEL"), "{refused}");
+    client.post(MAPS, &config_map("b", "1")).await.ok();
+    assert_eq!(webhooks.take().len(), 1);
+    configure(&server, "Validating", "ignored", hook("Ignore", json!([bad])));
+    configure(&server, "Mutating", "false", hook("Fail", json!([bad, on_a])));
+    client.post(MAPS, &config_map("c", "1")).await.ok();
     assert_eq!(webhooks.take().len(), 0);
+    configure(&server, "Validating", "fails", hook("Fail", json!([bad])));
+    let refused = client.post(MAPS, &config_map("d", "1")).await.status(403, "Forbidden");
+    assert_eq!(
+        refused,
+        "configmaps \"d\" is forbidden: expression 'object.missing == 1' resulted in error: no such key: missing"
+    );
+    assert_eq!(webhooks.take().len(), 0);
+}
+
+/// Conditions are compiled when they are written, and again when they change.
+// contract: E-28a
+#[tokio::test]
+async fn conditions_are_checked_when_they_are_written() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let path = format!("{CONFIGURATIONS}/validatingwebhookconfigurations");
+    for (condition, expected) in [
+        (
+            json!({"name": "a", "expression": "1"}),
+            "expression: Invalid value: \"1\": must evaluate to bool but got int",
+        ),
+        (json!({"name": "a", "expression": " "}), "expression: Required value"),
+        (json!({"name": "", "expression": "true"}), "name: Required value"),
+        (
+            json!({"name": "a", "expression": "params == 1"}),
+            "expression: Invalid value: \"params == 1\": compilation failed: ERROR: <input>: undeclared reference to \
+             'params' (in container '')",
+        ),
+    ] {
+        let hook = webhooks.hook("all", &json!({"matchConditions": [condition]}));
+        let object = json!({"metadata": {"name": "c"}, "webhooks": [hook]});
+        let message = client.post(&path, &object).await.status(422, "Invalid");
+        assert!(message.ends_with(&format!("webhooks[0].matchConditions[0].{expected}")), "{message}");
+    }
 }
