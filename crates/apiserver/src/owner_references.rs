@@ -114,3 +114,12 @@ fn serialized(owner: &Value) -> Value {
     }
     Value::Object(map)
 }
+
+/// The warning for owners that an object had twice. Follows Kubernetes 1.37.
+pub(crate) fn duplicates_warning(uids: &[String], when: &str) -> Option<String> {
+    let uids = (!uids.is_empty()).then(|| uids.join(", "))?;
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ))
+}

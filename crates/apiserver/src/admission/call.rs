@@ -48,6 +48,9 @@ pub(super) async fn call(
     mutating: bool,
     services: &Services,
 ) -> Result<Answer, Failure> {
+    if let Some(why) = &hook.fault {
+        return Err(Failure::Call(format!("the webhook cannot be read: {why}")));
+    }
     if attributes.is_dry_run && !hook.allows_dry_run() {
         let why = format!("admission webhook {:?} does not support dry run", hook.name);
         return Err(Failure::Refused(Status::bad_request(why)));

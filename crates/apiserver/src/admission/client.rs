@@ -5,8 +5,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use super::hooks::ClientConfig;
+use super::client_config::ClientConfig;
 use super::services::Services;
+#[cfg(feature = "tls")]
+use tls::authorities_fault;
 
 /// Where a webhook is, and whom it must be.
 #[derive(Debug)]
@@ -39,6 +41,9 @@ impl Endpoint {
         let authorities = STANDARD
             .decode(&config.ca_bundle)
             .map_err(|_| problem("unable to load root certificates: unable to parse bytes as PEM block"))?;
+        if let Some(why) = authorities_fault(&authorities) {
+            return Err(problem(&format!("unable to load root certificates: {why}")));
+        }
         if let Some(service) = &config.service {
             let (port, host) =
                 (service.port.unwrap_or(443), format!("{}.{}.svc", service.name, service.namespace));
@@ -84,6 +89,11 @@ impl Endpoint {
 fn joined(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     format!("/{}", parts.join("/"))
+}
+
+#[cfg(not(feature = "tls"))]
+fn authorities_fault(_: &[u8]) -> Option<&'static str> {
+    None
 }
 
 #[cfg(not(feature = "tls"))]
@@ -176,9 +186,9 @@ mod tls {
                 None => {
                     let (host, port) = (self.host.as_str(), self.port);
                     let found = tokio::net::lookup_host((host, port)).await;
-                    let address = found.ok().and_then(|mut addresses| addresses.next());
-                    let address = address.ok_or_else(|| format!("dial tcp: lookup {host}: no such host"))?;
-                    dialed(address, TcpStream::connect(address).await)?
+                    let addresses = found.map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+                    let missing = || format!("dial tcp: lookup {host}: no such host");
+                    dial(&addresses).await.ok_or_else(missing)??
                 }
             };
             let connector = TlsConnector::from(Arc::new(config));
@@ -187,10 +197,8 @@ mod tls {
 
         fn config(&self) -> Result<ClientConfig, String> {
             let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(&self.authorities) {
-                let certificate = certificate.map_err(|error| error.to_string())?;
-                roots.add(certificate).map_err(|error| error.to_string())?;
-            }
+            // as in Go, those that are no certificates are skipped
+            roots.add_parsable_certificates(certificates(&self.authorities));
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let mut config = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
@@ -232,6 +240,37 @@ mod tls {
                 format!("x509: certificate is valid for {}, not {host}", names.join(", "))
             }
         }
+    }
+
+    /// Returns the certificates of a bundle, up to a block that cannot be decoded.
+    fn certificates(pem: &[u8]) -> impl Iterator<Item = CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(pem).map_while(Result::ok)
+    }
+
+    /// Returns why a bundle has no certificate that can be used. Follows client-go 1.37 (`createErrorParsingCAData`).
+    pub(super) fn authorities_fault(pem: &[u8]) -> Option<&'static str> {
+        if pem.is_empty() {
+            return None;
+        }
+        let (used, unused) = RootCertStore::empty().add_parsable_certificates(certificates(pem));
+        match (used, unused) {
+            (0, 0) => Some("unable to parse bytes as PEM block"),
+            (0, _) => Some("failed to parse certificate: x509: malformed certificate"),
+            _ => None,
+        }
+    }
+
+    /// Connects to the first of these addresses that accepts, and fails as the first one; `None` if there is none.
+    async fn dial(addresses: &[SocketAddr]) -> Option<Result<TcpStream, String>> {
+        let mut first = None;
+        for address in addresses {
+            match dialed(*address, TcpStream::connect(address).await) {
+                Ok(stream) => return Some(Ok(stream)),
+                Err(why) if first.is_none() => first = Some(Err(why)),
+                Err(_) => {}
+            }
+        }
+        first
     }
 
     fn dialed(address: SocketAddr, stream: io::Result<TcpStream>) -> Result<TcpStream, String> {

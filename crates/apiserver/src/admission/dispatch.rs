@@ -7,6 +7,7 @@ use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
 use crate::api::Api;
+use crate::owner_references;
 use crate::patch::{Patch, PatchFormat};
 use crate::registry::Registry;
 use crate::status::Status;
@@ -14,10 +15,11 @@ use crate::status::Status;
 use super::attributes::{Attributes, Object};
 use super::call::{Failure, call};
 use super::convert::{Direction, in_version, shown};
-use super::hooks::{Hook, Hooks};
+use super::hooks::Hook;
 use super::invocation::Invocation;
 use super::managed::restore;
 use super::matching::invocation;
+use super::registered::Hooks;
 use super::review::{Answer, denied};
 use super::services::Services;
 use super::session::{Pending, Phase, Session};
@@ -56,6 +58,9 @@ impl Caller<'_> {
         let changed = changed.map(|mut object| {
             warnings
                 .extend(pending.attributes.object.as_ref().and_then(|before| restore(before, &mut object)));
+            let dropped = owner_references::drop_duplicates(&mut object);
+            warnings
+                .extend(owner_references::duplicates_warning(&dropped, " after mutating admission happens"));
             object
         });
         Outcome { result: result.map(|()| changed), warnings }

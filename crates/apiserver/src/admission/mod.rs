@@ -20,6 +20,7 @@
 mod attributes;
 mod call;
 mod client;
+mod client_config;
 mod conditions;
 mod convert;
 mod dispatch;
@@ -29,6 +30,7 @@ mod managed;
 mod matching;
 #[cfg(feature = "cel")]
 mod policy;
+mod registered;
 mod review;
 mod rule;
 mod services;
@@ -37,8 +39,9 @@ mod session;
 pub(crate) use attributes::{Asked, Gvk, Operation};
 pub(crate) use call::unexpected;
 pub(crate) use client::Endpoint;
+pub(crate) use client_config::ClientConfig;
 pub(crate) use dispatch::{Caller, Outcome};
-pub(crate) use hooks::{ClientConfig, Webhooks};
+pub(crate) use registered::Webhooks;
 pub(crate) use services::Services;
 pub(crate) use session::Session;
 

@@ -16,6 +16,18 @@ pub(super) struct Rule {
 }
 
 impl Rule {
+    /// The rule of a webhook that could not be read.
+    pub(super) fn of_all() -> Self {
+        let all = || vec!["*".to_owned()];
+        Self {
+            operations: all(),
+            api_groups: all(),
+            api_versions: all(),
+            resources: vec!["*/*".into()],
+            scope: "*".into(),
+        }
+    }
+
     pub(super) fn has_operation(&self, operation: Operation) -> bool {
         self.operations.iter().any(|name| name == "*" || name == operation.name())
     }

@@ -9,8 +9,9 @@ use crate::apply::{pack_with, refuse_packed, unpack};
 use crate::status::Status;
 
 use super::attributes::{Asked, Attributes, Object, Operation, text};
-use super::hooks::{Hook, Hooks};
+use super::hooks::Hook;
 use super::matching::may_match;
+use super::registered::Hooks;
 
 /// Which webhooks are called at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,7 +74,9 @@ impl Api {
         }
         let old = before.as_object().cloned().unwrap_or_default();
         let name = metadata::text(&old, "name").to_owned();
-        let object = admission.mutate(Some(old), object)?;
+        let namespace = metadata::text(&old, "namespace").to_owned();
+        let mut object = admission.mutate(Some(old), object)?;
+        metadata::check_namespace(&mut object, resource, &namespace)?;
         check_same_name(&resource.kind, &name, &object, write)?;
         Ok((object, write.admitted()))
     }

@@ -43,6 +43,7 @@ impl Api {
             self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
         let (mut object, write) = self.mutate_new(resource, object, write)?;
+        metadata::check_namespace(&mut object, resource, namespace)?;
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
         let status = self.prepare(resource, &mut object, write.origin);
@@ -76,9 +77,14 @@ impl Api {
         if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
-        if !metadata::text(&object, "resourceVersion").is_empty()
+        let version = metadata::of(&mut object).remove("resourceVersion");
+        let version =
+            version.as_ref().and_then(Value::as_str).and_then(|version| version.parse::<u64>().ok());
+        // it is the storage that refuses it, which a dry run does not reach
+        if version.is_some_and(|version| version != 0)
             && write.origin == Origin::Client
             && write.entries != Entries::Given
+            && write.dry_run != DryRun::All
         {
             return Err(Status::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
@@ -192,7 +198,7 @@ impl Api {
         let status = if has_dropped_status { object.remove("status") } else { None };
         let now = self.clock.rfc3339();
         let metadata = metadata::of(object);
-        for field in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata.remove(field);
         }
         let keep = |value: Option<&Value>| origin == Origin::Owner && value.is_some();

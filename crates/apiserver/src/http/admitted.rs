@@ -29,12 +29,19 @@ impl Call<'_> {
     /// # Errors
     /// A refusal; 400 for an object of another type.
     pub(super) fn admitted(&self, mut object: Object, manager: &str) -> Result<Object, Status> {
-        let (Some(admission), Some(kind)) = (self.admission, self.sub.kind()) else { return Ok(object) };
+        let Some(kind) = self.sub.kind() else { return Ok(object) };
+        // the other version of evictions, whose fields are the same
+        if matches!(self.sub, Sub::Eviction)
+            && object.get("apiVersion").is_some_and(|version| version == "policy/v1beta1")
+        {
+            object.insert("apiVersion".into(), kind.api_version().into());
+        }
         check_type(&mut object, &kind, Origin::Client)?;
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
             metadata.remove("creationTimestamp");
         }
         set_namespace(&mut object, self.namespace()?)?;
+        let Some(admission) = self.admission else { return Ok(object) };
         let subresource = if matches!(self.sub, Sub::Binding) { "binding" } else { "eviction" };
         record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
         let object = admission.mutate(None, object)?;

@@ -16,7 +16,7 @@ use crate::table::IncludeObject;
 use super::answer::{self, Answer};
 use super::context::Context;
 use super::negotiate::{Encoding, Form};
-use super::objects::object_answer;
+use super::serialized;
 
 /// How many objects of a list are converted at once.
 const CALLS: usize = 8;
@@ -48,7 +48,7 @@ impl Deferred {
             let scale = read_scale(&resource.kind, &Api::served(&resource, &stored), paths)?;
             return Ok(answer::json(self.code, &Value::Object(scale)));
         }
-        Ok(object_answer(context, &resource, &stored, self.code, self.form, self.include))
+        Ok(serialized::object(context, &resource, &stored, self.code, self.form, self.include))
     }
 }
 

@@ -17,7 +17,6 @@ use crate::storage::Stored;
 use super::field_manager::Validation;
 use super::objects::Call;
 use super::request::media_type;
-use super::warnings::duplicate_owners;
 
 impl Call<'_> {
     /// Applies a patch, whose result is checked.
@@ -44,7 +43,10 @@ impl Call<'_> {
             Ok(object)
         });
         self.warnings.extend(found);
-        self.warnings.extend(duplicate_owners(&dropped, " after mutating admission happens"));
+        self.warnings.extend(crate::owner_references::duplicates_warning(
+            &dropped,
+            " after mutating admission happens",
+        ));
         stored
     }
 

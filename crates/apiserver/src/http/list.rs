@@ -27,6 +27,7 @@ use super::conversion;
 use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};
+use super::serialized::{write_malformed, write_metadata};
 
 /// The size of a chunk of a list.
 const PIECE: usize = 128 * 1024;
@@ -344,26 +345,6 @@ impl Iterator for Pieces {
         }
         Some(std::mem::take(&mut self.out).into())
     }
-}
-
-/// An object as `PartialObjectMetadata`: a part of its bytes.
-pub(super) fn write_metadata(out: &mut Vec<u8>, stored: &Stored) {
-    out.push(b'{');
-    out.extend_from_slice(b"\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",");
-    out.extend_from_slice(b"\"metadata\":");
-    stored.write_metadata(out);
-    out.push(b'}');
-}
-
-/// An object with readable metadata and other fields of wrong types.
-pub(super) fn write_malformed(out: &mut Vec<u8>, resource: &Resource, stored: &Stored) {
-    out.extend_from_slice(b"{\"apiVersion\":");
-    write_json(out, &resource.kind.api_version());
-    out.extend_from_slice(b",\"kind\":");
-    write_json(out, &resource.kind.kind);
-    out.extend_from_slice(b",\"metadata\":");
-    stored.write_metadata(out);
-    out.extend_from_slice(b",\"spec\":\"malformed\",\"status\":\"malformed\",\"data\":\"malformed\"}");
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod params;
 mod request;
 mod reviews;
 mod rights;
+mod serialized;
 mod warnings;
 mod watch;
 mod web_pages;

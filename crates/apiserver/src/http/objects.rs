@@ -6,38 +6,37 @@ use ::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::access::User;
 use crate::admission::Session;
 use crate::api::{
-    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, converted,
-    read_scale, scale_kind, scale_of,
+    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, read_scale,
+    scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::conversion::Conversions;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
-use crate::protobuf::MEDIA_TYPE;
 use crate::registry::{Kind, Resource, ScalePaths};
 use crate::schema::definition;
 use crate::status::{Status, success};
 use crate::storage::Stored;
-use crate::table::{self, Columns, IncludeObject};
+use crate::table::IncludeObject;
 
 use super::admission::{self, Asking};
 use super::answer::{self, Answer};
-use super::binary;
 use super::collection::Collection;
 use super::context::Context;
 use super::conversion::{self, Deferred};
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
-use super::list::{self, write_malformed, write_metadata};
+use super::list;
 use super::negotiate::{self, Encoding, Form};
 use super::params::{ListParams, version};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
-use super::warnings::{Warnings, duplicate_owners};
+use super::serialized::{self, write_malformed};
+use super::warnings::Warnings;
 
 /// The subresource in a path.
 pub(super) enum Sub {
@@ -212,24 +211,7 @@ pub(super) fn object_answer(
         let (resource, stored) = (resource.clone(), stored.clone());
         return Deferred { resource, stored, code, form: (form, encoding), include, scale: None }.answer();
     }
-    if encoding == Encoding::Protobuf {
-        let mut answer = answer::bytes_as(MEDIA_TYPE, binary::object(resource, stored, form));
-        *answer.status_mut() = code;
-        return answer;
-    }
-    match form {
-        Form::Objects => answer::json_bytes(code, converted(resource, stored)),
-        Form::Metadata => {
-            let mut out = Vec::new();
-            write_metadata(&mut out, stored);
-            answer::json_bytes(code, out.into())
-        }
-        Form::Table => {
-            let metadata = json!({"resourceVersion": stored.version().to_string()});
-            let table = table::of(resource, std::iter::once(stored.as_ref()), include, &context.api.clock);
-            answer::json(code, &table.to_json(metadata, Columns::Shown))
-        }
-    }
+    serialized::object(context, resource, stored, code, (form, encoding), include)
 }
 
 enum Made {
@@ -538,7 +520,7 @@ impl<'a> Call<'a> {
 
     fn drop_duplicate_owners(&mut self, object: &mut Object) {
         let dropped = crate::owner_references::drop_duplicates(object);
-        self.warnings.extend(duplicate_owners(&dropped, ""));
+        self.warnings.extend(crate::owner_references::duplicates_warning(&dropped, ""));
     }
 
     fn warn_of_differences(&mut self, creation: Creation, object: &Object) {

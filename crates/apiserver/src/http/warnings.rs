@@ -52,15 +52,6 @@ impl Warnings {
     }
 }
 
-/// The warning for owners that an object had twice. Follows Kubernetes 1.37.
-pub(super) fn duplicate_owners(uids: &[String], when: &str) -> Option<String> {
-    let uids = (!uids.is_empty()).then(|| uids.join(", "))?;
-    Some(format!(
-        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
-         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
-    ))
-}
-
 /// The value of a header; `None` for a text with control characters, which is not sent, as by Kubernetes.
 fn value(text: &str) -> Option<HeaderValue> {
     let mut value = "299 - \"".to_owned();

@@ -29,10 +29,10 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::conversion;
-use super::list::{write_malformed, write_metadata};
 use super::negotiate::{self, Encoding, Form};
 use super::params::ListParams;
 use super::request::{Query, Target};
+use super::serialized::{write_malformed, write_metadata};
 
 /// The size of a chunk when many events are waiting.
 const PIECE: usize = 64 * 1024;

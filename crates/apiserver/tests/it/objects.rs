@@ -761,3 +761,18 @@ async fn annotations_are_a_generation_of_deployments() {
         client.patch(&path, "merge-patch", &json!({"metadata": {"labels": {"a": "b"}}})).await.ok();
     assert_eq!(labelled["metadata"]["generation"], 2);
 }
+
+/// The storage refuses the version of a new object. A dry run does not reach it.
+// contract: E-01y
+#[tokio::test]
+async fn new_objects_have_no_version() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut map = config_map("a", "1");
+    map["metadata"]["resourceVersion"] = "7".into();
+    let refused = client.post(MAPS, &map).await.status(500, "");
+    assert_eq!(refused, "resourceVersion should not be set on objects to be created");
+    client.post(&format!("{MAPS}?dryRun=All"), &map).await.ok();
+    map["metadata"]["resourceVersion"] = "0".into();
+    client.post(MAPS, &map).await.ok();
+}

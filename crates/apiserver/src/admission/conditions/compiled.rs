@@ -7,7 +7,7 @@ use crate::schema::expression::{Evaluator, Expected, Expression, Failure, Output
 use super::super::attributes::Attributes;
 use super::super::invocation::Invocation;
 use super::super::review::{self, Version};
-use super::Condition;
+use super::condition::Condition;
 
 /// The budget of all conditions of a webhook or a policy. Follows Kubernetes 1.37.
 const BUDGET: u64 = 2_500_000;

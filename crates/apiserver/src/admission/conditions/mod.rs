@@ -2,28 +2,19 @@
 
 #[cfg(feature = "cel")]
 mod compiled;
+mod condition;
 #[cfg(not(feature = "cel"))]
 mod unsupported;
-
-use serde::Deserialize;
 
 #[cfg(feature = "cel")]
 pub(super) use compiled::{Conditions, request};
 #[cfg(not(feature = "cel"))]
 pub(super) use unsupported::Conditions;
 
+pub(super) use condition::Condition;
+
 use super::attributes::Attributes;
 use super::invocation::Invocation;
-
-/// An expression that a request has to meet.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Condition {
-    #[cfg(not(feature = "cel"))]
-    name: String,
-    #[cfg(feature = "cel")]
-    expression: String,
-}
 
 /// Returns whether the conditions of a webhook match a request in the version of the webhook.
 ///

@@ -2,7 +2,7 @@
 
 use super::super::attributes::Attributes;
 use super::super::invocation::Invocation;
-use super::Condition;
+use super::condition::Condition;
 
 /// The conditions of a webhook.
 #[derive(Debug, Default)]

@@ -9,8 +9,11 @@ use crate::schema::expression::{Expected, Expression, Names, Scope, on_large_sta
 use crate::storage::ResourceStore;
 
 use super::super::conditions::{Condition, Conditions};
-use super::Policies;
 use super::criteria::Criteria;
+
+/// All policies that have a binding, by name.
+#[derive(Debug, Default)]
+pub(in crate::admission) struct Policies(pub(super) Vec<Policy>);
 
 /// The kind of parameters.
 #[derive(Clone, Debug, Deserialize)]

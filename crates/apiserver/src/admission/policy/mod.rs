@@ -13,8 +13,4 @@ mod evaluation;
 mod params;
 mod review;
 
-use definition::Policy;
-
-/// All policies that have a binding, by name.
-#[derive(Debug, Default)]
-pub(super) struct Policies(Vec<Policy>);
+pub(super) use definition::Policies;

@@ -1,5 +1,6 @@
 //! What Kubernetes refuses.
 
+mod admission_rules;
 mod apps;
 mod autoscaling;
 mod batch;

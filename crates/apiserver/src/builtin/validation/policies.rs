@@ -10,7 +10,7 @@ use crate::schema::expression::{Expected, Names, Scope, on_large_stack};
 
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::{labels, webhooks};
+use super::{admission_rules, labels};
 
 /// Follows Kubernetes 1.37 (`validateValidatingAdmissionPolicySpec`).
 pub(super) fn policy(c: &mut Check, object: &Object, before: Option<&Object>) {
@@ -154,7 +154,7 @@ fn match_resources(c: &mut Check, given: &Value) {
                     c.duplicate(&field, name);
                 }
             }
-            webhooks::rule(c, rule);
+            admission_rules::rule(c, rule);
         });
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
-use super::{labels, policies};
+use super::{admission_rules, labels, policies};
 
 pub(super) fn configuration(c: &mut Check, object: &Object, before: Option<&Object>) {
     let mut seen = HashSet::new();
@@ -38,7 +38,7 @@ fn webhook(c: &mut Check, hook: &Value) {
     } else if name.split('.').count() < 3 {
         c.invalid("name", name, "should be a domain with at least three segments separated by dots");
     }
-    c.each("rules", hook.items("rules"), rule);
+    c.each("rules", hook.items("rules"), admission_rules::rule);
     c.supported(hook, "failurePolicy", &["Fail", "Ignore"]);
     c.supported(hook, "matchPolicy", &["Equivalent", "Exact"]);
     if hook.has("sideEffects") {
@@ -70,7 +70,7 @@ fn client(c: &mut Check, config: &Value) {
                 let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
                 c.invalid("url", scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
             }
-            return;
+            return url_parts(c, url);
         }
         c.enter("service", |c| {
             // the fields change places in Kubernetes 1.37
@@ -87,6 +87,27 @@ fn client(c: &mut Check, config: &Value) {
             }
         });
     });
+}
+
+/// Follows Kubernetes 1.37 (`ValidateWebhookURL`).
+fn url_parts(c: &mut Check, url: &str) {
+    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(""));
+    let (user, host) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if host.is_empty() {
+        c.invalid("url", "", "host must be specified; desired format: https://host[/path]");
+    }
+    if let Some(user) = user {
+        c.invalid("url", user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        c.invalid("url", fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        c.invalid("url", query, "query parameters are not permitted in the URL");
+    }
 }
 
 fn service_path(c: &mut Check, path: &str) {
@@ -107,47 +128,18 @@ fn service_path(c: &mut Check, path: &str) {
     }
 }
 
-pub(super) fn rule(c: &mut Check, rule: &Value) {
-    let operations = rule.items("operations");
-    if operations.is_empty() {
-        c.required("operations", "");
-    }
-    if operations.len() > 1 && texts(operations).any(|operation| operation == "*") {
-        let why = "if '*' is present, must not specify other operations";
-        c.invalid("operations", rule.of("operations"), why);
-    }
-    const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-    for (index, operation) in texts(operations).enumerate() {
-        if !OPERATIONS.contains(&operation) {
-            c.not_supported(&format!("operations[{index}]"), operation, &OPERATIONS);
-        }
-    }
-    for (field, what) in [("apiGroups", "groups"), ("apiVersions", "versions"), ("resources", "resources")] {
-        let list = rule.items(field);
-        if list.is_empty() {
-            c.required(field, "");
-        }
-        if field != "resources" && list.len() > 1 && texts(list).any(|item| item == "*") {
-            let name = if what == "groups" { "API groups" } else { "API versions" };
-            let why = format!("if '*' is present, must not specify other {name}");
-            c.invalid(field, rule.of(field), &why);
-        }
-        for (index, item) in texts(list).enumerate() {
-            if item.is_empty() && field != "apiGroups" {
-                c.required(&format!("{field}[{index}]"), "");
-            }
-        }
-    }
-    c.supported(rule, "scope", &["*", "Cluster", "Namespaced"]);
-}
-
 fn versions(c: &mut Check, hook: &Value) {
     let versions = hook.items("admissionReviewVersions");
     if versions.is_empty() {
         return c.required("admissionReviewVersions", "must specify one of v1, v1beta1");
     }
+    let mut seen = HashSet::new();
     for (index, version) in texts(versions).enumerate() {
         let field = format!("admissionReviewVersions[{index}]");
+        if !seen.insert(version) {
+            c.invalid(&field, version, "duplicate version");
+            continue;
+        }
         c.rules(&field, version, names::lowercase_identifier(version));
     }
     if !texts(versions).any(|version| matches!(version, "v1" | "v1beta1")) {

@@ -273,7 +273,10 @@ fn joined<'s>(one: Type<'s>, other: Type<'s>) -> Checked<'s> {
 fn field_of<'s>(operand: Type<'s>, name: &str) -> Checked<'s> {
     match operand {
         Type::Object(shape) => {
-            let field = unescape(name).filter(|field| escape(field).as_deref() == Some(name));
+            let field = match shape.has_plain_names {
+                true => Some(name.to_owned()),
+                false => unescape(name).filter(|field| escape(field).as_deref() == Some(name)),
+            };
             let field = field.and_then(|name| shape.field(&name));
             let of = field.and_then(|field| Type::of(field, false));
             of.ok_or_else(|| format!("undefined field '{name}'"))

@@ -181,11 +181,13 @@ impl Scope {
             let mut known = vec![
                 ("object", Type::Dyn),
                 ("oldObject", Type::Dyn),
-                ("namespaceObject", Type::Object(Shape::of(&NAMESPACE))),
-                ("request", Type::Object(Shape::of(&REQUEST))),
+                ("namespaceObject", Type::Object(Shape::of_variable(&NAMESPACE))),
+                ("request", Type::Object(Shape::of_variable(&REQUEST))),
             ];
             known.extend(self.names.has_params.then_some(("params", Type::Dyn)));
-            known.extend(self.names.has_variables.then(|| ("variables", Type::Object(Shape::of(&EMPTY)))));
+            known.extend(
+                self.names.has_variables.then(|| ("variables", Type::Object(Shape::of_variable(&EMPTY)))),
+            );
             known.extend(self.variables.iter().map(|variable| (&*variable.identifier, variable.of.clone())));
             let checked = Checker::new(&known).check(&tree);
             checked.map_err(|why| failed(format!("ERROR: <input>: {why}")))?

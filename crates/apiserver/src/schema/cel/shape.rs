@@ -21,15 +21,22 @@ static RESOURCE: LazyLock<Structural> = LazyLock::new(|| {
 pub(super) struct Shape<'a> {
     pub(super) schema: &'a Structural,
     is_root: bool,
+    /// Whether expressions write the names of the fields as they are, without escapes.
+    pub(super) has_plain_names: bool,
 }
 
 impl<'a> Shape<'a> {
     pub(super) fn of(schema: &'a Structural) -> Self {
-        Self { schema, is_root: false }
+        Self { schema, is_root: false, has_plain_names: false }
+    }
+
+    /// The shape of a variable of admission, such as `request`.
+    pub(super) fn of_variable(schema: &'a Structural) -> Self {
+        Self { schema, is_root: false, has_plain_names: true }
     }
 
     pub(super) fn of_root(schema: &'a Structural) -> Self {
-        Self { schema, is_root: true }
+        Self { schema, is_root: true, has_plain_names: false }
     }
 
     fn is_resource(self) -> bool {

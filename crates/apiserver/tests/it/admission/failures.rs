@@ -174,3 +174,20 @@ async fn conditions_are_checked_when_they_are_written() {
         assert!(message.ends_with(&format!("webhooks[0].matchConditions[0].{expected}")), "{message}");
     }
 }
+
+// contract: E-27j
+#[tokio::test]
+async fn bundles_without_a_certificate_are_not_used() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let url = format!("https://{}/all", webhooks.address);
+    let hook = webhooks.hook("all", &json!({"clientConfig": {"url": url, "caBundle": "bm8="}}));
+    configure(&server, "Validating", "all", json!([hook]));
+    let refused = client.post(MAPS, &config_map("a", "1")).await.status(500, "InternalError");
+    assert_eq!(
+        refused,
+        "Internal error occurred: failed calling webhook \"all.example.com\": could not get REST client: unable to load \
+         root certificates: unable to parse bytes as PEM block"
+    );
+}

@@ -169,3 +169,41 @@ async fn reviewed_objects_are_stored() {
     let stored = client.get(&format!("{MAPS}/{}", second["name"].as_str().unwrap())).await.ok();
     assert_eq!(stored["metadata"]["uid"], second["object"]["metadata"]["uid"]);
 }
+
+/// The namespace of an object is that of its request; an object that has lost it gets it again.
+// contract: E-27d
+#[tokio::test]
+async fn webhooks_cannot_move_objects() {
+    let webhooks = WebhookServer::start(|_, request| match request["object"]["data"]["key"].as_str() {
+        Some("other") => Reply::patch(&add("/metadata/namespace", "other")),
+        Some("none") => Reply::patch(&json!([{"op": "remove", "path": "/metadata/namespace"}])),
+        _ => Reply::allowed(),
+    });
+    let (webhooks, server) = (webhooks.await, server().await);
+    let client = Client::new(&server);
+    configure(&server, "Mutating", "all", json!([webhooks.hook("all", &json!({}))]));
+    let other = "the namespace of the provided object does not match the namespace sent on the request";
+    assert_eq!(client.post(MAPS, &config_map("a", "other")).await.status(400, "BadRequest"), other);
+    let created = client.post(MAPS, &config_map("a", "none")).await.ok();
+    assert_eq!(created["metadata"]["namespace"], "default");
+    let path = format!("{MAPS}/a");
+    let patched = client.patch(&path, "merge-patch", &json!({"data": {"key": "other"}})).await;
+    assert_eq!(patched.status(400, "BadRequest"), other);
+}
+
+// contract: E-27d
+#[tokio::test]
+async fn owners_that_webhooks_duplicate_are_dropped() {
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "b", "uid": "1"});
+    let owners = json!([owner, owner]);
+    let webhooks =
+        WebhookServer::start(move |_, _| Reply::patch(&add("/metadata/ownerReferences", owners.clone())))
+            .await;
+    let server = server().await;
+    let client = Client::new(&server);
+    configure(&server, "Mutating", "all", json!([webhooks.hook("all", &json!({}))]));
+    let created = client.post(MAPS, &config_map("a", "1")).await;
+    let [warning] = super::warnings(&created)[..] else { panic!("one warning") };
+    assert!(warning.contains("duplicate entries after mutating admission happens"), "{warning}");
+    assert_eq!(created.ok()["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+}

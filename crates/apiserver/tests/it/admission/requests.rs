@@ -33,7 +33,7 @@ async fn each_write_of_a_client_is_reviewed() {
     let client = Client::new(&server);
     server.create(widget_definition()).unwrap();
     server.create(config_map("old", "1")).unwrap();
-    let all = webhooks.hook("all", &json!({"rules": rule(&["*", "*/*"], &["*"])}));
+    let all = webhooks.hook("all", &json!({"rules": rule(&["*/*"], &["*"])}));
     configure(&server, "Validating", "all", json!([all]));
 
     client.post(MAPS, &config_map("a", "1")).await.ok();
@@ -129,7 +129,9 @@ async fn pods_are_bound_and_evicted() {
         .await
         .ok();
     let eviction = |name: &str| json!({"metadata": {"name": name}});
-    client.post(&format!("{pods}/a/eviction"), &eviction("a")).await.ok();
+    let mut old = eviction("a");
+    old["apiVersion"] = "policy/v1beta1".into();
+    client.post(&format!("{pods}/a/eviction"), &old).await.ok();
     client.post(&format!("{pods}/b/eviction"), &eviction("b")).await.status(400, "");
     client.get(&format!("{pods}/b")).await.ok();
     let reviews = webhooks.take();
@@ -235,7 +237,7 @@ async fn configurations_are_exempt() {
     let webhooks = WebhookServer::start(|_, _| Reply::denied(json!({"message": "no"}))).await;
     let server = server().await;
     let client = Client::new(&server);
-    let all = webhooks.hook("all", &json!({"rules": rule(&["*", "*/*"], &["*"])}));
+    let all = webhooks.hook("all", &json!({"rules": rule(&["*/*"], &["*"])}));
     configure(&server, "Validating", "all", json!([all]));
     client.post(MAPS, &config_map("a", "1")).await.status(400, "");
     let path = format!("{CONFIGURATIONS}/validatingwebhookconfigurations/all");
@@ -259,4 +261,52 @@ async fn users_are_named() {
         webhooks.take()[0]["userInfo"],
         json!({"username": "alice", "uid": "1", "groups": ["system:masters", "system:authenticated"]})
     );
+}
+
+// contract: E-24c
+#[tokio::test]
+async fn configurations_are_validated() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let resources = |names: &[&str]| json!({"rules": rule(names, &["*"])});
+    let url = |url: &str| json!({"clientConfig": {"url": url}});
+    for (fields, field, why) in [
+        (
+            resources(&["pods/*", "pods/status"]),
+            "rules[0].resources[1]",
+            "if 'pods/*' is present, must not specify pods/status",
+        ),
+        (
+            resources(&["*/status", "pods/status"]),
+            "rules[0].resources[1]",
+            "if '*/status' is present, must not specify pods/status",
+        ),
+        (
+            resources(&["*/*", "pods"]),
+            "rules[0].resources",
+            "if '*/*' is present, must not specify other resources",
+        ),
+        (
+            resources(&["*", "pods"]),
+            "rules[0].resources",
+            "if '*' is present, must not specify other resources without subresources",
+        ),
+        (json!({"admissionReviewVersions": ["v1", "v1"]}), "admissionReviewVersions[1]", "duplicate version"),
+        (url("https://"), "clientConfig.url", "host must be specified"),
+        (url("https://a:b@c/d"), "clientConfig.url", "user information is not permitted in the URL"),
+        (url("https://c/d#e"), "clientConfig.url", "fragments are not permitted in the URL"),
+        (url("https://c/d?e=f"), "clientConfig.url", "query parameters are not permitted in the URL"),
+    ] {
+        let configuration = json!({"metadata": {"name": "all"}, "webhooks": [webhooks.hook("all", &fields)]});
+        let answer =
+            client.post(&format!("{CONFIGURATIONS}/validatingwebhookconfigurations"), &configuration).await;
+        answer.status(422, "Invalid");
+        let causes = answer.body["details"]["causes"].as_array().unwrap();
+        let is_expected = |cause: &Value| {
+            cause["field"] == format!("webhooks[0].{field}")
+                && cause["message"].as_str().unwrap().contains(why)
+        };
+        assert!(causes.iter().any(is_expected), "{why}: {causes:?}");
+    }
 }

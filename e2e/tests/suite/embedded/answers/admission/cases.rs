@@ -246,7 +246,7 @@ fn pod(name: &str) -> Value {
 pub(super) fn base(number: usize) -> Vec<(String, Value)> {
     let [maps, deployments, gadgets, pods] = paths(number);
     let namespace = namespace(number);
-    let labels = json!({"matrix": "yes", "own": if number % 2 == 0 { "yes" } else { "no" }});
+    let labels = json!({"matrix": "yes", "own": if number.is_multiple_of(2) { "yes" } else { "no" }});
     let mut objects = vec![
         ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": namespace, "labels": labels}})),
         (format!("/api/v1/namespaces/{namespace}/serviceaccounts"), json!({"metadata": {"name": "default"}})),
