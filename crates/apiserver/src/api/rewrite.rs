@@ -150,9 +150,13 @@ impl Rewrite<'_> {
 
     /// Takes from `object` only the part that the write can change.
     fn with_selected_part(&self, mut object: Object) -> Object {
-        let only = |field| {
+        let only = |field: &str| {
             let mut updated = self.before.clone();
-            copy(&object, &mut updated, field);
+            match object.get(field).filter(|value| self.kind.custom || !value.is_null()) {
+                // null is an error of the schema of a custom resource
+                Some(value) => updated.insert(field.to_owned(), value.clone()),
+                None => updated.remove(field),
+            };
             updated
         };
         match self.write.part {

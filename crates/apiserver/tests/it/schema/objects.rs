@@ -1,5 +1,6 @@
 //! Objects of clients are pruned, defaulted and validated.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::{THINGS, causes, definition, serving, thing, with_field};
@@ -308,4 +309,22 @@ async fn finalizers_without_a_domain_are_warned_of() {
     let change = json!({"metadata": {"finalizers": ["plain", "second"]}});
     let changed = client.patch(&format!("{THINGS}/t"), "merge-patch", &change).await;
     assert_eq!(warnings(&changed), [text("second", "")]);
+}
+
+/// An apply that takes the last field of a status away leaves null, as in structured-merge-diff.
+// contract: E-23a
+#[tokio::test]
+async fn status_without_fields_after_an_apply_is_validated() {
+    let status = json!({"type": "object", "properties": {"a": {"type": "string", "nullable": true}}});
+    let mut definition = definition(&json!({"type": "object", "properties": {"status": status}}));
+    definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    let (_server, client) = serving(&definition).await;
+    client.post(THINGS, &thing(&json!({}))).await.ok();
+    let path = format!("{THINGS}/t/status?fieldManager=m");
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let apply = |status: Value| thing(&json!({"status": status})).to_string();
+    client.send(Method::PATCH, &path, &headers, apply(json!({"a": null}))).await.ok();
+    let refused = client.send(Method::PATCH, &path, &headers, apply(json!({}))).await;
+    refused.status(422, "Invalid");
+    assert!(causes(&refused)[0].starts_with("status TypeInvalid: "), "{:?}", causes(&refused));
 }
