@@ -44,7 +44,7 @@ async fn each_read_waits_for_the_informer_that_answers_it() {
     assert_eq!(value_of(&whole.get("team-a/a").await.unwrap()), "4");
     assert_eq!(gated.waits(metadata.get("team-a/a")).await.unwrap().label("value"), Some("4"));
     gated.open();
-    gated.close_for("application/vnd.kubernetes.protobuf,");
+    gated.close_for("application/vnd.kubernetes.protobuf;drop=");
     write(cache, "5").await;
     assert_eq!(metadata.get("team-a/a").await.unwrap().label("value"), Some("5"));
     assert_eq!(cache.pending_writes(), 1, "the other informer does not have it");
