@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::identity::{User, service_account_user};
 use super::rules::{Rule, has, list};
 use crate::apply::quoted;
-use crate::registry::Registry;
+use crate::registry::{Derived, Registry, Stores};
 use crate::status::Status;
 use crate::storage::ResourceStore;
 
@@ -121,7 +120,7 @@ impl RoleErrors {
 }
 
 impl Policy {
-    fn read(stores: &[Option<Arc<ResourceStore>>; 4]) -> Self {
+    fn read(stores: &Stores) -> Self {
         let mut policy = Self::default();
         let [cluster_roles, roles, cluster_bindings, bindings] = stores;
         let each = |store: &Option<Arc<ResourceStore>>, take: &mut dyn FnMut(&str, &str, &[u8])| {
@@ -209,31 +208,10 @@ impl Policy {
 
 /// The policy, parsed again after a role or a binding was written.
 #[derive(Default)]
-pub(super) struct PolicyCache(Mutex<Option<Cached>>);
-
-struct Cached {
-    stores: [Option<Arc<ResourceStore>>; 4],
-    versions: [u64; 4],
-    policy: Arc<Policy>,
-}
+pub(super) struct PolicyCache(Derived<Policy>);
 
 impl PolicyCache {
     pub(super) fn get(&self, registry: &Registry) -> Arc<Policy> {
-        let stores =
-            RESOURCES.map(|plural| registry.get(GROUP, "v1", plural).map(|resource| resource.store.clone()));
-        // Before the objects are read: a write between them is found by the next call.
-        let versions = stores.each_ref().map(|store| store.as_ref().map_or(0, |store| store.last_write()));
-        let is_same = |cached: &Cached| {
-            let address = |store: &Option<Arc<ResourceStore>>| store.as_ref().map(Arc::as_ptr);
-            cached.versions == versions
-                && cached.stores.each_ref().map(address) == stores.each_ref().map(address)
-        };
-        if let Some(cached) = self.0.lock().as_ref().filter(|cached| is_same(cached)) {
-            return cached.policy.clone();
-        }
-        let policy = Arc::new(Policy::read(&stores));
-        let replaced = self.0.lock().replace(Cached { stores, versions, policy: policy.clone() });
-        drop(replaced);
-        policy
+        self.0.get(registry, GROUP, RESOURCES, Policy::read)
     }
 }

@@ -75,13 +75,9 @@ impl Endpoint {
     }
 
     /// Puts what was sent before an error.
-    pub(crate) fn posted(&self, seconds: u64, why: &str) -> String {
+    pub(super) fn posted(&self, seconds: u64, why: &str) -> String {
         let (authority, path) = (&self.authority, self.path_and_query(seconds));
         format!("Post \"https://{authority}{path}\": {why}")
-    }
-
-    pub(super) fn failed(&self, seconds: u64, why: &str) -> String {
-        format!("failed to call webhook: {}", self.posted(seconds, why))
     }
 }
 

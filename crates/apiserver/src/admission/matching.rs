@@ -9,7 +9,6 @@ use crate::selectors::LabelSelector;
 use crate::status::{Status, Subject};
 
 use super::attributes::{Attributes, Gvk, Object, Operation, label};
-use super::conditions::matched;
 use super::convert::shown;
 use super::hooks::Hook;
 use super::invocation::Invocation;
@@ -83,7 +82,7 @@ pub(super) fn invocation(
     if hook.conditions.is_empty() {
         return Ok(Some(invocation));
     }
-    match matched(&hook.conditions, &invocation, &shown(&invocation, attributes)) {
+    match hook.conditions.of_webhook(&invocation, &shown(&invocation, attributes)) {
         Ok(matches) => Ok(matches.then_some(invocation)),
         Err(_) if hook.ignores_failures() => Ok(None),
         Err(why) => {

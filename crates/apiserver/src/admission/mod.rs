@@ -24,6 +24,7 @@ mod client_config;
 mod conditions;
 mod convert;
 mod dispatch;
+mod exchange;
 mod hooks;
 mod invocation;
 mod managed;
@@ -37,7 +38,6 @@ mod services;
 mod session;
 
 pub(crate) use attributes::{Asked, Gvk, Operation};
-pub(crate) use call::unexpected;
 pub(crate) use client::Endpoint;
 pub(crate) use client_config::ClientConfig;
 pub(crate) use dispatch::{Caller, Outcome};

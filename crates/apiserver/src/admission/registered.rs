@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::registry::Registry;
+use crate::registry::{Derived, Registry, Stores};
 use crate::storage::ResourceStore;
 
 use super::conditions::Conditions;
@@ -21,8 +20,6 @@ const RESOURCES: [&str; 4] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
-
-type Stores = [Option<Arc<ResourceStore>>; 4];
 
 /// All webhooks at one time, in the order of the names of their configurations.
 #[derive(Debug, Default)]
@@ -89,32 +86,11 @@ fn hooks_of(store: &ResourceStore) -> Vec<Hook> {
 
 /// The webhooks, parsed again after a configuration was written.
 #[derive(Default)]
-pub(crate) struct Webhooks(Mutex<Option<Cached>>);
-
-struct Cached {
-    stores: Stores,
-    versions: [u64; 4],
-    hooks: Arc<Hooks>,
-}
+pub(crate) struct Webhooks(Derived<Hooks>);
 
 impl Webhooks {
     /// Returns the present webhooks.
     pub(crate) fn get(&self, registry: &Registry) -> Arc<Hooks> {
-        let stores =
-            RESOURCES.map(|plural| registry.get(GROUP, "v1", plural).map(|resource| resource.store.clone()));
-        // Before the objects are read: a write between them is found by the next call.
-        let versions = stores.each_ref().map(|store| store.as_ref().map_or(0, |store| store.last_write()));
-        let is_same = |cached: &Cached| {
-            let address = |store: &Option<Arc<ResourceStore>>| store.as_ref().map(Arc::as_ptr);
-            cached.versions == versions
-                && cached.stores.each_ref().map(address) == stores.each_ref().map(address)
-        };
-        if let Some(cached) = self.0.lock().as_ref().filter(|cached| is_same(cached)) {
-            return cached.hooks.clone();
-        }
-        let hooks = Arc::new(Hooks::read(&stores));
-        let replaced = self.0.lock().replace(Cached { stores, versions, hooks: hooks.clone() });
-        drop(replaced);
-        hooks
+        self.0.get(registry, GROUP, RESOURCES, Hooks::read)
     }
 }

@@ -1,11 +1,9 @@
 //! One call of a conversion webhook.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::admission::{Endpoint, Services, unexpected};
+use crate::admission::{Endpoint, Services};
 use crate::apply::unpack;
 use crate::registry::Kind;
 use crate::status::Status;
@@ -54,18 +52,5 @@ pub(crate) async fn convert(
 /// # Errors
 /// Why there is no answer.
 async fn post(services: &Services, webhook: &ConversionWebhook, body: String) -> Result<Bytes, String> {
-    let endpoint = Endpoint::of(&webhook.client_config)?;
-    let post = endpoint.post(services, LIMIT, Bytes::from(body));
-    let response = match tokio::time::timeout(Duration::from_secs(LIMIT), post).await {
-        Ok(response) => response,
-        Err(_) => Err("context deadline exceeded".into()),
-    };
-    let response = response.map_err(|why| endpoint.posted(LIMIT, &why))?;
-    if !(200..=206).contains(&response.code) {
-        return Err(unexpected(&response));
-    }
-    if response.body.is_empty() {
-        return Err(format!("0-length response with status code: {} and content type: ", response.code));
-    }
-    Ok(response.body)
+    Endpoint::of(&webhook.client_config)?.exchange(services, LIMIT, Bytes::from(body)).await
 }

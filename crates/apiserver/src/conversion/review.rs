@@ -5,14 +5,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::apply::{go_type, quoted};
+use crate::builtin::MAX_ANNOTATIONS;
 use crate::causes::{invalid, too_long};
 use crate::selectors::{key_fault, value_fault};
 use crate::status::Cause;
 
 const KIND: &str = "ConversionReview";
 const GROUP: &str = "apiextensions.k8s.io";
-/// The limit of all annotations. Follows Kubernetes 1.37 (`TotalAnnotationSizeLimitB`).
-const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 type Object = Map<String, Value>;
 

@@ -9,6 +9,7 @@ mod defaulting;
 pub(crate) mod definition;
 mod field_path;
 mod formats;
+mod identifiers;
 #[cfg(test)]
 mod laws;
 mod list_kind;
@@ -26,6 +27,8 @@ pub(crate) use cel::expression;
 use serde_json::{Map, Value};
 
 use crate::status::Cause;
+
+pub(crate) use identifiers::is_identifier;
 
 use defaulting::{remove_nulls, set_defaults};
 use object_meta::Malformed;

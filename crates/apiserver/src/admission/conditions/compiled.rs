@@ -49,7 +49,11 @@ impl Conditions {
     ///
     /// # Errors
     /// As [`Self::matched`].
-    pub(super) fn of_webhook(&self, invocation: &Invocation, shown: &Attributes) -> Result<bool, String> {
+    pub(in crate::admission) fn of_webhook(
+        &self,
+        invocation: &Invocation,
+        shown: &Attributes,
+    ) -> Result<bool, String> {
         self.matched(&self.scope, invocation, shown, None)
     }
 

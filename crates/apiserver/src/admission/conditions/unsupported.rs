@@ -21,7 +21,7 @@ impl Conditions {
 
     /// # Errors
     /// The conditions are not evaluated.
-    pub(super) fn of_webhook(&self, _: &Invocation, _: &Attributes) -> Result<bool, String> {
+    pub(in crate::admission) fn of_webhook(&self, _: &Invocation, _: &Attributes) -> Result<bool, String> {
         match &self.first {
             None => Ok(true),
             Some(name) => Err(format!("matchCondition {name:?}: kinformer-apiserver has no feature `cel`")),

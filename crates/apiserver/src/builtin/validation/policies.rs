@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::schema::definition::dns_1035_fault;
 #[cfg(feature = "cel")]
 use crate::schema::expression::{Expected, Names, Scope, on_large_stack};
+use crate::schema::is_identifier;
 
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
@@ -267,35 +268,6 @@ fn annotation(c: &mut Check, annotation: &Value, policy: &str, compiler: &Compil
     } else if let Err(why) = compiler.text_or_null(text) {
         c.invalid("valueExpression", given, &why);
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    !name.starts_with(|first: char| first.is_ascii_digit())
-        && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
-        && !RESERVED.contains(&name)
 }
 
 /// Runs checks that compile expressions.

@@ -2,29 +2,8 @@
 //!
 //! Follows Kubernetes 1.37 (`cel.Escape`, `cel.Unescape`).
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use super::super::identifiers::RESERVED;
+
 const ESCAPES: [(&str, &str); 4] = [("underscores", "__"), ("dot", "."), ("dash", "-"), ("slash", "/")];
 
 /// Returns the identifier for a field; `None` for a field that cannot be read.

@@ -32,6 +32,14 @@ fn binding(name: &str, policy: &str, fields: &Value) -> Value {
         "metadata": {"name": name}, "spec": spec})
 }
 
+/// Creates an object, which the policy `p` denies with this message; `None` if it does not.
+async fn check(client: &Client, denial: Option<&str>) {
+    match denial {
+        Some(message) => assert_eq!(refused(client, 422, "Invalid").await, denied(message)),
+        None => drop(client.post(MAPS, &config_map("a", "1")).await.ok()),
+    }
+}
+
 /// Stores a policy `p` with a binding `b`.
 fn bind(server: &ApiServer, fields: &Value, of_binding: &Value) {
     server.create(policy("p", fields)).unwrap();
@@ -183,10 +191,7 @@ async fn conditions_and_the_failure_policy_decide() {
         let fields = json!({"matchConditions": named, "failurePolicy": failure_policy,
             "validations": [{"expression": "false"}]});
         bind(&server, &fields, &json!({}));
-        match denial {
-            Some(message) => assert_eq!(refused(&client, 422, "Invalid").await, denied(message)),
-            None => drop(client.post(MAPS, &config_map("a", "1")).await.ok()),
-        }
+        check(&client, denial).await;
     }
 }
 
@@ -212,10 +217,7 @@ async fn audit_annotations_are_evaluated() {
             continue;
         }
         bind(&server, &json!({"auditAnnotations": annotations}), &json!({"validationActions": ["Audit"]}));
-        match denial {
-            Some(message) => assert_eq!(refused(&client, 422, "Invalid").await, denied(message)),
-            None => drop(client.post(MAPS, &config_map("a", "1")).await.ok()),
-        }
+        check(&client, denial).await;
     }
 }
 
