@@ -1,4 +1,5 @@
-//! What the managers of fields cost: writes and memory of pods with `managedFields`, beside the same pods without.
+//! What the managers of fields cost: writes, memory and responses of pods with `managedFields`, beside the same pods
+//! without.
 //!
 //! `cargo run --release -p kinformer-apiserver --example cost -- --pods 2000`
 //!
@@ -12,7 +13,7 @@ use std::alloc::System;
 use std::time::Duration;
 
 use clap::Parser;
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, ProtobufAnswers};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,7 +60,8 @@ async fn main() -> Result<(), Failure> {
     let (pods, selected) =
         (arguments.pods, |name: &str| arguments.only.as_deref().is_none_or(|only| only == name));
     let region = Region::new(ALLOCATOR);
-    let server = ApiServer::builder().history(1).start().await?;
+    let server =
+        ApiServer::builder().history(1).kubernetes(38).protobuf(ProtobufAnswers::Offered).start().await?;
     println!("a started server keeps {} kB", kept(&region) / 1_000);
     let mut client = Client::connect(&server).await?;
 
@@ -97,6 +99,10 @@ async fn main() -> Result<(), Failure> {
             );
         }
         with.print(name);
+    }
+    for media_type in [JSON, "application/vnd.kubernetes.protobuf"] {
+        let [with, without] = client.size(media_type, pods).await?;
+        println!("{media_type}: {with} bytes for a pod, {without} without managedFields");
     }
     Ok(())
 }
@@ -149,6 +155,21 @@ impl Client {
             bytes: change.bytes_allocated as f64 / pods as f64,
             time: times.get(pods / 2).copied().unwrap_or_default(),
         })
+    }
+
+    /// Returns the bytes of a pod, and of one without managed fields.
+    async fn size(&mut self, media_type: &str, number: usize) -> Result<[usize; 2], Failure> {
+        let mut sizes = [0; 2];
+        for (size, drop) in sizes.iter_mut().zip(["", ";drop=metadata.managedFields"]) {
+            let request = format!(
+                "GET /api/v1/namespaces/default/pods/web-{number:06} HTTP/1.1\r\nhost: localhost\r\n\
+                 accept: {media_type}{drop}\r\n\r\n"
+            );
+            self.send(request.as_bytes()).await?;
+            let head = self.answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(0);
+            *size = self.answer.len() - head - 4;
+        }
+        Ok(sizes)
     }
 
     /// Sends a request and reads its answer, which must be a success.

@@ -179,7 +179,9 @@ impl Builder {
     /// Sets the minor version of Kubernetes whose answers the server gives: 37 or 38. Default: 37.
     ///
     /// Since Kubernetes 1.38, the `Status` that answers a deletion, a binding or an eviction has the resource version of
-    /// the write. Other answers are those of 1.37 in any case.
+    /// the write, and a client that accepts `application/json;drop=metadata.managedFields` gets objects without managed
+    /// fields (KEP-5958, which a cluster has with the feature gate `ManagedFieldsOptOut`). Other answers are those of
+    /// 1.37 in any case.
     pub fn kubernetes(mut self, minor: u32) -> Self {
         self.kubernetes = minor;
         self

@@ -1,10 +1,11 @@
 //! Serialization of stored objects in responses: another version, a list item, metadata only.
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::registry::{Conversion, Resource};
 use crate::selectors::Selection;
-use crate::storage::{Stored, write_json};
+use crate::storage::{ManagedFields, Stored, write_json};
 
 use super::Api;
 
@@ -23,11 +24,26 @@ pub(crate) fn selects(selection: &Selection, resource: &Resource, stored: &Store
 
 /// Appends an object in the resource's version. Parses the object only if the versions differ in more than their
 /// name.
-pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stored, item: ListItem) {
+pub(crate) fn write_object(
+    out: &mut Vec<u8>,
+    resource: &Resource,
+    stored: &Stored,
+    item: ListItem,
+    managed_fields: ManagedFields,
+) {
+    let parsed = || {
+        let mut object = Api::served(resource, stored);
+        if managed_fields == ManagedFields::Dropped
+            && let Some(Value::Object(metadata)) = object.get_mut("metadata")
+        {
+            metadata.remove("managedFields");
+        }
+        object
+    };
     match resource.conversion {
-        _ if resource.is_revised => write_json(out, &Api::served(resource, stored)),
+        _ if resource.is_revised => write_json(out, &parsed()),
         Some(Conversion::Events | Conversion::Autoscalers) => {
-            let mut object = Api::served(resource, stored);
+            let mut object = parsed();
             if item == ListItem::Yes {
                 object.remove("apiVersion");
                 object.remove("kind");
@@ -43,18 +59,18 @@ pub(crate) fn write_object(out: &mut Vec<u8>, resource: &Resource, stored: &Stor
                 write_json(out, &resource.kind.kind);
                 out.push(b',');
             }
-            stored.write_members(out);
+            stored.write_members(out, managed_fields);
             out.push(b'}');
         }
     }
 }
 
 /// Returns an object on its own, without a copy if it is served as it is stored.
-pub(crate) fn converted(resource: &Resource, stored: &Stored) -> Bytes {
-    if resource.serves_as_stored() {
+pub(crate) fn converted(resource: &Resource, stored: &Stored, managed_fields: ManagedFields) -> Bytes {
+    if resource.serves_as_stored() && managed_fields == ManagedFields::Sent {
         return stored.object();
     }
     let mut out = Vec::new();
-    write_object(&mut out, resource, stored, ListItem::No);
+    write_object(&mut out, resource, stored, ListItem::No, managed_fields);
     out.into()
 }

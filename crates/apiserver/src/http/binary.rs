@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::api::Api;
 use crate::protobuf;
 use crate::registry::Resource;
-use crate::storage::{EventType, Stored};
+use crate::storage::{EventType, ManagedFields, Stored};
 
 use super::negotiate::Form;
 
@@ -19,7 +19,20 @@ pub(super) fn type_of(resource: &Resource, form: Form) -> (String, String) {
 }
 
 /// The message of an object without its type. Encoded once for an object that is served as it is stored.
-pub(super) fn message(resource: &Resource, stored: &Stored, form: Form) -> Bytes {
+pub(super) fn message(
+    resource: &Resource,
+    stored: &Stored,
+    form: Form,
+    managed_fields: ManagedFields,
+) -> Bytes {
+    let message = complete_message(resource, stored, form);
+    match managed_fields {
+        ManagedFields::Sent => message,
+        ManagedFields::Dropped => protobuf::without_managed_fields(&message).map_or(message, Bytes::from),
+    }
+}
+
+fn complete_message(resource: &Resource, stored: &Stored, form: Form) -> Bytes {
     if form == Form::Metadata {
         let metadata = serde_json::from_slice(&stored.metadata()).unwrap_or(Value::Null);
         return protobuf::metadata_message(&metadata).into();
@@ -42,9 +55,14 @@ pub(super) fn malformed_message(stored: &Stored) -> Bytes {
 }
 
 /// A single object with its type.
-pub(super) fn object(resource: &Resource, stored: &Stored, form: Form) -> Vec<u8> {
+pub(super) fn object(
+    resource: &Resource,
+    stored: &Stored,
+    form: Form,
+    managed_fields: ManagedFields,
+) -> Vec<u8> {
     let (api_version, kind) = type_of(resource, form);
-    protobuf::envelope(&api_version, &kind, &message(resource, stored, form))
+    protobuf::envelope(&api_version, &kind, &message(resource, stored, form, managed_fields))
 }
 
 /// A frame of a watch.

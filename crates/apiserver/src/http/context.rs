@@ -14,7 +14,7 @@ use crate::metrics::Counters;
 use crate::registry::Resource;
 use crate::requests::RequestLog;
 
-use super::negotiate::ProtobufAnswers;
+use super::negotiate::{Offers, ProtobufAnswers};
 use super::web_pages::Hosts;
 
 /// The name of the header that injects faults.
@@ -114,13 +114,11 @@ impl Context {
         self.connections.lock().clone()
     }
 
-    /// Whether objects of this resource may be served in protobuf.
-    pub(super) fn protobuf_for(&self, resource: &Resource) -> ProtobufAnswers {
-        if crate::protobuf::knows(&resource.kind.api_version(), &resource.kind.kind) {
-            self.protobuf
-        } else {
-            ProtobufAnswers::Refused
-        }
+    /// The optional features of the representations of this resource.
+    pub(super) fn offers_for(&self, resource: &Resource) -> Offers {
+        let has_protobuf = crate::protobuf::knows(&resource.kind.api_version(), &resource.kind.kind);
+        let protobuf = if has_protobuf { self.protobuf } else { ProtobufAnswers::Refused };
+        Offers { protobuf, drop: self.kubernetes >= 38 }
     }
 
     pub(super) fn watch_token(&self) -> CancellationToken {

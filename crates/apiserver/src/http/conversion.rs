@@ -15,7 +15,7 @@ use crate::table::IncludeObject;
 
 use super::answer::{self, Answer};
 use super::context::Context;
-use super::negotiate::{Encoding, Form};
+use super::negotiate::Representation;
 use super::serialized;
 
 /// How many objects of a list are converted at once.
@@ -27,7 +27,7 @@ pub(super) struct Deferred {
     pub(super) resource: Arc<Resource>,
     pub(super) stored: Arc<Stored>,
     pub(super) code: StatusCode,
-    pub(super) form: (Form, Encoding),
+    pub(super) form: Representation,
     pub(super) include: IncludeObject,
     /// `None` for the object itself.
     pub(super) scale: Option<ScalePaths>,

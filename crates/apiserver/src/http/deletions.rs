@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::api::{DeleteOptions, Deleted, ListItem, Preconditions, converted, write_object};
 use crate::registry::Resource;
 use crate::status::{Status, deleted};
-use crate::storage::write_json;
+use crate::storage::{ManagedFields, write_json};
 use crate::table::IncludeObject;
 
 use super::answer::{self, Answer};
 use super::collection::Collection;
 use super::list;
-use super::negotiate::{Encoding, Form};
+use super::negotiate::Representation;
 use super::objects::{Call, Sub, object_answer};
 use super::params::ListParams;
 
@@ -56,7 +56,7 @@ impl Call<'_> {
         self.warnings.extend(warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text));
     }
 
-    pub(super) fn delete(&mut self) -> Result<Answer, Status> {
+    pub(super) fn delete(&mut self, managed_fields: ManagedFields) -> Result<Answer, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
@@ -68,7 +68,7 @@ impl Call<'_> {
         let done = self.api().delete_admitted(self.resource, namespace, name, &options, webhooks)?;
         let answer = match done {
             Deleted::Gone(stored) if kind.returns_deleted() => {
-                answer::json_bytes(StatusCode::OK, converted(self.resource, &stored))
+                answer::json_bytes(StatusCode::OK, converted(self.resource, &stored, managed_fields))
             }
             Deleted::Gone(stored) => {
                 let version = self.version_of(&stored, options.dry_run);
@@ -80,8 +80,8 @@ impl Call<'_> {
                     Some(false) => StatusCode::ACCEPTED,
                     _ => StatusCode::OK,
                 };
-                let (form, include) = ((Form::Objects, Encoding::Json), IncludeObject::default());
-                object_answer(self.context, self.resource, &stored, code, form, include)
+                let form = Representation { managed_fields, ..Representation::OBJECTS };
+                object_answer(self.context, self.resource, &stored, code, form, IncludeObject::default())
             }
         };
         Ok(answer)
@@ -97,7 +97,11 @@ impl Call<'_> {
 
     /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
     /// Objects that others delete concurrently are skipped.
-    pub(super) fn delete_collection(&mut self, collection: &mut Collection) -> Result<Answer, Status> {
+    pub(super) fn delete_collection(
+        &mut self,
+        collection: &mut Collection,
+        managed_fields: ManagedFields,
+    ) -> Result<Answer, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
@@ -138,7 +142,7 @@ impl Call<'_> {
             if position > 0 {
                 out.push(b',');
             }
-            write_object(&mut out, &shown, stored, ListItem::Yes);
+            write_object(&mut out, &shown, stored, ListItem::Yes, managed_fields);
         }
         out.extend_from_slice(b"]}");
         Ok(answer::json_bytes(StatusCode::OK, out.into()))

@@ -24,7 +24,7 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::conversion;
-use super::negotiate::{self, Encoding, Form};
+use super::negotiate::{self, Encoding, Form, Representation};
 use super::params::{ListParams, Match};
 use super::request::{Query, Target};
 use super::serialized::{write_malformed, write_metadata};
@@ -92,21 +92,21 @@ pub(super) async fn answer(
     resource: &Arc<Resource>,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(resource))?;
+    let representation = negotiate::representation(request.headers(), context.offers_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, resource, false)?;
     let (resource, page) = page_in_version(context, &params, resource).await?;
     let resource = &resource;
     let malformed = faults.corrupts_object(0);
-    Ok(match form {
+    Ok(match representation.form {
         Form::Table => {
             let table = table::of(resource, page.items.iter().map(Arc::as_ref), include, &context.api.clock);
             answer::json(StatusCode::OK, &table.to_json(page.metadata(), table::Columns::Shown))
         }
-        Form::Objects | Form::Metadata if encoding == Encoding::Protobuf => {
-            in_protobuf(&page, form, resource, malformed)
+        Form::Objects | Form::Metadata if representation.encoding == Encoding::Protobuf => {
+            in_protobuf(&page, representation, resource, malformed)
         }
-        Form::Objects | Form::Metadata => objects(page, form, resource.clone(), malformed),
+        Form::Objects | Form::Metadata => objects(page, representation, resource.clone(), malformed),
     })
 }
 
@@ -258,9 +258,11 @@ impl Page {
 }
 
 /// A complete list in protobuf: the length prefix must be known at the start.
-fn in_protobuf(page: &Page, form: Form, resource: &Resource, malformed: bool) -> Answer {
+fn in_protobuf(page: &Page, representation: Representation, resource: &Resource, malformed: bool) -> Answer {
+    let Representation { form, managed_fields, .. } = representation;
+    let items = page.items.iter();
     let mut items: Vec<Bytes> =
-        page.items.iter().map(|stored| binary::message(resource, stored, form)).collect();
+        items.map(|stored| binary::message(resource, stored, form, managed_fields)).collect();
     if malformed && let (Some(item), Some(stored)) = (items.first_mut(), page.items.first()) {
         *item = binary::malformed_message(stored);
     }
@@ -281,7 +283,8 @@ fn list_type(resource: &Resource, form: Form) -> (String, String) {
 }
 
 /// A list as a stream of chunks: the objects are copied from their stored bytes without parsing.
-fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> Answer {
+fn objects(page: Page, representation: Representation, resource: Arc<Resource>, malformed: bool) -> Answer {
+    let form = representation.form;
     let (kind, version) = list_type(&resource, form);
     let mut head = Vec::with_capacity(256);
     head.extend_from_slice(b"{\"kind\":");
@@ -292,7 +295,8 @@ fn objects(page: Page, form: Form, resource: Arc<Resource>, malformed: bool) -> 
     let metadata = if form == Form::Metadata { page.metadata() } else { page.metadata_of(&resource) };
     write_json(&mut head, &metadata);
     head.extend_from_slice(b",\"items\":[");
-    let mut pieces = Pieces { out: head, items: page.items.into(), first: true, malformed, form, resource };
+    let mut pieces =
+        Pieces { out: head, items: page.items.into(), first: true, malformed, representation, resource };
     let first = pieces.next().unwrap_or_default();
     let body = if pieces.items.is_empty() && pieces.out.is_empty() {
         return answer::json_bytes(StatusCode::OK, first);
@@ -311,7 +315,7 @@ struct Pieces {
     items: VecDeque<Arc<Stored>>,
     first: bool,
     malformed: bool,
-    form: Form,
+    representation: Representation,
     resource: Arc<Resource>,
 }
 
@@ -326,6 +330,7 @@ impl Iterator for Pieces {
         } else if self.items.is_empty() {
             return None;
         }
+        let Representation { form, managed_fields, .. } = self.representation;
         while self.out.len() < PIECE
             && let Some(stored) = self.items.pop_front()
         {
@@ -334,10 +339,10 @@ impl Iterator for Pieces {
             }
             if std::mem::take(&mut self.malformed) {
                 write_malformed(&mut self.out, &self.resource, &stored);
-            } else if self.form == Form::Metadata {
-                write_metadata(&mut self.out, &stored);
+            } else if form == Form::Metadata {
+                write_metadata(&mut self.out, &stored, managed_fields);
             } else {
-                write_object(&mut self.out, &self.resource, &stored, ListItem::Yes);
+                write_object(&mut self.out, &self.resource, &stored, ListItem::Yes, managed_fields);
             }
             if self.items.is_empty() {
                 self.out.extend_from_slice(b"]}\n");

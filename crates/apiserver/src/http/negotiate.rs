@@ -3,6 +3,7 @@
 use ::http::{HeaderMap, header};
 
 use crate::status::Status;
+use crate::storage::ManagedFields;
 
 /// A form of response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,20 @@ pub(super) enum Form {
 pub(super) enum Encoding {
     Json,
     Protobuf,
+}
+
+/// How the objects of a response are represented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Representation {
+    pub(super) form: Form,
+    pub(super) encoding: Encoding,
+    pub(super) managed_fields: ManagedFields,
+}
+
+impl Representation {
+    /// Complete objects in JSON.
+    pub(super) const OBJECTS: Self =
+        Self { form: Form::Objects, encoding: Encoding::Json, managed_fields: ManagedFields::Sent };
 }
 
 /// Whether responses may be in protobuf.
@@ -80,12 +95,25 @@ fn media_range(text: &str) -> Option<MediaRange> {
     Some(MediaRange { media_type, parameters, quality })
 }
 
-/// Selects the form of a response with objects. Unsupported types, such as CBOR, are skipped in favour of the next
-/// entry.
+/// The optional features of the representations of a resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offers {
+    pub(super) protobuf: ProtobufAnswers,
+    /// Whether a client can ask for objects without some fields.
+    pub(super) drop: bool,
+}
+
+impl Offers {
+    pub(super) const JSON: Self = Self { protobuf: ProtobufAnswers::Refused, drop: false };
+}
+
+/// Selects the representation of the objects in a response. Unsupported types, such as CBOR, are skipped in favour of
+/// the next entry.
 ///
 /// # Errors
 /// 406 if no entry is supported.
-pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Form, Encoding), Status> {
+pub(super) fn representation(headers: &HeaderMap, offers: Offers) -> Result<Representation, Status> {
+    let protobuf = offers.protobuf;
     for media_range in media_ranges(headers) {
         let encoding = if media_range.includes("application/json") {
             Encoding::Json
@@ -96,16 +124,20 @@ pub(super) fn form(headers: &HeaderMap, protobuf: ProtobufAnswers) -> Result<(Fo
         } else {
             continue;
         };
-        match (media_range.parameter("as"), media_range.parameter("g"), media_range.parameter("v")) {
-            ("", _, _) => return Ok((Form::Objects, encoding)),
-            ("Table", "meta.k8s.io", "v1" | "v1beta1") if encoding == Encoding::Json => {
-                return Ok((Form::Table, encoding));
-            }
+        let parameter = |name| media_range.parameter(name);
+        let form = match (parameter("as"), parameter("g"), parameter("v")) {
+            ("", _, _) => Form::Objects,
+            ("Table", "meta.k8s.io", "v1" | "v1beta1") if encoding == Encoding::Json => Form::Table,
             ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
-                return Ok((Form::Metadata, encoding));
+                Form::Metadata
             }
-            _ => {}
-        }
+            _ => continue,
+        };
+        // Follows KEP-5958: unknown fields are ignored.
+        let drops =
+            offers.drop && parameter("drop").split('+').any(|field| field == "metadata.managedFields");
+        let managed_fields = if drops { ManagedFields::Dropped } else { ManagedFields::Sent };
+        return Ok(Representation { form, encoding, managed_fields });
     }
     Err(Status::not_acceptable(match protobuf {
         ProtobufAnswers::Refused => "application/json",
@@ -120,13 +152,14 @@ mod tests {
     fn of(accept: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().unwrap());
-        form(&headers, ProtobufAnswers::Refused).map(|(form, _)| form).map_err(|status| status.code())
+        let chosen = representation(&headers, Offers::JSON);
+        chosen.map(|chosen| chosen.form).map_err(|status| status.code())
     }
 
     #[test]
     fn the_first_supported_type_is_chosen() {
-        let without_header = form(&HeaderMap::new(), ProtobufAnswers::Offered);
-        assert_eq!(without_header.unwrap(), (Form::Objects, Encoding::Json));
+        let offers = Offers { protobuf: ProtobufAnswers::Offered, drop: true };
+        assert_eq!(representation(&HeaderMap::new(), offers).unwrap(), Representation::OBJECTS);
         assert_eq!(of("*/*"), Ok(Form::Objects));
         assert_eq!(of("application/vnd.kubernetes.protobuf,application/json"), Ok(Form::Objects));
         assert_eq!(of("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Ok(Form::Table));

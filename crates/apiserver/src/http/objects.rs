@@ -32,7 +32,7 @@ use super::conversion::{self, Deferred};
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
 use super::list;
-use super::negotiate::{self, Encoding, Form};
+use super::negotiate::{self, Representation};
 use super::params::{ListParams, version};
 use super::request::{Query, Target, decode_applied, decode_object, media_type, read_body};
 use super::serialized::{self, write_malformed};
@@ -125,7 +125,7 @@ pub(super) async fn answer(
     let (parts, body) = request.into_parts();
     let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
     sub.check(&resource.kind, verb, target, &parts.headers)?;
-    let form = negotiate::form(&parts.headers, context.protobuf_for(&resource))?;
+    let form = negotiate::representation(&parts.headers, context.offers_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let body = read_body(body).await?;
     let asking = Asking { resource: &resource, target, query, user: &user, kind: sub.kind() };
@@ -204,14 +204,14 @@ pub(super) fn object_answer(
     resource: &Arc<Resource>,
     stored: &Arc<Stored>,
     code: StatusCode,
-    (form, encoding): (Form, Encoding),
+    form: Representation,
     include: IncludeObject,
 ) -> Answer {
     if resource.is_converted() {
         let (resource, stored) = (resource.clone(), stored.clone());
-        return Deferred { resource, stored, code, form: (form, encoding), include, scale: None }.answer();
+        return Deferred { resource, stored, code, form, include, scale: None }.answer();
     }
-    serialized::object(context, resource, stored, code, (form, encoding), include)
+    serialized::object(context, resource, stored, code, form, include)
 }
 
 enum Made {
@@ -268,7 +268,7 @@ impl<'a> Call<'a> {
     fn answer(
         &mut self,
         verb: Verb,
-        (form, include): ((Form, Encoding), IncludeObject),
+        (form, include): (Representation, IncludeObject),
         faults: &mut RequestFaults,
         collection: &mut Collection,
     ) -> Result<Answer, Status> {
@@ -283,8 +283,8 @@ impl<'a> Call<'a> {
                 Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
                 Written::Answer(answer) => return Ok(answer),
             },
-            Verb::Delete => return self.delete(),
-            Verb::DeleteCollection => return self.delete_collection(collection),
+            Verb::Delete => return self.delete(form.managed_fields),
+            Verb::DeleteCollection => return self.delete_collection(collection, form.managed_fields),
             _ => return Err(Status::method_not_allowed()),
         };
         Ok(object_answer(self.context, self.resource, &stored, code, form, include))
@@ -317,7 +317,7 @@ impl<'a> Call<'a> {
 
     fn get(
         &self,
-        form: (Form, Encoding),
+        form: Representation,
         include: IncludeObject,
         faults: &mut RequestFaults,
     ) -> Result<Answer, Status> {
@@ -353,7 +353,7 @@ impl<'a> Call<'a> {
     }
 
     fn deferred_scale(&self, stored: Arc<Stored>, paths: &ScalePaths) -> Answer {
-        let (resource, form) = (self.resource.clone(), (Form::Objects, Encoding::Json));
+        let (resource, form) = (self.resource.clone(), Representation::OBJECTS);
         let (include, scale) = (IncludeObject::default(), Some(paths.clone()));
         Deferred { resource, stored, code: StatusCode::OK, form, include, scale }.answer()
     }

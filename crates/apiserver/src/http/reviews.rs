@@ -17,7 +17,7 @@ use super::answer::{self, Answer};
 use super::context::Context;
 use super::field_manager::{OptionsOf, WriteOptions};
 use super::fields::fields_warnings;
-use super::negotiate::{self, Encoding, Form, ProtobufAnswers};
+use super::negotiate::{self, Form, Offers};
 use super::objects::Call;
 use super::request::{Query, Target, decode_object, media_type, read_body};
 use super::warnings::Warnings;
@@ -174,9 +174,9 @@ impl Call<'_> {
 /// # Errors
 /// 406 for a form that reviews do not have.
 fn form(headers: &HeaderMap) -> Result<Form, Status> {
-    match negotiate::form(headers, ProtobufAnswers::Refused)? {
-        (form @ (Form::Objects | Form::Metadata), Encoding::Json) => Ok(form),
-        _ => Err(Status::not_acceptable("application/json")),
+    match negotiate::representation(headers, Offers::JSON)?.form {
+        form @ (Form::Objects | Form::Metadata) => Ok(form),
+        Form::Table => Err(Status::not_acceptable("application/json")),
     }
 }
 

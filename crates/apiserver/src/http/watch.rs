@@ -29,7 +29,7 @@ use super::answer::{self, Answer};
 use super::binary;
 use super::context::Context;
 use super::conversion;
-use super::negotiate::{self, Encoding, Form};
+use super::negotiate::{self, Encoding, Form, Representation};
 use super::params::ListParams;
 use super::request::{Query, Target};
 use super::serialized::{write_malformed, write_metadata};
@@ -47,7 +47,7 @@ pub(super) async fn answer(
     resource: Arc<Resource>,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
-    let (form, encoding) = negotiate::form(request.headers(), context.protobuf_for(&resource))?;
+    let representation = negotiate::representation(request.headers(), context.offers_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let params = ListParams::parse(query, target, &resource, true)?;
     let mut start = start(&params, &resource, &mut faults)?;
@@ -63,8 +63,7 @@ pub(super) async fn answer(
         events: Vec::new(),
         encoder: Encoder {
             resource,
-            form,
-            encoding,
+            representation,
             include,
             context: context.clone(),
             columns: Columns::Shown,
@@ -92,7 +91,7 @@ pub(super) async fn answer(
         Some((piece, watch))
     });
     let body = answer::stream_of(pieces);
-    Ok(answer::with_body(StatusCode::OK, content_type(encoding), body))
+    Ok(answer::with_body(StatusCode::OK, content_type(representation.encoding), body))
 }
 
 fn content_type(encoding: Encoding) -> HeaderValue {
@@ -406,8 +405,7 @@ impl Watch {
 /// The requested serialization of a watch.
 struct Encoder {
     resource: Arc<Resource>,
-    form: Form,
-    encoding: Encoding,
+    representation: Representation,
     include: IncludeObject,
     context: Arc<Context>,
     /// Only the first table has the column definitions.
@@ -417,18 +415,19 @@ struct Encoder {
 impl Encoder {
     /// Whether objects are sent as they are stored.
     fn is_plain(&self) -> bool {
-        self.form == Form::Objects && self.encoding == Encoding::Json && self.resource.serves_as_stored()
+        self.representation == Representation::OBJECTS && self.resource.serves_as_stored()
     }
 
     /// Appends the frame of an event.
     fn frame(&mut self, out: &mut Vec<u8>, event_type: EventType, object: &Stored, is_malformed: bool) {
-        if self.encoding == Encoding::Protobuf {
+        let Representation { form, encoding, managed_fields } = self.representation;
+        if encoding == Encoding::Protobuf {
             let message = if is_malformed {
                 binary::malformed_message(object)
             } else {
-                binary::message(&self.resource, object, self.form)
+                binary::message(&self.resource, object, form, managed_fields)
             };
-            binary::write_frame(out, event_type, &self.resource, &message, self.form);
+            binary::write_frame(out, event_type, &self.resource, &message, form);
             return;
         }
         out.extend_from_slice(event_type.frame_start());
@@ -441,7 +440,7 @@ impl Encoder {
     }
 
     fn half_a_frame(&self) -> Bytes {
-        Bytes::from_static(match self.encoding {
+        Bytes::from_static(match self.representation.encoding {
             Encoding::Json => b"{\"type\":\"MODIFIED\",\"object\":{\"apiVersion\":\"v1\",\"ki",
             // The length prefix announces a hundred bytes.
             Encoding::Protobuf => b"\0\0\0\x64\x0a\x08MODIFIED\x12\x58\x0a\x56k8s\0",
@@ -449,7 +448,7 @@ impl Encoder {
     }
 
     fn other(&self, event: &str, object: &Value) -> Bytes {
-        if self.encoding == Encoding::Protobuf {
+        if self.representation.encoding == Encoding::Protobuf {
             return binary::json_frame(event, object);
         }
         let mut out = Vec::new();
@@ -463,9 +462,10 @@ impl Encoder {
     }
 
     fn write(&mut self, out: &mut Vec<u8>, object: &Stored) {
-        match self.form {
-            Form::Objects => write_object(out, &self.resource, object, ListItem::No),
-            Form::Metadata => write_metadata(out, object),
+        let Representation { form, managed_fields, .. } = self.representation;
+        match form {
+            Form::Objects => write_object(out, &self.resource, object, ListItem::No, managed_fields),
+            Form::Metadata => write_metadata(out, object, managed_fields),
             Form::Table => {
                 let metadata = json!({"resourceVersion": object.version().to_string()});
                 let table =
@@ -482,7 +482,8 @@ impl Encoder {
             map.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
         }
         let kind = &self.resource.kind;
-        let mut object = match self.form {
+        let form = self.representation.form;
+        let mut object = match form {
             Form::Objects => json!({"kind": kind.kind, "apiVersion": kind.api_version()}),
             Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}),
             Form::Table => {
@@ -492,7 +493,7 @@ impl Encoder {
         if let Some(map) = object.as_object_mut() {
             map.insert("metadata".into(), metadata);
             // kube-apiserver serializes an empty Go value here, and strictly typed clients depend on these fields.
-            if self.form == Form::Objects && kind.is("", "pods") {
+            if form == Form::Objects && kind.is("", "pods") {
                 map.insert("spec".into(), json!({"containers": null}));
                 map.insert("status".into(), json!({}));
             }

@@ -84,6 +84,30 @@ pub(crate) fn metadata_message(metadata: &Value) -> Vec<u8> {
     message("v1", "ConfigMap", &object).unwrap_or_default()
 }
 
+/// Returns the message of an object without `managedFields`: field 17 of the metadata, which is field 1 of each kind.
+///
+/// # Errors
+/// A message that is malformed.
+pub(crate) fn without_managed_fields(message: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut out = Vec::with_capacity(message.len());
+    let mut fields = Fields::of(message);
+    while let Some((field, bytes)) = fields.next_with_bytes()? {
+        if field.number == 1 {
+            let mut metadata = Vec::new();
+            let mut fields = Fields::of(field.bytes()?);
+            while let Some((field, bytes)) = fields.next_with_bytes()? {
+                if field.number != 17 {
+                    metadata.extend_from_slice(bytes);
+                }
+            }
+            encode::bytes(&mut out, 1, &metadata);
+        } else {
+            out.extend_from_slice(bytes);
+        }
+    }
+    Ok(out)
+}
+
 /// Encodes a message with its type, as a complete body.
 pub(crate) fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = envelope_head(api_version, kind, message.len());
@@ -166,6 +190,25 @@ mod tests {
     fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
         let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
         [MAGIC.to_vec(), field(1, &type_meta), field(2, raw)].concat()
+    }
+
+    // contract: E-02f
+    #[test]
+    fn a_message_without_managed_fields_is_that_of_the_object_without_them() {
+        let mut pod = json!({
+            "metadata": {"name": "a", "labels": {"app": "web"}, "managedFields": [
+                {"manager": "a", "operation": "Apply", "fieldsV1": {"f:spec": {}}}, {"manager": "b"}],
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "priority": 7},
+            "status": {"phase": "Running"}});
+        let encoded = |pod: &Value| message("v1", "Pod", pod.as_object().unwrap()).unwrap();
+        let with = encoded(&pod);
+        pod["metadata"].as_object_mut().unwrap().remove("managedFields");
+        let without = encoded(&pod);
+        assert_ne!(with, without);
+        assert_eq!(without_managed_fields(&with).unwrap(), without);
+        assert_eq!(without_managed_fields(&without).unwrap(), without);
+        assert!(without_managed_fields(&with[..with.len() - 1]).is_err());
     }
 
     #[test]

@@ -109,6 +109,17 @@ impl<'a> Fields<'a> {
     }
 }
 
+impl<'a> Fields<'a> {
+    /// Returns the next field and all its bytes.
+    pub(super) fn next_with_bytes(&mut self) -> Result<Option<(Field<'a>, &'a [u8])>, Malformed> {
+        let before = self.rest;
+        let Some(field) = self.next() else { return Ok(None) };
+        let bytes =
+            before.split_at_checked(before.len() - self.rest.len()).map_or(before, |(bytes, _)| bytes);
+        Ok(Some((field?, bytes)))
+    }
+}
+
 fn fixed(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -16,7 +16,7 @@ mod watcher;
 
 pub(crate) use event_type::EventType;
 pub(crate) use log::{Event, Window};
-pub(crate) use object::{FRAME_END, Key, Stored};
+pub(crate) use object::{FRAME_END, Key, ManagedFields, Stored};
 pub(crate) use ownership::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS, OwnerReference};
 pub(crate) use resource::{Change, CommitObserver, Outcome, ResourceStore, Snapshot, StoreId};
 pub(crate) use serialize::write_json;

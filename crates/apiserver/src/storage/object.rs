@@ -52,6 +52,14 @@ impl fmt::Debug for Key {
 /// A line of a watch stream: `{"type":"ADDED","object":{…}}` and a newline.
 pub(crate) type Frame = Bytes;
 
+/// Whether `managedFields` are a part of what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ManagedFields {
+    Sent,
+    /// The client asked for objects without them.
+    Dropped,
+}
+
 /// One immutable state of one object.
 ///
 /// It is serialized once, as the frame for its watches; lists and gets use parts of the same bytes. `apiVersion`,
@@ -73,6 +81,8 @@ pub(crate) struct Stored {
     members: Range<usize>,
     /// The value of `metadata`.
     metadata: Range<usize>,
+    /// The field `managedFields` of `metadata`, with a comma; empty if there is none.
+    managed_fields: Range<usize>,
     terminating: bool,
     ownership: Option<Box<Ownership>>,
     protobuf: OnceLock<Option<Bytes>>,
@@ -91,7 +101,7 @@ impl Stored {
     ) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let text = |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or("");
-        let mut writer = Writer { out: Vec::with_capacity(1024), shared: Vec::new(), texts };
+        let mut writer = Writer { out: Vec::with_capacity(1024), texts, ..Writer::default() };
         writer.out.extend_from_slice(event_type.frame_start());
         let start = writer.out.len();
         writer.out.extend_from_slice(b"{\"apiVersion\":");
@@ -106,7 +116,7 @@ impl Stored {
             Some(metadata) => writer.metadata(metadata),
             None => write_json(&mut writer.out, object.get("metadata").unwrap_or(&Value::Null)),
         }
-        let Writer { mut out, shared, .. } = writer;
+        let Writer { mut out, shared, managed_fields, .. } = writer;
         let metadata_range = metadata_start..out.len();
         for (name, value) in object {
             if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
@@ -130,6 +140,7 @@ impl Stored {
             object: start..end,
             members,
             metadata: metadata_range,
+            managed_fields,
             terminating: metadata.is_some_and(|m| m.contains_key("deletionTimestamp")),
             ownership: metadata.and_then(Ownership::of),
             protobuf: OnceLock::new(),
@@ -206,13 +217,13 @@ impl Stored {
     }
 
     /// Appends `"metadata":{…},…`: all fields but the type, without the braces.
-    pub(crate) fn write_members(&self, out: &mut Vec<u8>) {
-        self.write(out, self.members.clone());
+    pub(crate) fn write_members(&self, out: &mut Vec<u8>, managed_fields: ManagedFields) {
+        self.write_with(out, self.members.clone(), managed_fields);
     }
 
     /// Appends the value of `metadata`.
-    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>) {
-        self.write(out, self.metadata.clone());
+    pub(crate) fn write_metadata(&self, out: &mut Vec<u8>, managed_fields: ManagedFields) {
+        self.write_with(out, self.metadata.clone(), managed_fields);
     }
 
     /// Returns the value of `metadata`.
@@ -233,6 +244,18 @@ impl Stored {
         let mut out = Vec::with_capacity(range.len() + self.shared_len());
         self.write(&mut out, range);
         out.into()
+    }
+
+    /// Appends a part that includes the metadata. All shared parts are in `managedFields`.
+    fn write_with(&self, out: &mut Vec<u8>, range: Range<usize>, managed_fields: ManagedFields) {
+        match managed_fields {
+            ManagedFields::Sent => self.write(out, range),
+            ManagedFields::Dropped => {
+                let Range { start, end } = self.managed_fields;
+                out.extend_from_slice(self.own.get(range.start..start).unwrap_or_default());
+                out.extend_from_slice(self.own.get(end..range.end).unwrap_or_default());
+            }
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>, range: Range<usize>) {
@@ -320,8 +343,8 @@ mod tests {
         assert_eq!((shared.parse(), shared.len()), (alone.parse(), alone.len()));
         let parts = |stored: &Stored| {
             let (mut members, mut metadata) = (Vec::new(), Vec::new());
-            stored.write_members(&mut members);
-            stored.write_metadata(&mut metadata);
+            stored.write_members(&mut members, ManagedFields::Sent);
+            stored.write_metadata(&mut metadata, ManagedFields::Sent);
             (members, metadata)
         };
         assert_eq!(parts(&shared), parts(&alone));
@@ -335,6 +358,34 @@ mod tests {
         for texts in [None, Some(&texts)] {
             let again = Stored::new(Key::new("", "x"), 1, EventType::Added, &packed, &[], texts);
             assert_eq!(again.frame(), alone.frame());
+        }
+    }
+
+    // contract: E-02f
+    #[test]
+    fn managed_fields_are_dropped_wherever_they_are() {
+        let entry = json!({"manager": "a", "fieldsV1": {"f:a": {}}});
+        for (others, dropped) in [
+            (json!({}), "{}"),
+            (json!({"name": "x"}), r#"{"name":"x"}"#),
+            (json!({"labels": {}}), r#"{"labels":{}}"#),
+            (json!({"labels": {}, "name": "x"}), r#"{"labels":{},"name":"x"}"#),
+        ] {
+            for texts in [None, Some(&Texts::default())] {
+                for managed in [json!([]), json!([entry, entry])] {
+                    let mut object = json!({"apiVersion": "v1", "kind": "T", "metadata": others, "spec": 1});
+                    object["metadata"]["managedFields"] = managed;
+                    let object = object.as_object().unwrap();
+                    let stored = Stored::new(Key::raw("a"), 1, EventType::Added, object, &[], texts);
+                    let (mut members, mut metadata) = (Vec::new(), Vec::new());
+                    stored.write_members(&mut members, ManagedFields::Dropped);
+                    stored.write_metadata(&mut metadata, ManagedFields::Dropped);
+                    assert_eq!(String::from_utf8(metadata).unwrap(), dropped);
+                    let members = String::from_utf8(members).unwrap();
+                    assert_eq!(members, format!(r#""metadata":{dropped},"spec":1"#));
+                    assert_eq!(stored.parse(), *object);
+                }
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Serialization of metadata. Some of its parts are stored apart.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -16,18 +17,32 @@ pub(super) struct Shared {
 }
 
 /// Serializes an object.
+#[derive(Default)]
 pub(super) struct Writer<'a> {
     pub(super) out: Vec<u8>,
     pub(super) shared: Vec<Shared>,
+    /// The place of the field `managedFields`, with the comma after or before it.
+    pub(super) managed_fields: Range<usize>,
     pub(super) texts: Option<&'a Texts>,
 }
 
 impl Writer<'_> {
     pub(super) fn metadata(&mut self, metadata: &Map<String, Value>) {
         self.fields(metadata, |writer, name, value| match value {
-            Value::Array(entries) if name == "managedFields" => writer.entries(entries),
+            Value::Array(entries) if name == "managedFields" => {
+                let start = writer.out.len().saturating_sub("\"managedFields\":".len());
+                writer.entries(entries);
+                writer.managed_fields = start..writer.out.len();
+            }
             value => write_json(&mut writer.out, value),
         });
+        let Range { start, end } = self.managed_fields;
+        let is_comma = |at: usize| self.out.get(at) == Some(&b',');
+        if is_comma(end) {
+            self.managed_fields.end += 1;
+        } else if start > 0 && is_comma(start - 1) {
+            self.managed_fields.start -= 1;
+        }
     }
 
     fn entries(&mut self, entries: &[Value]) {

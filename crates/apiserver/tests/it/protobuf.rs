@@ -17,6 +17,12 @@ async fn server_with_protobuf() -> (ApiServer, Client) {
     (server, client)
 }
 
+/// The first bytes of a watch.
+async fn start(client: &Client, path: &str, accept: &str) -> Vec<u8> {
+    let response = client.raw(Method::GET, path, &[("accept", accept)], "").await.unwrap();
+    response.into_body().frame().await.unwrap().unwrap().into_data().unwrap().to_vec()
+}
+
 async fn fetch(client: &Client, path: &str, accept: &str) -> (String, Vec<u8>) {
     let response = client.raw(Method::GET, path, &[("accept", accept)], "").await.unwrap();
     let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
@@ -54,6 +60,47 @@ async fn protobuf_is_negotiated_for_built_in_kinds() {
     client.get_as(widgets, PROTOBUF).await.status(406, "NotAcceptable");
     let plain = ApiServer::builder().start().await.unwrap();
     Client::new(&plain).get_as(PODS, PROTOBUF).await.status(406, "NotAcceptable");
+}
+
+/// Objects alone, in lists, in watches and in the answers of writes, in each encoding and form.
+// contract: E-02f
+#[tokio::test]
+async fn managed_fields_are_dropped_for_clients_that_ask_for_it() {
+    const WATCH: &str = "?watch=1&resourceVersion=1&sendInitialEvents=true\
+        &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    for (minor, drops) in [(38, true), (37, false)] {
+        let builder = ApiServer::builder().protobuf(ProtobufAnswers::Offered).kubernetes(minor);
+        let server = builder.start().await.unwrap();
+        let client = Client::new(&server);
+        for (number, encoding) in ["application/json", PROTOBUF].into_iter().enumerate() {
+            let other = format!("other-{number}");
+            let a = client.post(PODS, &pod("a")).await.body;
+            let uid = a["metadata"]["uid"].as_str().unwrap().to_owned();
+            for form in ["", ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"] {
+                let sent = format!("{encoding}{form}");
+                let dropped = format!("{sent};drop=spec.other+metadata.managedFields,application/json");
+                for path in [PODS.to_owned(), format!("{PODS}/a"), format!("{PODS}{WATCH}")] {
+                    let (with, without) = if path.contains("watch") {
+                        (start(&client, &path, &sent).await, start(&client, &path, &dropped).await)
+                    } else {
+                        (fetch(&client, &path, &sent).await.1, fetch(&client, &path, &dropped).await.1)
+                    };
+                    assert!(contains(&with, "FieldsV1"), "{path} {sent}");
+                    assert_eq!(!contains(&without, "FieldsV1"), drops, "{path} {dropped}");
+                    assert!(contains(&without, &uid));
+                }
+            }
+            let accept = format!("{encoding};drop=metadata.managedFields");
+            let path = format!("{PODS}?fieldManager=b");
+            let headers = [("accept", accept.as_str())];
+            let created = client.raw(Method::POST, &path, &headers, pod(&other).to_string()).await.unwrap();
+            let created = created.into_body().collect().await.unwrap().to_bytes();
+            assert!(contains(&created, &other) && contains(&created, "FieldsV1") != drops);
+            let deleted = client.raw(Method::DELETE, PODS, &headers, "").await.unwrap();
+            let deleted = deleted.into_body().collect().await.unwrap().to_bytes();
+            assert!(contains(&deleted, &other) && contains(&deleted, "FieldsV1") != drops);
+        }
+    }
 }
 
 /// The next frame of a watch: four bytes of length, then the event.
