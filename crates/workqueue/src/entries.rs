@@ -6,36 +6,36 @@ use std::sync::Arc;
 use slab::Slab;
 
 /// All entries.
-pub(crate) struct Entries<K>(Slab<Entry<K>>);
+pub(crate) struct Entries<K, C>(Slab<Entry<K, C>>);
 
 /// Every slot in a list, in the table, in a delay and in the guard of a run is that of an entry: an entry is removed
 /// only when it is in none of them.
 #[allow(clippy::indexing_slicing, reason = "the slot is that of an entry")]
-impl<K> Entries<K> {
-    pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
+impl<K, C> Entries<K, C> {
+    pub(crate) fn entry(&self, slot: Slot) -> &Entry<K, C> {
         &self.0[slot]
     }
 
-    pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K> {
+    pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K, C> {
         &mut self.0[slot]
     }
 
-    pub(crate) fn remove(&mut self, slot: Slot) -> Entry<K> {
+    pub(crate) fn remove(&mut self, slot: Slot) -> Entry<K, C> {
         self.0.remove(slot)
     }
 }
 
-impl<K> Entries<K> {
+impl<K, C> Entries<K, C> {
     pub(crate) fn new() -> Self {
         Self(Slab::new())
     }
 
     /// The entry of a slot that may have been removed.
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry<K>> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry<K, C>> {
         self.0.get(slot)
     }
 
-    pub(crate) fn insert(&mut self, entry: Entry<K>) -> Slot {
+    pub(crate) fn insert(&mut self, entry: Entry<K, C>) -> Slot {
         self.0.insert(entry)
     }
 
@@ -56,10 +56,14 @@ pub(crate) type Slot = usize;
 const NONE: Slot = usize::MAX;
 
 /// A key that is queued, delayed or in flight.
-pub(crate) struct Entry<K> {
+pub(crate) struct Entry<K, C> {
     pub(crate) key: Arc<K>,
     pub(crate) hash: u64,
     pub(crate) pending: Pending,
+    /// The marks of the additions that led to the pending run.
+    pub(crate) marks: u32,
+    /// The newest cause of the pending run.
+    pub(crate) cause: Option<C>,
     /// The priority of the pending run.
     pub(crate) priority: i64,
     /// The end of a delay, or the time at which the pending run was queued, if durations are recorded.
@@ -89,12 +93,14 @@ pub(crate) enum Pending {
     Delayed,
 }
 
-impl<K> Entry<K> {
+impl<K, C> Entry<K, C> {
     pub(crate) fn new(key: K, hash: u64) -> Self {
         Self {
             key: Arc::new(key),
             hash,
             pending: Pending::None,
+            marks: 0,
+            cause: None,
             priority: 0,
             time: 0,
             delay: 0,
@@ -133,29 +139,32 @@ impl<const L: usize> List<L> {
         (self.first != NONE).then_some(self.first)
     }
 
-    pub(crate) fn push<K>(&mut self, entries: &mut Entries<K>, slot: Slot) {
-        *links::<K, L>(entries, slot) = Links { previous: self.last, next: NONE };
+    pub(crate) fn push<K, C>(&mut self, entries: &mut Entries<K, C>, slot: Slot) {
+        *links::<K, C, L>(entries, slot) = Links { previous: self.last, next: NONE };
         match self.last {
             NONE => self.first = slot,
-            last => links::<K, L>(entries, last).next = slot,
+            last => links::<K, C, L>(entries, last).next = slot,
         }
         self.last = slot;
     }
 
     /// Removes an entry of this list.
-    pub(crate) fn remove<K>(&mut self, entries: &mut Entries<K>, slot: Slot) {
-        let Links { previous, next } = std::mem::replace(links::<K, L>(entries, slot), Links::NONE);
+    pub(crate) fn remove<K, C>(&mut self, entries: &mut Entries<K, C>, slot: Slot) {
+        let Links { previous, next } = std::mem::replace(links::<K, C, L>(entries, slot), Links::NONE);
         match previous {
             NONE => self.first = next,
-            previous => links::<K, L>(entries, previous).next = next,
+            previous => links::<K, C, L>(entries, previous).next = next,
         }
         match next {
             NONE => self.last = previous,
-            next => links::<K, L>(entries, next).previous = previous,
+            next => links::<K, C, L>(entries, next).previous = previous,
         }
     }
 
-    pub(crate) fn iter<'a, K>(&self, entries: &'a Entries<K>) -> impl Iterator<Item = (Slot, &'a Entry<K>)> {
+    pub(crate) fn iter<'a, K, C>(
+        &self,
+        entries: &'a Entries<K, C>,
+    ) -> impl Iterator<Item = (Slot, &'a Entry<K, C>)> {
         let mut next = self.first;
         std::iter::from_fn(move || {
             let slot = next;
@@ -166,7 +175,7 @@ impl<const L: usize> List<L> {
     }
 }
 
-fn links<K, const L: usize>(entries: &mut Entries<K>, slot: Slot) -> &mut Links {
+fn links<K, C, const L: usize>(entries: &mut Entries<K, C>, slot: Slot) -> &mut Links {
     const { assert!(L < 2) };
     let [first, second] = &mut entries.entry_mut(slot).links;
     if L == 0 { first } else { second }

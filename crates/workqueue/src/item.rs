@@ -14,15 +14,17 @@ use crate::state::Taken;
 /// is dropped by a panic is retried with its backoff. Any other drop ends the run and leaves the failures of the key as
 /// they are, as client-go's `Done` does. This includes the drop of a task that was cancelled.
 #[must_use = "dropping an item ends the run of its key"]
-pub struct Item<K> {
-    taken: Taken<K>,
-    shared: Arc<Shared<K>>,
+pub struct Item<K, C = ()> {
+    taken: Taken<K, C>,
+    shared: Arc<Shared<K, C>>,
+    /// Those of a retry.
+    marks: u32,
     is_finished: bool,
 }
 
-impl<K> Item<K> {
-    pub(crate) fn new(taken: Taken<K>, shared: &Arc<Shared<K>>) -> Self {
-        Self { taken, shared: shared.clone(), is_finished: false }
+impl<K, C> Item<K, C> {
+    pub(crate) fn new(taken: Taken<K, C>, shared: &Arc<Shared<K, C>>) -> Self {
+        Self { taken, shared: shared.clone(), marks: 0, is_finished: false }
     }
 
     /// Returns the key.
@@ -38,6 +40,27 @@ impl<K> Item<K> {
     /// Sets the priority of a retry.
     pub fn set_priority(&mut self, priority: i64) {
         self.taken.priority = priority;
+    }
+
+    /// Returns the [marks](Add::marks) of all additions that led to this run.
+    pub fn marks(&self) -> u32 {
+        self.taken.marks
+    }
+
+    /// Sets the [marks](Add::marks) of a retry. By default it has none.
+    pub fn mark_retry(&mut self, marks: u32) {
+        self.marks = marks;
+    }
+
+    /// Returns the newest [cause](crate::WorkQueue::add_caused) of the additions that led to this run.
+    pub fn cause(&self) -> Option<&C> {
+        self.taken.cause.as_ref()
+    }
+
+    /// Returns how long the key was queued, without a delay before. It is zero for a queue
+    /// [without durations](crate::WorkQueueBuilder::without_durations).
+    pub fn queued(&self) -> Duration {
+        self.taken.queued
     }
 
     /// Returns how many times the key was retried since it was last forgotten.
@@ -67,7 +90,7 @@ impl<K> Item<K> {
     }
 
     fn again(&self) -> Add {
-        Add::new().priority(self.taken.priority)
+        Add::new().priority(self.taken.priority).marks(self.marks)
     }
 
     fn finish(&mut self, again: Option<Add>) {
@@ -76,7 +99,7 @@ impl<K> Item<K> {
     }
 }
 
-impl<K> Drop for Item<K> {
+impl<K, C> Drop for Item<K, C> {
     fn drop(&mut self) {
         if self.is_finished {
             return;
@@ -89,7 +112,7 @@ impl<K> Drop for Item<K> {
     }
 }
 
-impl<K: fmt::Debug> fmt::Debug for Item<K> {
+impl<K: fmt::Debug, C> fmt::Debug for Item<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Item").field("key", self.key()).field("priority", &self.priority()).finish()
     }

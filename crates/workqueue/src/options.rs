@@ -13,12 +13,13 @@ pub struct Add {
     pub(crate) priority: i64,
     pub(crate) after: Option<Duration>,
     pub(crate) is_rate_limited: bool,
+    pub(crate) marks: u32,
 }
 
 impl Add {
     /// At once, with priority 0.
     pub const fn new() -> Self {
-        Self { priority: 0, after: None, is_rate_limited: false }
+        Self { priority: 0, after: None, is_rate_limited: false, marks: 0 }
     }
 
     /// Sets the priority; a higher one is handed out first.
@@ -36,6 +37,13 @@ impl Add {
     /// Delays the key for as long as the rate limiter says, or as [`Self::after`] says if that is shorter and not zero.
     pub const fn rate_limited(mut self) -> Self {
         self.is_rate_limited = true;
+        self
+    }
+
+    /// Sets bits that say why the key is added, with a meaning that the program gives them. [`Item::marks`](crate::Item::marks)
+    /// has those of all additions that led to a run.
+    pub const fn marks(mut self, marks: u32) -> Self {
+        self.marks |= marks;
         self
     }
 }

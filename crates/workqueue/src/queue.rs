@@ -20,8 +20,8 @@ use crate::state::Phase;
 /// behind all keys of its priority.
 ///
 /// A clone is another handle of the same queue. `Eq` of keys is the only user code that runs under the lock of the queue.
-pub struct WorkQueue<K> {
-    shared: Arc<Shared<K>>,
+pub struct WorkQueue<K, C = ()> {
+    shared: Arc<Shared<K, C>>,
 }
 
 /// Options of a [`WorkQueue`].
@@ -59,6 +59,14 @@ impl<K> WorkQueueBuilder<K> {
     where
         K: Eq + Hash + Clone + Send + Sync + 'static,
     {
+        self.build_with_causes()
+    }
+
+    /// Creates a queue whose keys are added with [causes](WorkQueue::add_caused).
+    pub fn build_with_causes<C>(self) -> WorkQueue<K, C>
+    where
+        K: Eq + Hash + Clone + Send + Sync + 'static,
+    {
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(crate::default_rate_limiter()));
         WorkQueue { shared: Arc::new(Shared::new(limiter, self.fairness, self.records_durations)) }
     }
@@ -76,7 +84,9 @@ impl<K> WorkQueue<K> {
     pub fn builder() -> WorkQueueBuilder<K> {
         WorkQueueBuilder { limiter: None, fairness: Fairness::default(), records_durations: true }
     }
+}
 
+impl<K, C> WorkQueue<K, C> {
     /// Adds a key at once, with priority 0. Returns whether it was accepted, as [`Self::add_with`].
     pub fn add(&self, key: K) -> bool
     where
@@ -108,7 +118,16 @@ impl<K> WorkQueue<K> {
     where
         K: Eq + Hash,
     {
-        self.shared.add(key, options)
+        self.shared.add(key, options, None)
+    }
+
+    /// Adds a key with a cause, such as the event of which it is the result. The run of a key has the newest cause of the
+    /// additions that led to it: [`Item::cause`]. Otherwise like [`Self::add_with`].
+    pub fn add_caused(&self, key: K, options: Add, cause: C) -> bool
+    where
+        K: Eq + Hash,
+    {
+        self.shared.add(key, options, Some(cause))
     }
 
     /// Forgets the failures of a key, so that its next retry has the shortest delay.
@@ -131,13 +150,13 @@ impl<K> WorkQueue<K> {
     /// # Cancel safety
     /// No key is lost: a key that was handed out is in the returned [`Item`]. A future that is kept without being
     /// polled may delay keys, because it does not pass its notification on until it is dropped.
-    pub async fn next(&self) -> Option<Item<K>> {
+    pub async fn next(&self) -> Option<Item<K, C>> {
         let taken = self.shared.next().await?;
         Some(Item::new(taken, &self.shared))
     }
 
     /// Hands out the next key if there is one.
-    pub fn try_next(&self) -> Option<Item<K>> {
+    pub fn try_next(&self) -> Option<Item<K, C>> {
         match self.shared.try_next() {
             Next::Key(taken) => Some(Item::new(taken, &self.shared)),
             Next::ShutDown | Next::Empty => None,
@@ -146,7 +165,7 @@ impl<K> WorkQueue<K> {
 
     /// Like [`Self::next`], but blocks the thread. It needs no runtime.
     #[cfg(not(loom))]
-    pub fn next_blocking(&self) -> Option<Item<K>> {
+    pub fn next_blocking(&self) -> Option<Item<K, C>> {
         let taken = self.shared.next_blocking(None).ok()??;
         Some(Item::new(taken, &self.shared))
     }
@@ -159,7 +178,7 @@ impl<K> WorkQueue<K> {
     pub fn next_blocking_until(
         &self,
         deadline: std::time::Instant,
-    ) -> Result<Option<Item<K>>, crate::DeadlineExceeded> {
+    ) -> Result<Option<Item<K, C>>, crate::DeadlineExceeded> {
         let taken = self.shared.next_blocking(Some(deadline))?;
         Ok(taken.map(|taken| Item::new(taken, &self.shared)))
     }
@@ -274,7 +293,7 @@ impl<K> WorkQueue<K> {
     }
 }
 
-impl<K> Clone for WorkQueue<K> {
+impl<K, C> Clone for WorkQueue<K, C> {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
@@ -286,7 +305,7 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> Default for WorkQueue<K> {
     }
 }
 
-impl<K> fmt::Debug for WorkQueue<K> {
+impl<K, C> fmt::Debug for WorkQueue<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkQueue").field("metrics", &self.metrics()).finish()
     }

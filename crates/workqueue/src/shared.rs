@@ -17,8 +17,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
 /// The number of keys that are read under one lock when a predicate is applied to all keys.
 const BATCH: usize = 1024;
 
-pub(crate) struct Shared<K> {
-    state: Mutex<State<K>>,
+pub(crate) struct Shared<K, C> {
+    state: Mutex<State<K, C>>,
     /// Notified when a key is ready, the alarm must be set, or the queue was shut down.
     ready: Waiters,
     /// Notified when a run has finished, or the queue was shut down or became empty.
@@ -30,13 +30,13 @@ pub(crate) struct Shared<K> {
 }
 
 /// What a waiter gets.
-pub(crate) enum Next<K> {
-    Key(Taken<K>),
+pub(crate) enum Next<K, C> {
+    Key(Taken<K, C>),
     ShutDown,
     Empty,
 }
 
-impl<K> Shared<K> {
+impl<K, C> Shared<K, C> {
     pub(crate) fn new(limiter: Arc<dyn RateLimiter<K>>, fairness: Fairness, records_durations: bool) -> Self {
         Self {
             state: Mutex::new(State::new(fairness.oldest_every(), records_durations)),
@@ -48,12 +48,12 @@ impl<K> Shared<K> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, State<K, C>> {
         self.state.lock()
     }
 
     /// Queues the keys whose delays are over, then runs `read`.
-    fn read<R>(&self, read: impl FnOnce(&mut State<K>) -> R) -> R {
+    fn read<R>(&self, read: impl FnOnce(&mut State<K, C>) -> R) -> R {
         let mut state = self.lock();
         let wakes = state.queue_due();
         let result = read(&mut state);
@@ -63,16 +63,16 @@ impl<K> Shared<K> {
     }
 
     /// Returns whether the key was accepted.
-    pub(crate) fn add(&self, key: K, options: Add) -> bool
+    pub(crate) fn add(&self, key: K, options: Add, cause: Option<C>) -> bool
     where
         K: Eq + Hash,
     {
         let hash = self.hasher.hash_one(&key);
         let Some((mut state, request)) = self.accept(&key, options) else { return false };
-        let (wakes, known) = state.add(key, hash, request);
+        let (wakes, replaced) = state.add(key, hash, request, cause);
         drop(state);
         self.ready.notify(wakes);
-        drop(known);
+        drop(replaced);
         true
     }
 
@@ -84,12 +84,12 @@ impl<K> Shared<K> {
             after = Some(after.map_or(limited, |after| after.min(limited)));
         }
         let due = after.filter(|after| !after.is_zero()).map(|after| now() + after.min(LONGEST_DELAY));
-        Request { priority: options.priority, due }
+        Request { priority: options.priority, due, marks: options.marks }
     }
 
     /// Returns the lock and the request if the queue accepts the key. The rate limiter is asked only then, since it counts
     /// a failure. It and the predicate run without the lock, the predicate again if it was replaced meanwhile.
-    fn accept(&self, key: &K, options: Add) -> Option<(MutexGuard<'_, State<K>>, Request)> {
+    fn accept(&self, key: &K, options: Add) -> Option<(MutexGuard<'_, State<K, C>>, Request)> {
         let mut request = (!options.is_rate_limited).then(|| self.request(key, options));
         let mut admitted_by: Option<Arc<Admission<K>>> = None;
         loop {
@@ -125,12 +125,12 @@ impl<K> Shared<K> {
         }
     }
 
-    pub(crate) fn try_next(&self) -> Next<K> {
+    pub(crate) fn try_next(&self) -> Next<K, C> {
         self.attempt(None).0
     }
 
     /// Tries to take a key. If there is none, sets the alarm of the waiter, and returns its time.
-    fn attempt(&self, waiter: Option<u64>) -> (Next<K>, Option<Instant>) {
+    fn attempt(&self, waiter: Option<u64>) -> (Next<K, C>, Option<Instant>) {
         let mut state = self.lock();
         let due = state.queue_due();
         let next = match state.take() {
@@ -149,7 +149,7 @@ impl<K> Shared<K> {
         (next, alarm)
     }
 
-    fn check(&self, waiter: &Waiting<'_, K>) -> Check<Option<Taken<K>>> {
+    fn check(&self, waiter: &Waiting<'_, K, C>) -> Check<Option<Taken<K, C>>> {
         match self.attempt(Some(waiter.number)) {
             (Next::Key(taken), _) => Check::Done(Some(taken)),
             (Next::ShutDown, _) => Check::Done(None),
@@ -157,7 +157,7 @@ impl<K> Shared<K> {
         }
     }
 
-    pub(crate) async fn next(&self) -> Option<Taken<K>> {
+    pub(crate) async fn next(&self) -> Option<Taken<K, C>> {
         match self.try_next() {
             Next::Key(taken) => return Some(taken),
             Next::ShutDown => return None,
@@ -171,13 +171,13 @@ impl<K> Shared<K> {
     pub(crate) fn next_blocking(
         &self,
         deadline: Option<std::time::Instant>,
-    ) -> Result<Option<Taken<K>>, crate::DeadlineExceeded> {
+    ) -> Result<Option<Taken<K, C>>, crate::DeadlineExceeded> {
         let waiter = Waiting::new(self);
         self.ready.wait_blocking(deadline, || self.check(&waiter))
     }
 
     /// Ends the run of a key, and adds the key again if `again` is given and the queue still accepts it.
-    pub(crate) fn finish(&self, taken: &Taken<K>, again: Option<Add>) {
+    pub(crate) fn finish(&self, taken: &Taken<K, C>, again: Option<Add>) {
         let (state, request) = match again.and_then(|again| self.accept(&taken.key, again)) {
             Some((state, request)) => (state, Some(request)),
             None => (self.lock(), None),
@@ -187,19 +187,28 @@ impl<K> Shared<K> {
 
     /// Ends the run of a key that panicked, and adds the key again. If the rate limiter or the predicate panics as well,
     /// the key is delayed by a fixed time instead, because a second panic would abort the process.
-    pub(crate) fn finish_panicked(&self, taken: &Taken<K>, again: Add) {
+    pub(crate) fn finish_panicked(&self, taken: &Taken<K, C>, again: Add) {
         let finish = std::panic::AssertUnwindSafe(|| self.finish(taken, Some(again)));
         if let Err(panic) = std::panic::catch_unwind(finish) {
             // Dropping the payload runs user code, which may panic a third time.
             std::mem::forget(panic);
             let due = Some(now() + FALLBACK_DELAY);
             let state = self.lock();
-            let request = (state.phase == Phase::Open).then_some(Request { priority: again.priority, due });
+            let request = (state.phase == Phase::Open).then_some(Request {
+                priority: again.priority,
+                due,
+                marks: again.marks,
+            });
             self.finish_locked(state, taken, request);
         }
     }
 
-    fn finish_locked(&self, mut state: MutexGuard<'_, State<K>>, taken: &Taken<K>, request: Option<Request>) {
+    fn finish_locked(
+        &self,
+        mut state: MutexGuard<'_, State<K, C>>,
+        taken: &Taken<K, C>,
+        request: Option<Request>,
+    ) {
         let (wakes, removed) = state.finish(taken, request);
         drop(state);
         self.ready.notify(wakes);
@@ -222,9 +231,9 @@ impl<K> Shared<K> {
             let mut removed = Vec::with_capacity(pending.len());
             let mut state = self.lock();
             for (slot, key) in &pending {
-                let (was_pending, key) = state.remove(*slot, key);
-                count += usize::from(was_pending);
-                removed.extend(key);
+                let Some(entry) = state.remove(*slot, key) else { continue };
+                count += 1;
+                removed.push(entry);
             }
             drop(state);
             next = end;
@@ -314,19 +323,19 @@ impl<K> Shared<K> {
 const FALLBACK_DELAY: Duration = Duration::from_secs(1);
 
 /// A waiter for keys, which may have the alarm.
-struct Waiting<'a, K> {
-    shared: &'a Shared<K>,
+struct Waiting<'a, K, C> {
+    shared: &'a Shared<K, C>,
     number: u64,
 }
 
-impl<'a, K> Waiting<'a, K> {
-    fn new(shared: &'a Shared<K>) -> Self {
+impl<'a, K, C> Waiting<'a, K, C> {
+    fn new(shared: &'a Shared<K, C>) -> Self {
         let number = shared.last_waiter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Self { shared, number }
     }
 }
 
-impl<K> Drop for Waiting<'_, K> {
+impl<K, C> Drop for Waiting<'_, K, C> {
     fn drop(&mut self) {
         let wakes = self.shared.lock().clear_alarm(self.number);
         self.shared.ready.notify(wakes);

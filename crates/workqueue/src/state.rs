@@ -17,8 +17,8 @@ pub(crate) type Admission<K> = dyn Fn(&K) -> bool + Send + Sync;
 /// Up to this many priorities without keys are kept, so that a queue that runs empty allocates nothing.
 const EMPTY_LEVELS: usize = 8;
 
-pub(crate) struct State<K> {
-    entries: Entries<K>,
+pub(crate) struct State<K, C> {
+    entries: Entries<K, C>,
     /// The slots by the hashes of their keys.
     table: HashTable<Slot>,
     /// The keys of each priority.
@@ -81,6 +81,7 @@ struct Durations {
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) priority: i64,
+    pub(crate) marks: u32,
     pub(crate) due: Option<Instant>,
 }
 
@@ -88,14 +89,21 @@ pub(crate) struct Request {
 type PendingKeys<K> = Vec<(Slot, Arc<K>)>;
 
 /// A key that was handed out.
-pub(crate) struct Taken<K> {
+pub(crate) struct Taken<K, C> {
     pub(crate) slot: Slot,
     pub(crate) run: NonZeroU64,
     pub(crate) key: Arc<K>,
     pub(crate) priority: i64,
+    pub(crate) marks: u32,
+    pub(crate) cause: Option<C>,
+    /// How long it was queued.
+    pub(crate) queued: Duration,
 }
 
-impl<K> State<K> {
+/// Values of users that a queue has no more. They are dropped without the lock.
+pub(crate) type Removed<K, C> = (Option<Arc<K>>, Option<C>);
+
+impl<K, C> State<K, C> {
     pub(crate) fn new(fairness: Option<NonZeroU32>, records_durations: bool) -> Self {
         Self {
             entries: Entries::new(),
@@ -119,8 +127,15 @@ impl<K> State<K> {
         }
     }
 
-    /// Adds a request for a key. Returns how many waiters to wake, and the given key if the queue has it already.
-    pub(crate) fn add(&mut self, key: K, hash: u64, request: Request) -> (usize, Option<K>)
+    /// Adds a request for a key. Returns how many waiters to wake, and what the queue does not keep: the given key if it has
+    /// it already, and the cause before.
+    pub(crate) fn add(
+        &mut self,
+        key: K,
+        hash: u64,
+        request: Request,
+        cause: Option<C>,
+    ) -> (usize, (Option<K>, Option<C>))
     where
         K: Eq,
     {
@@ -129,12 +144,16 @@ impl<K> State<K> {
             let entry = entries.entry(*slot);
             entry.hash == hash && *entry.key == key
         });
-        if let Some(slot) = found.copied() {
-            return (self.request(slot, request), Some(key));
-        }
-        let slot = entries.insert(Entry::new(key, hash));
-        table.insert_unique(hash, slot, |slot| entries.entry(*slot).hash);
-        (self.request(slot, request), None)
+        let (slot, known) = match found.copied() {
+            Some(slot) => (slot, Some(key)),
+            None => {
+                let slot = entries.insert(Entry::new(key, hash));
+                table.insert_unique(hash, slot, |slot| entries.entry(*slot).hash);
+                (slot, None)
+            }
+        };
+        let before = cause.and_then(|cause| entries.entry_mut(slot).cause.replace(cause));
+        (self.request(slot, request), (known, before))
     }
 
     /// Merges a request into the pending run: the highest priority and the earliest time. Returns how many waiters to
@@ -143,6 +162,7 @@ impl<K> State<K> {
         self.retries += u64::from(request.due.is_some());
         let due = request.due.map(|due| self.time(due));
         let entry = self.entries.entry_mut(slot);
+        entry.marks |= request.marks;
         let raised = request.priority.max(entry.priority);
         match entry.pending {
             Pending::None => {
@@ -251,19 +271,21 @@ impl<K> State<K> {
     }
 
     /// Hands out the next key.
-    pub(crate) fn take(&mut self) -> Option<Taken<K>> {
+    pub(crate) fn take(&mut self) -> Option<Taken<K, C>> {
         let slot = self.choose()?;
         self.cancel(slot);
         let (run, started) = (self.number(), self.stamp());
         let entry = self.entries.entry_mut(slot);
         (entry.run, entry.started) = (Some(run), started);
-        let (key, priority, queued) = (entry.key.clone(), entry.priority, entry.time);
+        let (key, priority) = (entry.key.clone(), entry.priority);
+        let (marks, cause) = (std::mem::take(&mut entry.marks), entry.cause.take());
+        let queued = Duration::from_nanos(started.saturating_sub(entry.time));
         self.running.push(&mut self.entries, slot);
         self.in_flight += 1;
         if let Some(durations) = &mut self.durations {
-            durations.queue.record(Duration::from_nanos(started.saturating_sub(queued)));
+            durations.queue.record(queued);
         }
-        Some(Taken { slot, run, key, priority })
+        Some(Taken { slot, run, key, priority, marks, cause, queued })
     }
 
     /// Chooses the first key of the highest priority, or the oldest one if enough keys were preferred to others.
@@ -284,7 +306,7 @@ impl<K> State<K> {
 
     /// Ends the run of a key, unless it has ended already. Returns how many waiters to wake, and the key if the queue
     /// does not have it any more.
-    pub(crate) fn finish(&mut self, taken: &Taken<K>, again: Option<Request>) -> (usize, Option<Arc<K>>) {
+    pub(crate) fn finish(&mut self, taken: &Taken<K, C>, again: Option<Request>) -> (usize, Option<Arc<K>>) {
         let slot = taken.slot;
         if !self.is_running(slot, taken.run) {
             return (0, None);
@@ -320,24 +342,30 @@ impl<K> State<K> {
         Some(self.entries.remove(slot).key)
     }
 
-    /// Removes the pending run of a key, if it still is the key of this entry. Returns the key if the queue does not
-    /// have it any more, and whether there was such a run.
-    pub(crate) fn remove(&mut self, slot: Slot, key: &Arc<K>) -> (bool, Option<Arc<K>>) {
-        match self.entries.get(slot) {
-            Some(entry) if Arc::ptr_eq(&entry.key, key) && entry.pending != Pending::None => {
-                self.cancel(slot);
-                (true, self.release(slot))
-            }
-            _ => (false, None),
+    /// Removes the pending run of a key, if it still is the key of this entry and there is such a run.
+    pub(crate) fn remove(&mut self, slot: Slot, key: &Arc<K>) -> Option<Removed<K, C>> {
+        let entry = self.entries.get(slot)?;
+        if !Arc::ptr_eq(&entry.key, key) || entry.pending == Pending::None {
+            return None;
         }
+        self.cancel(slot);
+        Some(self.forget(slot))
     }
 
-    /// Removes all delays. Returns the keys that the queue does not have any more.
-    pub(crate) fn remove_delays(&mut self) -> Vec<Arc<K>> {
+    /// Removes the marks and the cause of a run that is not pending any more, and the key unless it is in flight.
+    fn forget(&mut self, slot: Slot) -> Removed<K, C> {
+        let entry = self.entries.entry_mut(slot);
+        entry.marks = 0;
+        let cause = entry.cause.take();
+        (self.release(slot), cause)
+    }
+
+    /// Removes all delays.
+    pub(crate) fn remove_delays(&mut self) -> Vec<Removed<K, C>> {
         let mut removed = Vec::new();
         for slot in std::mem::take(&mut self.delays).into_values() {
             self.entries.entry_mut(slot).pending = Pending::None;
-            removed.extend(self.release(slot));
+            removed.push(self.forget(slot));
         }
         removed
     }

@@ -172,3 +172,55 @@ async fn panicking_predicate_ends_the_run() {
     queue.admit_all();
     assert!(queue.add("b"));
 }
+
+/// Also of additions while the key is in flight or delayed. The marks of a removed run are gone.
+// contract: W-11a
+#[tokio::test(start_paused = true)]
+async fn runs_have_the_marks_of_all_additions_and_the_newest_cause() {
+    let queue = WorkQueue::builder().rate_limiter(ItemExponential::default()).build_with_causes();
+    let marked = |marks: u32| Add::new().marks(marks);
+    let next = || queue.try_next().unwrap();
+    queue.add_caused("a", marked(1), 'x');
+    queue.add_caused("a", marked(2), 'y');
+    queue.add_with("a", marked(8));
+    let mut item = next();
+    assert_eq!((item.marks(), item.cause()), (11, Some(&'y')));
+    queue.add_caused("a", marked(4), 'z');
+    assert_eq!((item.marks(), item.cause()), (11, Some(&'y')));
+    item.mark_retry(16);
+    item.retry();
+    let item = next();
+    assert_eq!((item.marks(), item.cause()), (20, Some(&'z')));
+    item.done();
+    queue.add("a");
+    let item = next();
+    assert_eq!((item.marks(), item.cause()), (0, None));
+    item.done();
+
+    queue.add_caused("a", marked(1).after(SECOND), 'x');
+    assert_eq!(queue.retain(|_| false), 1);
+    queue.add_with("a", marked(2));
+    let item = next();
+    assert_eq!((item.marks(), item.cause()), (2, None));
+}
+
+// contract: W-11b
+#[tokio::test(start_paused = true)]
+async fn items_have_the_time_in_the_queue_without_a_delay_before() {
+    let queue = queue();
+    queue.add_after("a", SECOND);
+    advance(SECOND).await;
+    assert_eq!(queue.depth(), 1);
+    advance(7 * MS).await;
+    let item = take(&queue);
+    assert_eq!(item.queued(), 7 * MS);
+    queue.add("a");
+    advance(MS).await;
+    item.done();
+    advance(MS).await;
+    assert_eq!(take(&queue).queued(), 2 * MS);
+    let queue = WorkQueue::builder().without_durations().build();
+    queue.add("a");
+    advance(MS).await;
+    assert!(queue.try_next().unwrap().queued().is_zero());
+}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake};
 use std::time::Duration;
 
-use kinformer_workqueue::{RateLimiter, WorkQueue};
+use kinformer_workqueue::{Add, RateLimiter, WorkQueue};
 
 use crate::common::take;
 
@@ -180,4 +180,40 @@ fn removed_predicate_is_dropped_without_the_lock() {
     });
     assert!(queue.add(1));
     assert_eq!(queue.depth(), 1);
+}
+
+/// A cause whose drop adds to its queue.
+struct Cause(Arc<AtomicUsize>, WorkQueue<u32, Cause>);
+
+impl Drop for Cause {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        self.1.metrics();
+    }
+}
+
+// contract: W-10a
+#[tokio::test(start_paused = true)]
+async fn causes_are_dropped_without_the_lock() {
+    let queue = WorkQueue::builder().build_with_causes();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let add = |key, options| queue.add_caused(key, options, Cause(drops.clone(), queue.clone()));
+    let dropped = || drops.swap(0, Ordering::Relaxed);
+    add(1, Add::new());
+    add(1, Add::new());
+    assert_eq!(dropped(), 1, "replaced");
+    queue.retain(|_| false);
+    assert_eq!(dropped(), 1, "removed");
+    add(1, Add::new());
+    let item = queue.try_next().unwrap();
+    add(1, Add::new());
+    queue.retain(|_| false);
+    assert_eq!(dropped(), 1, "removed while the key is in flight");
+    item.done();
+    assert_eq!(dropped(), 1, "done");
+    add(1, Add::new().after(Duration::from_secs(1)));
+    queue.shut_down();
+    assert_eq!(dropped(), 1, "delayed at the shutdown");
+    assert!(!add(1, Add::new()));
+    assert_eq!(dropped(), 1, "not accepted");
 }
