@@ -13,7 +13,7 @@ use kinformer::{
     BoxError, Informer, InformerLease, ObjectKey, PackedRef, Registration, SharedInformerFactory,
 };
 use kinformer_core::internal::panic_message;
-use kinformer_workqueue::{ItemExponential, RateLimiter, WorkQueue};
+use kinformer_workqueue::{Add, ItemExponential, RateLimiter, WorkQueue};
 use kube_core::Resource;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -26,8 +26,9 @@ use crate::health::{ControllerState, Status};
 use crate::metrics::Counters;
 use crate::monitor::Monitor;
 use crate::owner::OwnerKind;
+use crate::reason::Reason;
 use crate::request::Request;
-use crate::trigger::{InformerTrigger, Source, Trigger};
+use crate::trigger::{InformerTrigger, Queue, Source, Trigger};
 use crate::worker::{Ending, Key, Workers};
 
 /// Reconciles keys: calls a function for each key that its triggers enqueue, with retries.
@@ -66,7 +67,7 @@ pub struct ControllerBuilder<K> {
     owns_without_kind: bool,
     triggers: Vec<Trigger<K>>,
     /// Makes the queue.
-    queue: Box<dyn FnOnce() -> WorkQueue<K> + Send + Sync>,
+    queue: Box<dyn FnOnce() -> Queue<K> + Send + Sync>,
     settings: Settings,
 }
 
@@ -110,7 +111,9 @@ impl NewController {
             owner: None,
             owns_without_kind: false,
             triggers: Vec::new(),
-            queue: Box::new(|| WorkQueue::builder().rate_limiter(ItemExponential::default()).build()),
+            queue: Box::new(|| {
+                WorkQueue::builder().rate_limiter(ItemExponential::default()).build_with_causes()
+            }),
             settings: Settings {
                 workers: 1,
                 sync_timeout: Duration::from_secs(120),
@@ -174,7 +177,7 @@ impl<K: Key> ControllerBuilder<K> {
     /// [client-go's](kinformer_workqueue::default_rate_limiter) also limits the retries of all keys together, so that many keys
     /// that fail delay those of all others.
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<K> + 'static) -> Self {
-        self.queue = Box::new(move || WorkQueue::builder().rate_limiter(limiter).build());
+        self.queue = Box::new(move || WorkQueue::builder().rate_limiter(limiter).build_with_causes());
         self
     }
 
@@ -233,7 +236,7 @@ impl<K: Key> Controller<K> {
 
     /// The queue of the controller, to add keys by other means than triggers. If it is shut down, the run ends without an
     /// error after the queued keys, as if it was cancelled.
-    pub fn queue(&self) -> &WorkQueue<K> {
+    pub fn queue(&self) -> &Queue<K> {
         &self.workers.queue
     }
 
@@ -280,6 +283,7 @@ impl<K: Key> Controller<K> {
         if owns_without_kind {
             return Err(Error::NoReconciledKind { controller: workers.name.clone() });
         }
+        tracing::info!(controller = %workers.name, "starting controller");
         let mut informers = Vec::new();
         for trigger in &triggers {
             if let Source::Informer { informer, .. } = &trigger.source {
@@ -382,6 +386,7 @@ impl<K: Key> Warm<K> {
             attached = self.attach() => attached.inspect_err(|error| self.workers.status.failed(error))?,
         }
         self.workers.status.set(ControllerState::Running);
+        tracing::info!(controller = %self.workers.name, workers = self.settings.workers, "reconciling");
         let mut tasks = JoinSet::new();
         for _ in 0..self.settings.workers {
             tasks.spawn(self.workers.clone().work(shutdown.clone()));
@@ -404,6 +409,7 @@ impl<K: Key> Warm<K> {
         // With a short grace period, idle workers may not have ended yet.
         let stuck = || Error::Stuck { controller: self.workers.name.clone(), grace, keys: keys.clone() };
         let stuck = (!keys.is_empty()).then(stuck);
+        tracing::info!(controller = %self.workers.name, "controller ended");
         let error = match (stopped, stuck) {
             (None, None) => return Ok(()),
             (Some(error), None) | (None, Some(error)) => error,
@@ -457,15 +463,16 @@ impl<K> Warm<K> {
 }
 
 /// Adds the keys of a stream to a queue.
-async fn enqueue<K: Key>(mut keys: BoxStream<'static, K>, queue: WorkQueue<K>, controller: Arc<str>) {
-    let add = async {
+async fn enqueue<K: Key>(mut keys: BoxStream<'static, K>, queue: Queue<K>, controller: Arc<str>) {
+    let add = Add::new().marks(Reason::Stream.mark());
+    let adding = async {
         while let Some(key) = keys.next().await {
-            queue.add(key);
+            queue.add_with(key, add);
             // So that a stream that is always ready does not keep its thread, and can be ended.
             tokio::task::consume_budget().await;
         }
     };
-    if let Err(panic) = AssertUnwindSafe(add).catch_unwind().await {
+    if let Err(panic) = AssertUnwindSafe(adding).catch_unwind().await {
         let error = panic_message(panic);
         tracing::error!(%controller, %error, "the stream of a trigger panicked; it ends");
     }

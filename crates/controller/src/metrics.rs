@@ -111,6 +111,20 @@ pub(crate) enum Outcome {
     TimedOut,
 }
 
+impl Outcome {
+    /// Its name in a span.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "success",
+            Self::Requeued => "requeue",
+            Self::Failed => "error",
+            Self::Permanent => "permanent_error",
+            Self::Panicked => "panic",
+            Self::TimedOut => "timeout",
+        }
+    }
+}
+
 /// Counts reconciliations.
 pub(crate) struct Counters(Mutex<ControllerMetrics>);
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use kinformer::{Event, FieldPath, PackedObject, PackedRef, Updated};
+use kinformer::{Event, FieldPath, LabelSelector, PackedObject, PackedRef, Updated};
 use kinformer_core::internal::drop_payload;
 
 /// Decides which events of an informer enqueue keys.
 ///
-/// The given ones decide about updates only; all additions and deletions pass, and so do objects that cannot be read or that
+/// The given ones, but [`labels_match`](Self::labels_match), decide about updates only; all additions and deletions pass, and so do objects that cannot be read or that
 /// [have replaced another one](Self::on_update). A predicate that panics passes the event.
 ///
 /// ```
@@ -68,6 +68,32 @@ impl<K: 'static> Predicate<K> {
         Self::on_update(|old, new| match (old.object().annotations(), new.object().annotations()) {
             (Ok(old), Ok(new)) => old != new,
             _ => true,
+        })
+    }
+
+    /// Passes updates that change the finalizers.
+    pub fn finalizers_changed() -> Self {
+        let path = FieldPath::new(&["metadata", "finalizers"]);
+        Self::on_update(move |old, new| {
+            let finalizers = |object: &PackedObject| object.field::<Vec<String>>(&path);
+            match (finalizers(old.object()), finalizers(new.object())) {
+                (Ok(old), Ok(new)) => old.unwrap_or_default() != new.unwrap_or_default(),
+                _ => true,
+            }
+        })
+    }
+
+    /// Passes the events of objects with these labels: additions and deletions too, and updates before or after which the
+    /// object has them.
+    ///
+    /// controller-runtime 0.25 (`LabelSelectorPredicate`) does not pass an update that takes the labels away.
+    pub fn labels_match(selector: LabelSelector) -> Self {
+        Self::new(move |event| {
+            let matches = |object: PackedRef<'_, K>| selector.matches_object(&**object.object());
+            match event {
+                Event::Updated(Updated { old, new, .. }) => matches(*old) || matches(*new),
+                event => event.object().is_none_or(|object| matches(*object)),
+            }
         })
     }
 

@@ -14,9 +14,11 @@ use kinformer_core::internal::{contain, with_causes};
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
 use kube_core::discovery::{ApiResource, Scope};
 use tokio::sync::mpsc;
+use tracing::Span;
 
 use crate::owner::OwnerKind;
 use crate::predicate::Predicate;
+use crate::reason::{Cause, Reason, reason_of};
 
 /// What enqueues keys: the events of an informer, or a stream.
 ///
@@ -43,9 +45,12 @@ pub(crate) enum Source<Key> {
     Stream(BoxStream<'static, Key>),
 }
 
+/// The queue of a controller. Its items have the events that led to them.
+pub type Queue<Key> = WorkQueue<Key, Cause>;
+
 /// Adds the handler of an informer, which adds keys to the queue.
 pub(crate) type Attach<Key> =
-    Box<dyn FnOnce(Arc<str>, WorkQueue<Key>) -> Result<Registration, kinformer::Error> + Send + Sync>;
+    Box<dyn FnOnce(Arc<str>, Queue<Key>) -> Result<Registration, kinformer::Error> + Send + Sync>;
 
 impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     /// Enqueues the keys that are sent to a channel.
@@ -124,7 +129,7 @@ impl<K: 'static> InformerTrigger<K> {
     /// Enqueues the key of the object.
     pub fn object(self) -> Trigger<ObjectKey> {
         // A stored object has a valid key.
-        self.map_objects(|object, keys| keys.extend(ObjectKey::try_from(object.key())))
+        self.map_objects(None, |object, keys| keys.extend(ObjectKey::try_from(object.key())))
     }
 
     /// Enqueues the owner of kind `O` that controls the object.
@@ -151,18 +156,22 @@ impl<K: 'static> InformerTrigger<K> {
     }
 
     pub(crate) fn owner_kind(self, kind: OwnerKind) -> Trigger<ObjectKey> {
-        self.map_objects(move |object, keys| kind.keys_of(object, keys))
+        self.map_objects(Some(Reason::Owned), move |object, keys| kind.keys_of(object, keys))
     }
 
     /// As [`Self::map`], by a function that cannot fail.
     fn map_objects(
         self,
+        reason: Option<Reason>,
         map: impl Fn(&PackedObject, &mut Vec<ObjectKey>) + Send + Sync + 'static,
     ) -> Trigger<ObjectKey> {
-        self.map(move |object, keys| {
-            map(object.object(), keys);
-            Ok(())
-        })
+        self.attach(
+            reason,
+            of_states(move |object: PackedRef<'_, K>, keys: &mut Vec<ObjectKey>| {
+                map(object.object(), keys);
+                Ok(())
+            }),
+        )
     }
 
     /// Enqueues the keys that the function appends for an object. It is called for each state in an event: of an update the old
@@ -203,13 +212,7 @@ impl<K: 'static> InformerTrigger<K> {
     where
         Key: Eq + Hash + Clone + Send + Sync + 'static,
     {
-        self.map_events(move |event, keys| match event {
-            Event::Updated(Updated { old, new, .. }) => {
-                let of_old = map(*old, keys);
-                map(*new, keys).and(of_old)
-            }
-            event => event.object().map_or(Ok(()), |object| map(*object, keys)),
-        })
+        self.map_events(of_states(map))
     }
 
     /// As [`Self::map`], by a function of the event, for keys that depend on what has changed.
@@ -220,9 +223,22 @@ impl<K: 'static> InformerTrigger<K> {
     where
         Key: Eq + Hash + Clone + Send + Sync + 'static,
     {
+        self.attach(Some(Reason::Mapped), map)
+    }
+
+    /// The reason is that of the key; `None` for the key of the object itself.
+    fn attach<Key>(
+        self,
+        reason: Option<Reason>,
+        map: impl Fn(&Event<PackedRef<'_, K>>, &mut Vec<Key>) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Trigger<Key>
+    where
+        Key: Eq + Hash + Clone + Send + Sync + 'static,
+    {
         let Self { informer, predicate, add, is_priority_set } = self;
         let of_handler = informer.clone();
-        let attach = move |controller: Arc<str>, queue: WorkQueue<Key>| {
+        let attach = move |controller: Arc<str>, queue: Queue<Key>| {
+            let resource: Arc<str> = of_handler.selection().resource().into();
             let mut keys = Vec::new();
             let handler = of_handler.handler().name(controller.clone()).inline();
             handler.for_each(move |event| {
@@ -230,6 +246,8 @@ impl<K: 'static> InformerTrigger<K> {
                     return;
                 }
                 keys.clear();
+                let span = event_span(&controller, &resource, &event);
+                let _entered = span.enter();
                 match contain(|| map(&event, &mut keys)) {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
@@ -241,10 +259,18 @@ impl<K: 'static> InformerTrigger<K> {
                         return;
                     }
                 }
-                let is_old = !is_priority_set && is_old(&event);
-                let add = if is_old { add.priority(LOW_PRIORITY) } else { add };
+                let of_object = reason_of(&event);
+                let add = add.marks(reason.unwrap_or(of_object).mark());
+                let is_low = !is_priority_set && of_object.is_old();
+                let add = if is_low { add.priority(LOW_PRIORITY) } else { add };
+                // The cause of the key of an object is itself.
+                let has_cause = !keys.is_empty() && (reason.is_some() || !span.is_none());
+                let cause = has_cause.then(|| Cause::new(&event, &resource, span.clone()));
                 for key in keys.drain(..) {
-                    queue.add_with(key, add);
+                    match &cause {
+                        Some(cause) => queue.add_caused(key, add, cause.clone()),
+                        None => queue.add_with(key, add),
+                    };
                 }
             })
         };
@@ -252,15 +278,30 @@ impl<K: 'static> InformerTrigger<K> {
     }
 }
 
-/// Whether the event is part of the initial list or of a resync.
-fn is_old<K>(event: &Event<PackedRef<'_, K>>) -> bool {
-    match event {
-        Event::Added(added) => added.in_initial_list,
+/// Calls a function for each state in an event.
+fn of_states<K, Key>(
+    map: impl Fn(PackedRef<'_, K>, &mut Vec<Key>) -> Result<(), BoxError>,
+) -> impl Fn(&Event<PackedRef<'_, K>>, &mut Vec<Key>) -> Result<(), BoxError> {
+    move |event, keys| match event {
         Event::Updated(Updated { old, new, .. }) => {
-            old.object().resource_version() == new.object().resource_version()
+            let of_old = map(*old, keys);
+            map(*new, keys).and(of_old)
         }
-        _ => false,
+        event => event.object().map_or(Ok(()), |object| map(*object, keys)),
     }
+}
+
+/// The span of an event, which is the parent of the reconciliations to which it leads. Its own parent would be that of the
+/// handler, which lasts as long as the program.
+fn event_span<K>(controller: &str, resource: &str, event: &Event<PackedRef<'_, K>>) -> Span {
+    tracing::debug_span!(
+        parent: None,
+        "event",
+        kinformer.handler.name = controller,
+        kinformer.informer.resource = resource,
+        kinformer.event.key = %event.key(),
+        kinformer.event.type = %reason_of(event),
+    )
 }
 
 impl<Key> fmt::Debug for Trigger<Key> {

@@ -1,5 +1,6 @@
 //! The workers, which reconcile keys.
 
+use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
@@ -8,17 +9,20 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use kinformer::ObjectKey;
 use kinformer_core::internal::{contain, panic_message};
-use kinformer_workqueue::{Item, WorkQueue};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span, field};
 
 use crate::action::{Action, ReconcileError};
 use crate::failures::Failures;
 use crate::health::Status;
 use crate::metrics::{ControllerMetrics, Counters, Outcome};
-use crate::request::Request;
+use crate::reason::{Cause, Reason, Reasons};
+use crate::request::{ReconcileId, Request};
+use crate::trigger::Queue;
 
 /// A type of keys.
 pub trait Key: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static {}
@@ -28,11 +32,13 @@ impl<T: Eq + Hash + Clone + fmt::Debug + Send + Sync + 'static> Key for T {}
 pub(crate) type Reconcile<K> =
     dyn Fn(Request<K>) -> BoxFuture<'static, Result<Action, ReconcileError>> + Send + Sync;
 
+type Item<K> = kinformer_workqueue::Item<K, Cause>;
+
 /// What the workers of a controller share.
 pub(crate) struct Workers<K> {
     pub(crate) name: Arc<str>,
     pub(crate) status: Arc<Status>,
-    pub(crate) queue: WorkQueue<K>,
+    pub(crate) queue: Queue<K>,
     pub(crate) reconcile: Box<Reconcile<K>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) counters: Counters,
@@ -87,9 +93,17 @@ impl<K: Key> Workers<K> {
         }
     }
 
-    async fn process(&self, item: Item<K>) {
-        let request =
-            Request { key: item.key().clone(), failures: item.retries(), priority: item.priority() };
+    async fn process(&self, mut item: Item<K>) {
+        let request = Request {
+            key: item.key().clone(),
+            id: ReconcileId::next(),
+            failures: item.retries(),
+            priority: item.priority(),
+            reasons: Reasons::of_marks(item.marks()),
+            cause: item.take_cause(),
+            queued: item.queued(),
+        };
+        let span = self.span(&request);
         let active = Active::new(&self.counters); // not of a key that panicked
         let reconciliation = AssertUnwindSafe(async {
             let future = (self.reconcile)(request);
@@ -98,9 +112,33 @@ impl<K: Key> Workers<K> {
                 None => Ok(future.await),
             }
         });
-        let ended = reconciliation.catch_unwind().await.map_err(panic_message);
+        let ended = reconciliation.catch_unwind().instrument(span.clone()).await.map_err(panic_message);
+        let _entered = span.enter();
         self.record(&item, &ended);
-        self.finish(item, ended, active);
+        self.finish(item, ended, active, &span);
+    }
+
+    /// The span of a reconciliation, within that of the event that led to it.
+    fn span(&self, request: &Request<K>) -> Span {
+        let parent = request.cause.as_ref().and_then(|cause| cause.span.id());
+        let span = tracing::info_span!(
+            parent: parent,
+            "reconcile",
+            kinformer.controller.name = &*self.name,
+            k8s.cluster.name = field::Empty,
+            k8s.namespace.name = field::Empty,
+            kinformer.reconcile.name = field::Empty,
+            kinformer.reconcile.id = %request.id,
+            kinformer.reconcile.failures = request.failures,
+            kinformer.reconcile.reasons = %request.reasons,
+            kinformer.reconcile.cause = request.cause.as_ref().map(field::display),
+            kinformer.reconcile.queued = ?request.queued,
+            kinformer.reconcile.result = field::Empty,
+        );
+        if !span.is_disabled() {
+            record_key(&span, &request.key);
+        }
+        span
     }
 
     /// Keeps the error of a reconciliation.
@@ -117,7 +155,7 @@ impl<K: Key> Workers<K> {
         }
     }
 
-    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>) {
+    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>, span: &Span) {
         let (name, key) = (&self.name, item.key());
         let (outcome, next, priority) = match ended {
             Ok(Ok(Ok(Action { requeue_after, priority }))) => match requeue_after {
@@ -146,6 +184,7 @@ impl<K: Key> Workers<K> {
                 (Outcome::Panicked, Next::Retry, None)
             }
         };
+        span.record("kinformer.reconcile.result", outcome.name());
         active.outcome = Some(outcome);
         drop(active);
         if let Some(priority) = priority {
@@ -154,8 +193,15 @@ impl<K: Key> Workers<K> {
         match next {
             Next::Done => item.done(),
             Next::Drop => drop(item),
-            Next::Retry => item.retry(),
-            Next::RetryAfter(delay) => item.retry_after(delay),
+            Next::Retry => {
+                let reason = if outcome == Outcome::Requeued { Reason::Requested } else { Reason::Failed };
+                item.mark_retry(reason.mark());
+                item.retry();
+            }
+            Next::RetryAfter(delay) => {
+                item.mark_retry(Reason::Requested.mark());
+                item.retry_after(delay);
+            }
         }
     }
 
@@ -171,6 +217,21 @@ impl<K: Key> Workers<K> {
             self.queue.in_flight(visit).await;
         }
         keys
+    }
+}
+
+/// Records the parts of the key of an object, or the text of another key.
+fn record_key<K: Key>(span: &Span, key: &K) {
+    let Some(key) = (key as &dyn Any).downcast_ref::<ObjectKey>() else {
+        let text = contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string());
+        span.record("kinformer.reconcile.name", text);
+        return;
+    };
+    span.record("kinformer.reconcile.name", key.name());
+    for (field, part) in [("k8s.cluster.name", key.cluster()), ("k8s.namespace.name", key.namespace())] {
+        if let Some(part) = part {
+            span.record(field, part);
+        }
     }
 }
 

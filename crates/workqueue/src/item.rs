@@ -57,6 +57,11 @@ impl<K, C> Item<K, C> {
         self.taken.cause.as_ref()
     }
 
+    /// Takes the [cause](Self::cause).
+    pub fn take_cause(&mut self) -> Option<C> {
+        self.taken.cause.take()
+    }
+
     /// Returns how long the key was queued, without a delay before. It is zero for a queue
     /// [without durations](crate::WorkQueueBuilder::without_durations).
     pub fn queued(&self) -> Duration {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kinformer_apiserver::Fault;
-use kinformer_controller::{Action, Controller, Predicate, Trigger};
+use kinformer_controller::{Action, Controller, Predicate, Reason, Trigger};
 use serde_json::{Value, json};
 
 use crate::common::{Cluster, Running, key, recorded};
@@ -59,6 +59,64 @@ async fn given_predicates() {
     assert_eq!(passing(Predicate::annotations_changed()).await, ["annotation"]);
     let all = ["label", "annotation", "spec", "status", "deletion"];
     assert_eq!(passing(Predicate::resource_version_changed()).await, all);
+}
+
+// contract: K-03a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_finalizers_pass() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let trigger = Trigger::on(&cluster.factory.informer::<Deployment>());
+    let trigger = trigger.filter(Predicate::finalizers_changed());
+    let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
+    let with = |finalizers: Value, replicas: u32| {
+        let mut deployment = deployment("a", json!({}), json!({}), replicas);
+        deployment["metadata"]["finalizers"] = finalizers;
+        deployment
+    };
+    cluster.create(with(json!([]), 1));
+    assert!(calls.next().await.reasons.contains(Reason::Added));
+    cluster.server.update(with(json!([]), 2)).unwrap();
+    cluster.server.update(with(json!(["example.com/hold"]), 2)).unwrap();
+    assert!(calls.next().await.reasons.contains(Reason::Updated));
+    cluster.server.update(with(json!(["example.com/hold"]), 3)).unwrap();
+    cluster.server.update(with(json!(["example.com/other"]), 3)).unwrap();
+    assert!(calls.next().await.reasons.contains(Reason::Updated));
+    cluster.server.update(with(json!(null), 4)).unwrap();
+    assert!(calls.next().await.reasons.contains(Reason::Updated));
+    running.end().await.unwrap();
+    assert!(calls.rest().is_empty());
+    cluster.end().await;
+}
+
+/// Also of additions and deletions. An update that takes the labels away passes.
+// contract: K-03e
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_objects_with_labels_pass() {
+    let cluster = Cluster::start().await;
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let selector = "app=web".parse().unwrap();
+    let trigger = Trigger::on(&cluster.factory.informer::<Deployment>());
+    let trigger = trigger.filter(Predicate::labels_match(selector));
+    let running = Running::of(Controller::of(&cluster.factory).reconciles_on(trigger).build(reconcile));
+    let (web, other) = (json!({"app": "web"}), json!({"app": "other"}));
+    cluster.create(deployment("other", other.clone(), json!({}), 1));
+    cluster.create(deployment("web", web.clone(), json!({}), 1));
+    assert_eq!(calls.next().await.key, key("web"));
+    let changes = [(&other, true), (&other, false), (&web, true), (&web, true)];
+    for (replicas, (labels, passes)) in (2..).zip(changes) {
+        cluster.server.update(deployment("web", labels.clone(), json!({}), replicas)).unwrap();
+        if passes {
+            assert_eq!(calls.next().await.key, key("web"));
+        }
+    }
+    cluster.server.delete("apps/v1", "Deployment", "default", "other").unwrap();
+    cluster.server.delete("apps/v1", "Deployment", "default", "web").unwrap();
+    let deleted = calls.next().await;
+    assert_eq!((deleted.key.name(), deleted.reasons.contains(Reason::Deleted)), ("web", true));
+    running.end().await.unwrap();
+    assert!(calls.rest().is_empty());
+    cluster.end().await;
 }
 
 /// An object that is deleted and created again while there is no watch is one update.

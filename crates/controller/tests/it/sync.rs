@@ -6,8 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::{Fault, Verb};
-use kinformer_controller::{Action, Controller, Error};
-use kinformer_workqueue::WorkQueue;
+use kinformer_controller::{Action, Controller, Error, Queue};
 use tokio::sync::mpsc;
 
 use crate::common::{Cluster, Running, config_map, key, recorded, within};
@@ -45,7 +44,7 @@ async fn reconciles_after_all_stored_objects_are_enqueued() {
     for number in 0..OBJECTS {
         cluster.create(config_map(&format!("c-{number}"), "1"));
     }
-    let queue = Arc::new(OnceLock::<WorkQueue<ObjectKey>>::new());
+    let queue = Arc::new(OnceLock::<Queue<ObjectKey>>::new());
     let (sender, mut depths) = mpsc::channel(OBJECTS);
     let (_calls, reconcile) = recorded({
         let queue = queue.clone();
