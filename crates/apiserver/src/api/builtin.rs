@@ -19,7 +19,9 @@ impl Api {
 
     /// Brings an object of a built-in kind into the form that Kubernetes stores.
     pub(super) fn complete_builtin(&self, kind: &Kind, object: &mut Object) {
-        if self.has_builtin_rules(kind) {
+        if kind.is_definition() {
+            complete_definition(kind, object);
+        } else if self.has_builtin_rules(kind) {
             if kind.is("", "secrets") {
                 create::encode_strings(object);
             }
@@ -35,7 +37,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<(), Status> {
         let kind = &resource.kind;
-        if !self.has_builtin_rules(kind) {
+        if !self.has_builtin_rules(kind) && !kind.is_definition() {
             return Self::decode_update(resource, object, write);
         }
         match write.part {
@@ -91,6 +93,19 @@ impl Api {
         }
     }
 
+    /// As [`Self::created_builtin`], for a write. Returns whether the manager is recorded: the fields that some storages set have
+    /// none.
+    pub(super) fn create_builtin(&self, resource: &Resource, object: &mut Object, write: Write<'_>) -> bool {
+        let kind = &resource.kind;
+        let is_recorded =
+            self.has_builtin_rules(kind) && builtin::sets_unmanaged(&kind.api_version(), &kind.kind);
+        if is_recorded {
+            self.record_created(resource, object, None, write);
+        }
+        self.created_builtin(kind, object);
+        is_recorded
+    }
+
     /// Returns what is wrong with an object of a built-in kind, apart from its metadata.
     pub(super) fn builtin_faults(
         &self,
@@ -110,4 +125,14 @@ impl Api {
             }
         }
     }
+}
+
+/// Brings a definition into the form that Kubernetes stores, apart from its status, which the server sets.
+fn complete_definition(kind: &Kind, object: &mut Object) {
+    let status = object.remove("status");
+    builtin::complete(&kind.api_version(), &kind.kind, object);
+    match status {
+        Some(status) => object.insert("status".to_owned(), status),
+        None => object.remove("status"),
+    };
 }

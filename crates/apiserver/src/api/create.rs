@@ -72,7 +72,7 @@ impl Api {
     ) -> Result<Arc<Stored>, Status> {
         let kind = &resource.kind;
         let name = metadata::text(&object, "name").to_owned();
-        self.created_builtin(kind, &mut object);
+        let is_recorded = self.create_builtin(resource, &mut object, write);
         let faults = self.faults_of_new(kind, &name, &mut object, write);
         if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
@@ -108,7 +108,9 @@ impl Api {
             Self::settle_numbers(&mut object);
         }
         let is_dropped = status.is_some();
-        self.record_created(resource, &mut object, status, write);
+        if !is_recorded {
+            self.record_created(resource, &mut object, status, write);
+        }
         if let Some(schema) = kind.checks.as_ref().filter(|_| is_dropped) {
             schema.set_defaults(&mut object);
         }

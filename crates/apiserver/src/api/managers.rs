@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::apply::{self, FieldManager, Filter, Schema, Versions, Writer};
+use crate::builtin;
 use crate::registry::{Registry, Resource};
 
 use super::{Api, Entries, Object, Origin, Part, Write, metadata};
@@ -123,7 +124,13 @@ impl Api {
         write: Write<'_>,
     ) -> Option<Object> {
         let kind = &resource.kind;
-        if !(kind.custom && kind.has_status && write.entries == Entries::Recorded) {
+        if write.entries != Entries::Recorded {
+            return None;
+        }
+        if write.part == Part::Object && builtin::sets_unmanaged(&kind.api_version(), &kind.kind) {
+            return Some(object.clone());
+        }
+        if !(kind.custom && kind.has_status) {
             return None;
         }
         let is_claimed = match write.part {
@@ -148,11 +155,14 @@ impl Api {
             set_entries(&mut claimed, given);
             self.record(resource, before, &mut claimed, write, filter(resource, write));
             set_entries(after, metadata::managed_fields(&claimed).cloned());
-            return;
-        }
-        set_entries(after, given);
-        if write.entries == Entries::Recorded {
-            self.record(resource, before, after, write, filter(resource, write));
+            if resource.kind.custom {
+                return;
+            }
+        } else {
+            set_entries(after, given);
+            if write.entries == Entries::Recorded {
+                self.record(resource, before, after, write, filter(resource, write));
+            }
         }
         if let Some(before) = before.as_object() {
             keep_times(before, after);

@@ -19,7 +19,7 @@ pub(crate) use check::{copy, member};
 pub(crate) use defaults::{complete, complete_status};
 pub(crate) use event_fields::EVENT_FIELDS;
 pub(crate) use quantity::NotAQuantity;
-pub(crate) use strategy::{created, status_updated, status_written, updated};
+pub(crate) use strategy::{created, sets_unmanaged, status_updated, status_written, updated};
 pub(crate) use validation::{MAX_ANNOTATIONS, faults, status_faults};
 
 /// Whether objects of built-in kinds get the defaults of Kubernetes and are validated.

@@ -146,10 +146,23 @@ fn below(field: &FieldType, value: &mut Value, place: Place) {
 
 fn one(base: Base, value: &mut Value, place: Place, is_member: bool) {
     match (base, &mut *value) {
-        (Base::Message(index), Value::Object(object)) => {
+        (Base::Message(_), Value::Null) if is_member => {
+            *value = Value::Object(Map::new());
+            one(base, value, place, false);
+        }
+        (
+            Base::Message(index)
+            | Base::SchemaOrArray(index)
+            | Base::SchemaOrBool(index)
+            | Base::SchemaOrStrings(index),
+            Value::Object(object),
+        ) => {
             if let Some(message) = SCHEMA.message(index) {
                 fields(message, object, place);
             }
+        }
+        (Base::SchemaOrArray(index), Value::Array(schemas)) => {
+            schemas.iter_mut().for_each(|schema| one(Base::Message(index), schema, place, true));
         }
         (Base::Quantity, Value::String(text)) => {
             if let Ok(canonical) = quantity::canonical(text, is_member)

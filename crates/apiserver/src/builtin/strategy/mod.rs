@@ -10,6 +10,12 @@ pub(crate) use statuses::{status_updated, status_written};
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
+/// Whether [`created`] sets fields that have no manager. Those of other kinds are set when an object is converted, before its
+/// manager is recorded.
+pub(crate) fn sets_unmanaged(api_version: &str, kind: &str) -> bool {
+    matches!((api_version, kind), ("v1", "Pod" | "Service" | "PersistentVolumeClaim") | ("batch/v1", "Job"))
+}
+
 /// Sets the fields of a new object, which has a name, a UID and its defaults. Those that are given stay.
 pub(crate) fn created(api_version: &str, kind: &str, object: &mut Object, now: &str) {
     match (api_version, kind) {

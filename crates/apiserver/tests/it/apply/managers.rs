@@ -39,6 +39,36 @@ async fn creates_record_a_manager() {
     assert!(client.post(&long, &map("o", json!({}))).await.status(422, "Invalid").contains("Too long"));
 }
 
+/// What the storage sets in a new object has no manager: another one can set it without a conflict.
+// contract: E-15d
+#[tokio::test]
+async fn fields_that_the_storage_sets_have_no_manager() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let named = |path: &str| format!("{path}?fieldManager=me");
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let made = client.post(&named("/api/v1/namespaces/default/services"), &service).await.ok();
+    let port = json!({".": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {}});
+    let spec = json!({"f:ports": {".": {}, "k:{\"port\":80,\"protocol\":\"TCP\"}": port},
+        "f:internalTrafficPolicy": {}, "f:sessionAffinity": {}, "f:type": {}});
+    assert_eq!(fields_of(&made, "me"), json!({"f:spec": spec}));
+
+    let path = "/api/v1/namespaces/default/services/s?fieldManager=other";
+    let patched = client.patch(path, "merge-patch", &json!({"spec": {"type": "NodePort"}})).await.ok();
+    assert!(patched["spec"]["ports"][0]["nodePort"].is_u64());
+    let spec = json!({"f:externalTrafficPolicy": {}, "f:type": {}});
+    assert_eq!(fields_of(&patched, "other"), json!({"f:spec": spec}));
+
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}});
+    let made = client.post(&named("/apis/batch/v1/namespaces/default/jobs"), &job).await.ok();
+    assert!(made["spec"]["selector"].is_object());
+    let fields = fields_of(&made, "me");
+    assert_eq!(fields.get("f:metadata"), None);
+    assert_eq!(fields["f:spec"].get("f:selector"), None);
+    assert_eq!(fields["f:spec"]["f:template"].get("f:metadata"), None);
+}
+
 /// An update and a patch of each format record what they change, and take it from others.
 // contract: E-15d
 #[tokio::test]

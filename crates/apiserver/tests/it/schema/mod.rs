@@ -2,6 +2,7 @@
 
 mod definitions;
 mod embedded;
+mod form;
 mod names;
 mod objects;
 #[cfg(feature = "cel")]
