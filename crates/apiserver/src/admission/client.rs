@@ -116,8 +116,9 @@ mod tls {
     use tokio_rustls::client::TlsStream;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-    use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
+    use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
+    use super::super::verifier::{Verifier, message};
     use super::{Bytes, Endpoint, Response, Services};
 
     /// The limit of an answer.
@@ -192,14 +193,14 @@ mod tls {
         }
 
         fn config(&self) -> Result<ClientConfig, String> {
-            let mut roots = RootCertStore::empty();
-            // as in Go, those that are no certificates are skipped
-            roots.add_parsable_certificates(certificates(&self.authorities));
             let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let algorithms = provider.signature_verification_algorithms;
+            let verifier = Verifier::of(certificates(&self.authorities).collect(), algorithms);
             let mut config = ClientConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?
-                .with_root_certificates(roots)
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
                 .with_no_client_auth();
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
             Ok(config)
@@ -207,33 +208,12 @@ mod tls {
 
         fn tls_error(&self, error: &io::Error) -> String {
             let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            let why = match inner {
-                Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-                    "x509: certificate signed by unknown authority".to_owned()
+            match inner {
+                Some(rustls::Error::InvalidCertificate(why)) => {
+                    format!("tls: failed to verify certificate: {}", message(why, &self.host))
                 }
-                Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForName)) => {
-                    format!("x509: certificate is not valid for {}", self.host)
-                }
-                Some(rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
-                    presented,
-                    ..
-                })) => self.wrong_name(presented),
-                Some(rustls::Error::InvalidCertificate(why)) => format!("x509: {why}"),
-                _ if error.kind() == io::ErrorKind::UnexpectedEof => return "EOF".into(),
-                _ => return error.to_string(),
-            };
-            format!("tls: failed to verify certificate: {why}")
-        }
-
-        fn wrong_name(&self, presented: &[String]) -> String {
-            // such as DnsName("localhost")
-            let names = presented.iter().filter_map(|name| name.split('"').nth(1));
-            let names: Vec<&str> = names.collect();
-            let host = &self.host;
-            if names.is_empty() {
-                format!("x509: certificate is not valid for any names, but wanted to match {host}")
-            } else {
-                format!("x509: certificate is valid for {}, not {host}", names.join(", "))
+                _ if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".into(),
+                _ => error.to_string(),
             }
         }
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::api::Api;
+use crate::api::{Api, differ};
 use crate::owner_references;
 use crate::patch::{Patch, PatchFormat};
 use crate::registry::Registry;
@@ -29,6 +30,8 @@ use super::session::{Pending, Phase, Session};
 pub(crate) struct Caller<'a> {
     pub(crate) api: &'a Api,
     pub(crate) services: &'a Services,
+    /// When the request ends.
+    pub(crate) end: Instant,
 }
 
 /// The outcome of a point.
@@ -115,7 +118,7 @@ impl Caller<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<bool, Failure> {
         let shown = shown(invocation, attributes);
-        let answer = call(hook, invocation, &shown, true, self.services).await?;
+        let answer = call(hook, invocation, &shown, true, self).await?;
         let Answer { patch, patch_type, .. } = allowed(hook, answer, warnings)?;
         if patch.is_empty() {
             return Ok(false);
@@ -141,7 +144,8 @@ impl Caller<'_> {
         let Value::Object(mut object) = patched else {
             return Err(internal("the patch of a webhook leaves no object".into()));
         };
-        let has_changed = object != before || has_fresh_times(attributes);
+        let has_changed = has_fresh_times(attributes)
+            || differ(&invocation.resource.kind, &invocation.kind, &before, &object);
         attributes.is_patched = true;
         let decoded = self.api.decode_admitted(&invocation.resource.kind, &invocation.kind, &mut object);
         decoded.map_err(internal)?;
@@ -186,7 +190,7 @@ impl Caller<'_> {
             .map(|(index, (hook, invocation))| async move {
                 let shown = shown(invocation, attributes);
                 let mut warnings = Vec::new();
-                let called = call(hook, invocation, &shown, false, self.services).await;
+                let called = call(hook, invocation, &shown, false, self).await;
                 let called = called.and_then(|answer| allowed(hook, answer, &mut warnings));
                 (index, warnings, called.err().and_then(|failure| failure.status(hook)))
             })

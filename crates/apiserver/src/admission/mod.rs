@@ -36,6 +36,8 @@ mod review;
 mod rule;
 mod services;
 mod session;
+#[cfg(feature = "tls")]
+mod verifier;
 
 pub(crate) use attributes::{Asked, Gvk, Operation};
 pub(crate) use client::Endpoint;
@@ -45,7 +47,7 @@ pub(crate) use registered::Webhooks;
 pub(crate) use services::Services;
 pub(crate) use session::Session;
 
-/// Whether objects of a kind are exempt from webhooks: configurations of admission, and reviews, which are not stored.
+/// Whether objects of a kind are exempt from webhooks: configurations of admission.
 ///
 /// Follows Kubernetes 1.37 (`IsExemptAdmissionConfigurationResource`).
 pub(crate) fn is_exempt(group: &str, kind: &str) -> bool {

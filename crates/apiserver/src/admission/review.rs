@@ -159,6 +159,7 @@ fn decode(version: Version, body: &[u8]) -> Result<Review, String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
     let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
     if !kind.is_empty() && kind != KIND {
+        // the file in which the client of webhooks of Kubernetes 1.37 makes its scheme
         return Err(format!(
             "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\""
         ));

@@ -110,6 +110,11 @@ impl Session {
         self.concern(&self.hooks.mutating, operation)
     }
 
+    /// Remembers the name of a new object, before one is generated.
+    pub(crate) fn note_name(&self, object: &Object) {
+        self.state.lock().name.get_or_insert_with(|| text(object, "name").to_owned());
+    }
+
     /// Returns an object after the mutating webhooks.
     ///
     /// # Errors
@@ -169,14 +174,15 @@ impl Session {
         };
         let (old, object) = (old.map(unpacked), object.map(unpacked));
         let own = |field| object.as_ref().map_or("", |object| text(object, field)).to_owned();
-        let name = if asked.name.is_empty() && operation == Operation::Create {
-            let first = self.state.lock().name.get_or_insert_with(|| own("name")).clone();
-            if first.is_empty() { own("name") } else { first }
+        let given = if asked.name.is_empty() && operation == Operation::Create {
+            self.state.lock().name.get_or_insert_with(|| own("name")).clone()
         } else {
             asked.name.clone()
         };
         let is_namespace = asked.resource.kind.is("", "namespaces");
-        let namespace = if is_namespace { name.clone() } else { asked.namespace.clone() };
+        // a name that is generated is not that of the namespace
+        let namespace = if is_namespace { given.clone() } else { asked.namespace.clone() };
+        let name = if given.is_empty() && operation == Operation::Create { own("name") } else { given };
         let mut options = asked.options.clone();
         options.insert("kind".into(), operation.options().into());
         options.insert("apiVersion".into(), "meta.k8s.io/v1".into());

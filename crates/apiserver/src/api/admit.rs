@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::admission::{Gvk, Operation, Session};
+use crate::apply;
 use crate::builtin;
 use crate::protobuf::{Decoder, type_fault};
 use crate::registry::{Kind, Resource};
@@ -34,6 +35,7 @@ impl Api {
         mut object: Object,
         write: Write<'a>,
     ) -> Result<(Object, Write<'a>), Status> {
+        write.admission.into_iter().for_each(|admission| admission.note_name(&object));
         let Some(admission) = write.admission.filter(|admission| admission.mutates(Operation::Create)) else {
             return Ok((object, write));
         };
@@ -142,6 +144,24 @@ impl Api {
         }
         Ok(())
     }
+}
+
+/// Whether the patch of a webhook has changed what is decoded of an object of this type, before it gets defaults.
+///
+/// Follows Kubernetes 1.37 (`callAttrMutatingHook`).
+pub(crate) fn differ(resource: &Kind, of: &Gvk, before: &Object, after: &Object) -> bool {
+    let Gvk { group, version, kind } = of.clone();
+    if kind == resource.kind && resource.custom {
+        return before != after;
+    }
+    let api_version = Kind { group, version, ..Kind::default() }.api_version();
+    let decoded = |object: &Object| {
+        let mut object = object.clone();
+        builtin::decode(&api_version, &kind, &mut object);
+        apply::drop_unset(apply::Schema::builtin(), &api_version, &kind, &mut object);
+        object
+    };
+    decoded(before) != decoded(after)
 }
 
 /// # Errors

@@ -106,6 +106,15 @@ impl Api {
         is_recorded
     }
 
+    /// Adds the warnings about a valid object of a built-in kind.
+    pub(super) fn warn_of_builtin(&self, kind: &Kind, object: &Object, write: Write<'_>) {
+        if self.has_builtin_rules(kind)
+            && let Some(warnings) = write.warnings
+        {
+            warnings.lock().extend(builtin::warnings(&kind.api_version(), &kind.kind, object));
+        }
+    }
+
     /// Returns what is wrong with an object of a built-in kind, apart from its metadata.
     pub(super) fn builtin_faults(
         &self,

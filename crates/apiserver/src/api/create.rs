@@ -43,6 +43,7 @@ impl Api {
             self.check_namespace_takes(resource, namespace, metadata::text(&object, "name"))?;
         }
         let (mut object, write) = self.mutate_new(resource, object, write)?;
+        write.check_grants(None, &object)?;
         metadata::check_namespace(&mut object, resource, namespace)?;
         let generate = metadata::text(&object, "generateName").to_owned();
         let generated = metadata::text(&object, "name").is_empty() && !generate.is_empty();
@@ -77,6 +78,7 @@ impl Api {
         if !faults.is_empty() {
             return Err(Status::invalid(kind.kind_subject(), &name, faults));
         }
+        self.warn_of_builtin(kind, &object, write);
         let version = metadata::of(&mut object).remove("resourceVersion");
         let version =
             version.as_ref().and_then(Value::as_str).and_then(|version| version.parse::<u64>().ok());

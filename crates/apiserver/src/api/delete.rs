@@ -178,7 +178,7 @@ impl Api {
     ) -> Result<(), Status> {
         let kind = &resource.kind;
         let mut given = options.clone();
-        if kind.is("", "namespaces") {
+        if kind.is("", "namespaces") || kind.is_definition() && admission.is_about_one() {
             given.preconditions.uid.get_or_insert_with(|| present.uid().to_owned());
         }
         if let Step::Update(after, _) = step

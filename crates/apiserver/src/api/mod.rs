@@ -39,6 +39,7 @@ use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
 use crate::storage::{Activity, Key, Stored, Versions, Window};
 
+pub(crate) use admit::differ;
 pub(crate) use apply::Applied;
 pub(crate) use definition_rules::{CLEANUP, set_terminating};
 pub(crate) use delete::Deleted;
@@ -102,6 +103,18 @@ pub(crate) struct Write<'a> {
     pub(crate) admission: Option<&'a Session>,
     /// What conversion webhooks have answered; `None` if none is called.
     pub(crate) conversions: Option<&'a Conversions>,
+    /// Checks the rights that the object grants; `None` to check none.
+    pub(crate) grants: Option<GrantCheck<'a>>,
+}
+
+/// A check of the object of a write, after the mutating webhooks and before it is validated, with the present one.
+#[derive(Clone, Copy)]
+pub(crate) struct GrantCheck<'a>(pub(crate) &'a dyn Fn(Option<&Object>, &Object) -> Result<(), Status>);
+
+impl std::fmt::Debug for GrantCheck<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("GrantCheck")
+    }
 }
 
 /// The manager of writes by the in-process API.
@@ -139,11 +152,16 @@ impl<'a> Write<'a> {
             warnings: None,
             admission: None,
             conversions: None,
+            grants: None,
         }
     }
 }
 
 impl Write<'_> {
+    fn check_grants(&self, before: Option<&Object>, after: &Object) -> Result<(), Status> {
+        self.grants.map_or(Ok(()), |GrantCheck(check)| check(before, after))
+    }
+
     pub(crate) fn by_owner() -> Self {
         Self {
             origin: Origin::Owner,
@@ -155,6 +173,7 @@ impl Write<'_> {
             warnings: None,
             admission: None,
             conversions: None,
+            grants: None,
         }
     }
 }

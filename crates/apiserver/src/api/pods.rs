@@ -15,7 +15,7 @@ use super::{Api, DeleteOptions, Deleted, DryRun, Object, Preconditions, metadata
 ///
 /// # Errors
 /// 404 for a missing pod; 409 for a failed precondition, or for a pod that is bound, terminating or blocked by a
-/// scheduling gate; 400 without a target, or for a name other than the pod's. Nothing has changed then.
+/// scheduling gate; 400 without a target. Nothing has changed then.
 ///
 /// Follows Kubernetes 1.37 (`BindingREST`).
 pub(crate) fn bind(
@@ -26,9 +26,6 @@ pub(crate) fn bind(
     binding: &Object,
     dry_run: DryRun,
 ) -> Result<Arc<Stored>, Status> {
-    if metadata::text(binding, "name") != name {
-        return Err(Status::bad_request("name in URL does not match name in Binding object"));
-    }
     let target = binding.get("target").and_then(|target| target.get("name"));
     let node = target.and_then(Value::as_str).unwrap_or("");
     if node.is_empty() {

@@ -47,8 +47,9 @@ impl Rewrite<'_> {
     /// Returns the result of writing `object`.
     ///
     /// # Errors
-    /// 409 for a stale version or another uid; 422 for an invalid object.
+    /// 403 for rights that the user does not have; 409 for a stale version or another uid; 422 for an invalid object.
     pub(super) fn next_state(&self, object: Object) -> Result<Object, Status> {
+        self.write.check_grants(Some(self.before), &object)?;
         self.check_version(&object)?;
         self.check_uid(&object)?;
         self.check_deletion(&object)?;
@@ -215,6 +216,7 @@ impl Rewrite<'_> {
         faults.extend(self.api.builtin_faults(self.kind, object, Some(before), self.write));
         Api::add_schema_faults(self.kind, object, Some(self.before), self.write, &mut faults);
         if faults.is_empty() {
+            self.api.warn_of_builtin(self.kind, object, self.write);
             return Ok(());
         }
         Err(Status::invalid(self.kind.kind_subject(), self.name, faults))

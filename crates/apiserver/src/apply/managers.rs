@@ -82,6 +82,27 @@ impl ManagerId {
     }
 }
 
+/// Returns why the value of `managedFields` cannot be used.
+pub(crate) fn entries_fault(entries: Option<&Value>) -> Option<String> {
+    Managed::decode(entries).err()
+}
+
+/// An entry as Go prints it.
+fn printed(entry: &Value) -> String {
+    let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or("");
+    let time = match text("time") {
+        "" => "<nil>".to_owned(),
+        time => time.replace('T', " ").replace('Z', " +0000 UTC"),
+    };
+    let fields = match entry.get("fieldsV1") {
+        Some(Value::String(packed)) => packed.clone(),
+        fields => fields.map(Value::to_string).unwrap_or_default(),
+    };
+    let [manager, operation, version, of, subresource] =
+        ["manager", "operation", "apiVersion", "fieldsType", "subresource"].map(text);
+    format!("{{{manager} {operation} {version} {time} {of} {fields} {subresource}}}")
+}
+
 /// The decoded entries of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Managed {
@@ -122,7 +143,10 @@ impl Managed {
                         Value::String(packed) => FieldSet::parse_text(packed),
                         fields => FieldSet::parse(fields),
                     };
-                    set.map_err(|error| format!("error decoding set: {error}"))?
+                    set.map_err(|error| {
+                        let entry = printed(entry);
+                        format!("error decoding versioned set from {entry}: error decoding set: {error}")
+                    })?
                 }
             };
             let id = ManagerId {

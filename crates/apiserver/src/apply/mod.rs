@@ -45,7 +45,7 @@ use validate::Duplicates;
 
 pub(crate) use custom::schema_of_definition;
 pub(crate) use filter::Filter;
-pub(crate) use managers::is_same_but_times;
+pub(crate) use managers::{entries_fault, is_same_but_times};
 pub(crate) use packed::{is_packed, pack_with, refuse_packed, unpack};
 pub(crate) use scale::ScaleManagers;
 pub(crate) use schema::Schema;

@@ -141,6 +141,12 @@ impl Check {
         self.causes.push(causes::too_many(&self.field(field), actual, max));
     }
 
+    /// Adds the faults of a field that are found by its path.
+    pub(super) fn found(&mut self, field: &str, find: impl FnOnce(&str) -> Vec<Cause>) {
+        let found = find(&self.field(field));
+        self.causes.extend(found);
+    }
+
     /// Adds each broken rule.
     pub(super) fn rules(&mut self, field: &str, value: &str, broken: impl IntoIterator<Item = String>) {
         for rule in broken {

@@ -16,11 +16,13 @@ mod validation;
 use serde_json::{Value, json};
 
 pub(crate) use check::{copy, member};
-pub(crate) use defaults::{complete, complete_status};
+pub(crate) use defaults::{complete, complete_status, decode};
 pub(crate) use event_fields::EVENT_FIELDS;
 pub(crate) use quantity::NotAQuantity;
 pub(crate) use strategy::{created, sets_unmanaged, status_updated, status_written, updated};
-pub(crate) use validation::{MAX_ANNOTATIONS, faults, status_faults};
+pub(crate) use validation::{
+    MAX_ANNOTATIONS, duration_fault, faults, status_faults, warnings, webhook_client_faults,
+};
 
 /// Whether objects of built-in kinds get the defaults of Kubernetes and are validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

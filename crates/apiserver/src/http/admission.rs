@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::access::User;
 use crate::admission::{Asked, Caller, Gvk, Outcome, Session, is_exempt};
@@ -16,10 +16,13 @@ use crate::status::Status;
 
 use super::answer::Answer;
 use super::context::Context;
+use super::deadline;
 use super::request::{Query, Target};
 
 /// The time limit of a write, apart from deletions of collections. The limit of Kubernetes.
 const LIMIT: Duration = Duration::from_secs(34);
+/// The time limit of a deletion of a collection. The limit of Kubernetes.
+const COLLECTION_LIMIT: Duration = Duration::from_secs(60);
 
 /// A write.
 pub(super) struct Asking<'a> {
@@ -76,10 +79,13 @@ fn options(query: &Query) -> Object {
 pub(super) async fn answer(
     context: &Context,
     (session, conversions): (Option<&Session>, Option<&Conversions>),
-    (verb, kind): (Verb, &Kind),
+    (verb, kind, end): (Verb, &Kind, Option<Instant>),
     mut attempt: impl FnMut() -> Result<Answer, Status>,
 ) -> Result<Answer, Status> {
-    let caller = Caller { api: &context.api, services: &context.services };
+    let limit = if verb == Verb::DeleteCollection { COLLECTION_LIMIT } else { LIMIT };
+    let limit = Instant::now() + limit;
+    let end = end.map_or(limit, |end| end.min(limit));
+    let caller = Caller { api: &context.api, services: &context.services, end };
     let attempts = async {
         loop {
             session.iter().for_each(|session| session.rewind());
@@ -98,11 +104,5 @@ pub(super) async fn answer(
             session.answered(pending, result, warnings);
         }
     };
-    if verb == Verb::DeleteCollection {
-        return attempts.await;
-    }
-    timeout(LIMIT, attempts).await.unwrap_or_else(|_| {
-        let why = "Timeout: request did not complete within requested timeout - context deadline exceeded";
-        Err(Status::new(504, "Timeout", why).retry_after(0))
-    })
+    timeout_at(end, attempts).await.unwrap_or_else(|_| Err(deadline::exceeded()))
 }

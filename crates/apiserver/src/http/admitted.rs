@@ -27,8 +27,13 @@ impl Call<'_> {
     /// Returns the object of a subresource that is not stored, after all webhooks.
     ///
     /// # Errors
-    /// A refusal; 400 for an object of another type.
+    /// A refusal; 400 for an object of another type or with another name.
     pub(super) fn admitted(&self, mut object: Object, manager: &str) -> Result<Object, Status> {
+        let subresource = match self.sub {
+            Sub::Binding => "binding",
+            Sub::Eviction => "eviction",
+            _ => return Ok(object),
+        };
         let Some(kind) = self.sub.kind() else { return Ok(object) };
         // the other version of evictions, whose fields are the same
         if matches!(self.sub, Sub::Eviction)
@@ -41,15 +46,18 @@ impl Call<'_> {
             metadata.remove("creationTimestamp");
         }
         set_namespace(&mut object, self.namespace()?)?;
-        let Some(admission) = self.admission else { return Ok(object) };
-        let subresource = if matches!(self.sub, Sub::Binding) { "binding" } else { "eviction" };
-        record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
-        let object = admission.mutate(None, object)?;
+        if let Some(admission) = self.admission {
+            record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
+            object = admission.mutate(None, object)?;
+        }
         let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
         if name.and_then(Value::as_str) != Some(self.name()?) {
             let why = format!("name in URL does not match name in {} object", kind.kind);
             return Err(Status::bad_request(why));
         }
-        admission.validate(None, object)
+        match self.admission {
+            Some(admission) => admission.validate(None, object),
+            None => Ok(object),
+        }
     }
 }

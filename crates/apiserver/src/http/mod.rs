@@ -8,6 +8,7 @@ mod collection;
 mod connection;
 mod context;
 mod conversion;
+mod deadline;
 mod deletions;
 mod differences;
 mod discovery;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 use ::http::{Method, Request, header};
 use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
 
 use crate::access::{Attributes, User, bearer};
 use crate::faults::{Fault, Kind as FaultKind, RequestFaults, Requested, Verb};
@@ -176,14 +178,15 @@ async fn respond(
 ) -> Result<Answer, Refused> {
     let verb = asked.verb;
     context.counters.request(verb, asked.plural());
-    let allowed = user.and_then(|user| {
+    let end = deadline::of(&asked.query, verb);
+    let allowed = end.and_then(|end| user.map(|user| (user, end))).and_then(|(user, end)| {
         if context.access.has_roles() {
             context.access.check(&context.api.registry(), &user, &attributes(&request))?;
         }
-        Ok(user)
+        Ok((user, end))
     });
-    let user = match allowed {
-        Ok(user) => user,
+    let (user, end) = match allowed {
+        Ok(allowed) => allowed,
         Err(status) => return Ok(answer::failure(&status)),
     };
 
@@ -201,10 +204,12 @@ async fn respond(
         return Ok(answer::failure(&status));
     }
     let truncated = verb != Verb::Watch && faults.truncates();
-    let answer = match route(context, request, asked, faults, user).await {
-        Ok(answer) => answer,
-        Err(status) => answer::failure(&status),
+    let answer = route(context, request, asked, faults, (user, end));
+    let answer = match end {
+        Some(end) => timeout_at(end, answer).await.unwrap_or_else(|_| Err(deadline::exceeded())),
+        None => answer.await,
     };
+    let answer = answer.unwrap_or_else(|status| answer::failure(&status));
     Ok(if truncated { answer::truncate(answer).await } else { answer })
 }
 
@@ -267,7 +272,7 @@ async fn route(
     request: Request<Incoming>,
     asked: Asked,
     faults: RequestFaults,
-    user: User,
+    (user, end): (User, Option<Instant>),
 ) -> Result<Answer, Status> {
     let Asked { query, target, resource, review, verb } = asked;
     let query = &query;
@@ -287,7 +292,7 @@ async fn route(
         Verb::Watch => watch::answer(context, &request, query, &target, resource, faults).await,
         Verb::List => list::answer(context, &request, query, &target, &resource, faults).await,
         _ => {
-            let by = objects::By { verb, user };
+            let by = objects::By { verb, user, end };
             return objects::answer(context, request, query, &target, resource, by, faults).await;
         }
     };

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::access::User;
 use crate::admission::Session;
 use crate::api::{
-    self, Api, Applied, DeleteOptions, DryRun, Object, Part, ScaleWrite, Write, check_scale, read_scale,
-    scale_kind, scale_of,
+    self, Api, Applied, DeleteOptions, DryRun, GrantCheck, Object, Part, ScaleWrite, Write, check_scale,
+    read_scale, scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
 use crate::conversion::Conversions;
@@ -111,6 +112,8 @@ impl Sub {
 pub(super) struct By {
     pub(super) verb: Verb,
     pub(super) user: User,
+    /// When the request ends, if it says so.
+    pub(super) end: Option<Instant>,
 }
 
 pub(super) async fn answer(
@@ -119,7 +122,7 @@ pub(super) async fn answer(
     query: &Query,
     target: &Target,
     mut resource: Arc<Resource>,
-    By { verb, user }: By,
+    By { verb, user, end }: By,
     mut faults: RequestFaults,
 ) -> Result<Answer, Status> {
     let (parts, body) = request.into_parts();
@@ -167,7 +170,7 @@ pub(super) async fn answer(
     let answer = match (admission, conversions) {
         (None, None) if verb == Verb::Get => context.api.reads(attempt),
         (None, None) => context.api.writes(attempt),
-        webhooks => admission::answer(context, webhooks, (verb, &first.kind), &mut attempt).await,
+        webhooks => admission::answer(context, webhooks, (verb, &first.kind, end), &mut attempt).await,
     };
     Ok(conversion::finished(context, answer?).await)
 }
@@ -373,9 +376,11 @@ impl<'a> Call<'a> {
                 let mut object = self.object()?;
                 let resource = self.resource;
                 let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
-                let write = Write { form, admission: self.admission, conversions: self.conversions, ..write };
+                let (admission, conversions) = (self.admission, self.conversions);
+                let grants = self.grant_check();
+                let grants = Some(GrantCheck(&grants));
+                let write = Write { form, admission, conversions, grants, ..write };
                 self.drop_duplicate_owners(&mut object);
-                self.check_granted(None, &object)?;
                 self.warn_of_differences(Creation::Yes, &object);
                 let warnings =
                     if self.is_definition() { definition::warnings(&object, None) } else { Vec::new() };
@@ -396,10 +401,6 @@ impl<'a> Call<'a> {
             (Sub::Token, Some(name)) => self.token(name, &options).map(Made::Answer),
             (Sub::Eviction, Some(name)) => {
                 let eviction = self.admitted(self.object()?, &options.manager)?;
-                if eviction.get("metadata").and_then(|metadata| metadata.get("name")?.as_str()) != Some(name)
-                {
-                    return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-                }
                 let options = match eviction.get("deleteOptions") {
                     Some(options) if !options.is_null() => DeleteOptions::parse(options)?,
                     _ => DeleteOptions::default(),
@@ -421,7 +422,9 @@ impl<'a> Call<'a> {
         };
         let options = WriteOptions::parse(self.query, self.headers, of)?;
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
-        let write = Write { admission: self.admission, conversions: self.conversions, ..write };
+        let grants = self.grant_check();
+        let grants = Some(GrantCheck(&grants));
+        let write = Write { admission: self.admission, conversions: self.conversions, grants, ..write };
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
@@ -474,7 +477,6 @@ impl<'a> Call<'a> {
         write: Write<'_>,
     ) -> Result<Applied, Status> {
         self.check_creation()?;
-        self.check_applied(applied, conflicts, write)?;
         let written = self.api().apply(self.resource, namespace, name, applied, conflicts, write)?;
         if matches!(self.sub, Sub::None)
             && let Value::Object(applied) = applied
@@ -497,7 +499,6 @@ impl<'a> Call<'a> {
         let form = self.check_fields(&resource.kind, &mut object, validation)?;
         let write = Write { form, ..write };
         self.drop_duplicate_owners(&mut object);
-        self.check_replaced(&object)?;
         let may_create = matches!(self.sub, Sub::None) && self.resource.kind.creates_on_update();
         if may_create {
             self.check_creation()?;

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::access::{Attributes, Granted, User, check_granted};
-use crate::api::{Api, Applied, DryRun, Object, Write};
-use crate::apply::Conflicts;
+use crate::api::{Api, Object};
 use crate::registry::Resource;
 use crate::status::Status;
 
@@ -24,16 +21,9 @@ pub(super) struct Rights<'a> {
 }
 
 impl Rights<'_> {
-    /// Whether the object can grant rights that the user may not have.
-    pub(super) fn concern_grants(self) -> bool {
-        self.context.access.has_roles()
-            && !self.user.is_privileged()
-            && self.resource.kind.group == "rbac.authorization.k8s.io"
-    }
-
     /// # Errors
     /// 403 for a role or a binding with rights that the user does not have.
-    pub(super) fn check_granted(self, before: Option<&Object>, after: &Object) -> Result<(), Status> {
+    fn check_granted(self, before: Option<&Object>, after: &Object) -> Result<(), Status> {
         let Self { context, resource, user, namespace, name } = self;
         let granted = Granted { kind: &resource.kind, namespace, name, before, after };
         check_granted(&context.access, &context.api.registry(), user, &granted)
@@ -53,7 +43,7 @@ impl Rights<'_> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn rights(&self) -> Rights<'a> {
+    fn rights(&self) -> Rights<'a> {
         Rights {
             context: self.context,
             resource: self.resource,
@@ -63,50 +53,15 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// # Errors
-    /// As [`Rights::check_granted`].
-    pub(super) fn check_granted(&self, before: Option<&Object>, after: &Object) -> Result<(), Status> {
-        self.rights().check_granted(before, after)
+    /// Returns the check of what the write grants.
+    pub(super) fn grant_check(&self) -> impl Fn(Option<&Object>, &Object) -> Result<(), Status> + use<'a> {
+        let rights = self.rights();
+        move |before, after| rights.check_granted(before, after)
     }
 
     /// # Errors
     /// As [`Rights::check_creation`].
     pub(super) fn check_creation(&self) -> Result<(), Status> {
         if matches!(self.sub, Sub::None) { self.rights().check_creation() } else { Ok(()) }
-    }
-
-    /// Checks the update of an object.
-    ///
-    /// # Errors
-    /// As [`Rights::check_granted`].
-    pub(super) fn check_replaced(&self, after: &Object) -> Result<(), Status> {
-        let rights = self.rights();
-        if !rights.concern_grants() {
-            return Ok(());
-        }
-        let before = self.api().get(self.resource, rights.namespace, rights.name).ok();
-        rights.check_granted(before.map(|stored| stored.parse()).as_ref(), after)
-    }
-
-    /// Checks what an apply would store.
-    ///
-    /// # Errors
-    /// As [`Rights::check_granted`]; the errors of the apply.
-    pub(super) fn check_applied(
-        &self,
-        applied: &Value,
-        conflicts: Conflicts,
-        write: Write<'_>,
-    ) -> Result<(), Status> {
-        let rights = self.rights();
-        if !rights.concern_grants() {
-            return Ok(());
-        }
-        let write = Write { dry_run: DryRun::All, admission: None, ..write };
-        let before = self.api().get(self.resource, rights.namespace, rights.name).ok();
-        let after =
-            self.api().apply(self.resource, rights.namespace, rights.name, applied, conflicts, write)?;
-        let (Applied::Created(after) | Applied::Updated(after)) = after;
-        rights.check_granted(before.map(|stored| stored.parse()).as_ref(), &after.parse())
     }
 }

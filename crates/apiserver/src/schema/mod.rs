@@ -28,6 +28,7 @@ use serde_json::{Map, Value};
 
 use crate::status::Cause;
 
+pub(crate) use formats::go_duration;
 pub(crate) use identifiers::is_identifier;
 
 use defaulting::{remove_nulls, set_defaults};

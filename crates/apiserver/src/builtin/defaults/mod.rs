@@ -21,7 +21,14 @@ pub(crate) fn complete(api_version: &str, kind: &str, object: &mut Map<String, V
     if let Some(metadata) = metadata {
         object.insert("metadata".to_owned(), metadata);
     }
-    fields(message, object, Place { depth: 0, is_top: true });
+    fields(message, object, Place { depth: 0, is_top: true, has_defaults: true });
+}
+
+/// As [`complete`], without defaults: the form in which Go decodes and encodes an object.
+pub(crate) fn decode(api_version: &str, kind: &str, object: &mut Map<String, Value>) {
+    if let Some(message) = SCHEMA.of_kind(api_version, kind) {
+        fields(message, object, Place { depth: 0, is_top: true, has_defaults: false });
+    }
 }
 
 /// As [`complete`], of the status only.
@@ -35,7 +42,7 @@ pub(crate) fn complete_status(api_version: &str, kind: &str, object: &mut Map<St
         *status = Value::Object(Map::new());
     }
     if is_stored(field, status) {
-        below(field, status, Place { depth: 1, is_top: false });
+        below(field, status, Place { depth: 1, is_top: false, has_defaults: true });
     } else {
         object.remove("status");
     }
@@ -46,6 +53,7 @@ struct Place {
     depth: usize,
     /// Whether the object has a type and metadata, which have rules of their own.
     is_top: bool,
+    has_defaults: bool,
 }
 
 fn fields(message: &Message, object: &mut Map<String, Value>, place: Place) {
@@ -63,14 +71,16 @@ fn fields(message: &Message, object: &mut Map<String, Value>, place: Place) {
         }
     });
     write_zeros(message, object, place);
-    table::set_defaults(message, object);
+    if place.has_defaults {
+        table::set_defaults(message, object);
+    }
     for (name, value) in object.iter_mut() {
         let is_own = place.is_top && name == "metadata";
         if is_own || value.is_boolean() {
             continue;
         }
         if let Some(field) = message.find(name) {
-            below(field, value, Place { depth: place.depth + 1, is_top: false });
+            below(field, value, Place { depth: place.depth + 1, is_top: false, ..place });
         }
     }
 }

@@ -4,7 +4,61 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::super::check::{Check, Fields, texts};
+use super::super::check::{Check, Fields, Object, texts};
+
+pub(super) const VERSION: &str = "admissionregistration.k8s.io/v1";
+/// The end of the names of configurations that kube-apiserver reads from files.
+const STATIC: &str = ".static.k8s.io";
+/// Resources that webhooks do not review. Follows Kubernetes 1.37 (`exclusion.Excluded`).
+const EXCLUDED: [(&str, &[&str]); 2] = [
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    (
+        "authorization.k8s.io",
+        &[
+            "localsubjectaccessreviews",
+            "selfsubjectaccessreviews",
+            "selfsubjectrulesreviews",
+            "subjectaccessreviews",
+        ],
+    ),
+];
+
+/// Follows Kubernetes 1.37 (`ValidateStaticSuffix`).
+pub(super) fn name(c: &mut Check, object: &Object) {
+    let name = object.of("metadata").text("name");
+    if name.ends_with(STATIC) {
+        let why = "are reserved for static manifest-based configurations and cannot be managed via the API";
+        c.invalid("metadata.name", name, &format!("names ending with {STATIC:?} {why}"));
+    }
+}
+
+/// Returns the warnings about rules of webhooks for resources that webhooks do not review.
+///
+/// Follows Kubernetes 1.37 (`warningsForExcludedRules`).
+pub(super) fn warnings(object: &Object) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, hook) in object.items("webhooks").iter().enumerate() {
+        for (of, rule) in hook.items("rules").iter().enumerate() {
+            let (groups, resources) = (rule.items("apiGroups"), rule.items("resources"));
+            if texts(groups).chain(texts(resources)).any(|name| name == "*") {
+                continue;
+            }
+            let mut seen = HashSet::new();
+            for (group, excluded) in
+                texts(groups).filter_map(|group| EXCLUDED.iter().find(|(name, _)| *name == group))
+            {
+                let resources = texts(resources).filter(|name| excluded.contains(name));
+                found.extend(resources.filter(|name| seen.insert((group, *name))).map(|name| {
+                    format!(
+                        "webhooks[{index}].rules[{of}]: {name}.{group} is excluded from admission webhooks; this rule \
+                         will have no effect"
+                    )
+                }));
+            }
+        }
+    }
+    found
+}
 
 pub(super) fn rule(c: &mut Check, rule: &Value) {
     let operations = rule.items("operations");

@@ -50,7 +50,7 @@ fn descriptor_fault(text: &str) -> Option<String> {
 }
 
 /// Returns why a text is not a duration: numbers with units. Follows Go 1.26 (`time.ParseDuration`).
-fn duration_fault(text: &str) -> Option<String> {
+pub(crate) fn duration_fault(text: &str) -> Option<String> {
     const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
     fn digits(text: &str) -> (&str, &str) {
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))

@@ -10,6 +10,7 @@ mod cron;
 mod data;
 mod endpoints;
 mod events;
+mod go_url;
 mod job_status;
 mod labels;
 mod limits;
@@ -23,13 +24,16 @@ mod scheduling;
 mod services;
 mod status;
 mod storage;
+mod webhook_client;
 mod webhooks;
 
 use super::check::{Check, Fields, Object, texts};
 use super::names;
 use crate::status::Cause;
 
+pub(crate) use cron::duration_fault;
 pub(crate) use labels::MAX_ANNOTATIONS;
+pub(crate) use webhook_client::webhook_client_faults;
 
 /// Returns what is wrong with an object, apart from its metadata.
 pub(crate) fn faults(
@@ -44,7 +48,18 @@ pub(crate) fn faults(
     if let Some(validate) = validator(api_version, kind) {
         validate(&mut check, object, before);
     }
+    if before.is_none() && api_version == admission_rules::VERSION {
+        admission_rules::name(&mut check, object);
+    }
     check.into_causes()
+}
+
+/// Returns the warnings about an object that is valid.
+pub(crate) fn warnings(api_version: &str, kind: &str, object: &Object) -> Vec<String> {
+    if api_version == admission_rules::VERSION && kind.ends_with("WebhookConfiguration") {
+        return admission_rules::warnings(object);
+    }
+    Vec::new()
 }
 
 /// Returns what is wrong with the status of an object.

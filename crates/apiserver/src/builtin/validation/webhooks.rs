@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::check::{Check, Fields, Object, texts};
 use super::super::names;
+use super::webhook_client::webhook_client_faults;
 use super::{admission_rules, labels, policies};
 
 pub(super) fn configuration(c: &mut Check, object: &Object, before: Option<&Object>) {
@@ -55,77 +56,7 @@ fn webhook(c: &mut Check, hook: &Value) {
     if hook.has("reinvocationPolicy") {
         c.supported(hook, "reinvocationPolicy", &["IfNeeded", "Never"]);
     }
-    client(c, hook.of("clientConfig"));
-}
-
-fn client(c: &mut Check, config: &Value) {
-    let (url, service) = (config.of("url"), config.of("service"));
-    if url.is_null() == service.is_null() {
-        return c.required("clientConfig", "exactly one of url or service is required");
-    }
-    c.enter("clientConfig", |c| {
-        if let Some(url) = url.as_str() {
-            const FORM: &str = "; desired format: https://host[/path]";
-            if !url.starts_with("https://") {
-                let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-                c.invalid("url", scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
-            }
-            return url_parts(c, url);
-        }
-        c.enter("service", |c| {
-            // the fields change places in Kubernetes 1.37
-            for (field, named) in [("name", "namespace"), ("namespace", "name")] {
-                if service.text(field).is_empty() {
-                    c.required(named, "");
-                }
-            }
-            let path = service.text("path");
-            service_path(c, path);
-            let port = service.int("port").unwrap_or(443);
-            if !(1..=65535).contains(&port) {
-                c.invalid("port", port, "port is not valid: must be between 1 and 65535, inclusive");
-            }
-        });
-    });
-}
-
-/// Follows Kubernetes 1.37 (`ValidateWebhookURL`).
-fn url_parts(c: &mut Check, url: &str) {
-    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = rest.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or(""));
-    let (user, host) =
-        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    if host.is_empty() {
-        c.invalid("url", "", "host must be specified; desired format: https://host[/path]");
-    }
-    if let Some(user) = user {
-        c.invalid("url", user, "user information is not permitted in the URL");
-    }
-    if !fragment.is_empty() {
-        c.invalid("url", fragment, "fragments are not permitted in the URL");
-    }
-    if !query.is_empty() {
-        c.invalid("url", query, "query parameters are not permitted in the URL");
-    }
-}
-
-fn service_path(c: &mut Check, path: &str) {
-    if path.is_empty() || path == "/" {
-        return;
-    }
-    if !path.starts_with('/') {
-        c.invalid("path", path, "must start with a '/'");
-    }
-    let rest = path.strip_prefix('/').unwrap_or(path);
-    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
-        if segment.is_empty() {
-            c.invalid("path", path, &format!("segment[{index}] may not be empty"));
-        }
-        for broken in names::subdomain(segment).iter().filter(|_| !segment.is_empty()) {
-            c.invalid("path", path, &format!("segment[{index}]: {broken}"));
-        }
-    }
+    c.found("clientConfig", |path| webhook_client_faults(hook.of("clientConfig"), path));
 }
 
 fn versions(c: &mut Check, hook: &Value) {

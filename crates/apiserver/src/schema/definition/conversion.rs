@@ -6,12 +6,13 @@ use std::collections::HashSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::builtin::webhook_client_faults;
 use crate::causes::{forbidden, invalid, not_supported, required};
 use crate::status::Cause;
 
-use super::names::{dns_1035_fault, dns_1123_subdomain_fault};
+use super::names::dns_1035_fault;
 use super::node::Node;
 
 const PATH: &str = "spec.conversion";
@@ -59,14 +60,7 @@ pub(super) fn faults(spec: Node<'_>, before: Option<Node<'_>>, is_established: b
 }
 
 fn client_faults(config: Node<'_>, path: &str, any_bundle: bool) -> Vec<Cause> {
-    let mut found = Vec::new();
-    match (config.get("url"), config.node("service")) {
-        (None, None) | (Some(_), Some(_)) => {
-            found.push(required(path, "exactly one of url or service is required"));
-        }
-        (Some(url), None) => found.extend(url_faults(url.as_str().unwrap_or(""), &format!("{path}.url"))),
-        (None, Some(service)) => found.extend(service_faults(service, &format!("{path}.service"))),
-    }
+    let mut found = webhook_client_faults(config.0, path);
     let bundle = config.text("caBundle");
     if !bundle.is_empty() && !any_bundle {
         let why = bundle_fault(bundle);
@@ -80,74 +74,6 @@ fn bundle_fault(bundle: &str) -> Option<&'static str> {
     let decoded = STANDARD.decode(bundle).unwrap_or_default();
     let has_block = String::from_utf8_lossy(&decoded).contains("-----BEGIN CERTIFICATE-----");
     (!has_block).then_some("unable to load root certificates: unable to parse bytes as PEM block")
-}
-
-/// Follows Kubernetes 1.37 (`ValidateWebhookURL`).
-fn url_faults(url: &str, path: &str) -> Vec<Cause> {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let mut found = Vec::new();
-    let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (scheme, rest) = rest.split_once("://").unwrap_or(("", rest));
-    let authority = if scheme.is_empty() { "" } else { rest.split('/').next().unwrap_or("") };
-    let (user, host) =
-        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    if scheme != "https" {
-        let rule = format!("'https' is the only allowed URL scheme{FORM}");
-        found.push(invalid(path, &scheme.into(), &rule));
-    }
-    if host.is_empty() {
-        found.push(invalid(path, &"".into(), &format!("host must be specified{FORM}")));
-    }
-    if let Some(user) = user {
-        found.push(invalid(path, &user.into(), "user information is not permitted in the URL"));
-    }
-    if !fragment.is_empty() {
-        found.push(invalid(path, &fragment.into(), "fragments are not permitted in the URL"));
-    }
-    if !query.is_empty() {
-        found.push(invalid(path, &query.into(), "query parameters are not permitted in the URL"));
-    }
-    found
-}
-
-/// Follows Kubernetes 1.37 (`ValidateWebhookService`).
-fn service_faults(service: Node<'_>, path: &str) -> Vec<Cause> {
-    let mut found = Vec::new();
-    // the fields change places in Kubernetes 1.37
-    for (field, named) in [("namespace", "name"), ("name", "namespace")] {
-        if service.text(field).is_empty() {
-            found.push(required(&format!("{path}.{named}"), ""));
-        }
-    }
-    let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-    if !(1..=65535).contains(&port) {
-        let rule = "port is not valid: must be between 1 and 65535, inclusive";
-        found.push(invalid(&format!("{path}.port"), &port.into(), rule));
-    }
-    let (text, at) = (service.text("path"), format!("{path}.path"));
-    if matches!(text, "" | "/") {
-        return found;
-    }
-    if text == "//" {
-        found.push(invalid(&at, &text.into(), "segment[0] may not be empty"));
-        return found;
-    }
-    if !text.starts_with('/') {
-        found.push(invalid(&at, &text.into(), "must start with a '/'"));
-    }
-    let mut rest = text.chars();
-    // the first character is not checked further
-    rest.next();
-    let rest = rest.as_str();
-    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
-        if segment.is_empty() {
-            found.push(invalid(&at, &text.into(), &format!("segment[{index}] may not be empty")));
-        } else if let Some(why) = dns_1123_subdomain_fault(segment) {
-            found.push(invalid(&at, &text.into(), &format!("segment[{index}]: {why}")));
-        }
-    }
-    found
 }
 
 fn review_faults(versions: &[&str], any_version: bool) -> Vec<Cause> {

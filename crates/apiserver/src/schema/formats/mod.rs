@@ -8,8 +8,9 @@ mod times;
 
 #[cfg(feature = "cel")]
 pub(super) use network::uri;
+pub(crate) use times::go_duration;
 #[cfg(feature = "cel")]
-pub(super) use times::{go_duration, nanoseconds};
+pub(super) use times::nanoseconds;
 
 /// A format that Kubernetes checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

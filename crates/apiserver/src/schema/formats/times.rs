@@ -59,7 +59,7 @@ pub(in super::super) fn nanoseconds(text: &str) -> Option<i64> {
 }
 
 /// As [`nanoseconds`], for a duration of Go only.
-pub(in super::super) fn go_duration(text: &str) -> Option<i64> {
+pub(crate) fn go_duration(text: &str) -> Option<i64> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
         return Some(0);

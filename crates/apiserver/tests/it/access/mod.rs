@@ -14,14 +14,14 @@ use crate::common::{Answer, Client};
 use http::Method;
 
 /// Alice in the group `dev`, and Bob.
-async fn server() -> ApiServer {
+pub(crate) async fn server() -> ApiServer {
     let alice = AccessUser::new("alice-token", "alice").groups(["dev"]).uid("1");
     let access = Access::rbac().user(alice).user(AccessUser::new("bob-token", "bob"));
     ApiServer::builder().token("root-token").access(access).request_log(100).start().await.unwrap()
 }
 
 /// Sends a request with a token; none if it is empty.
-async fn send(
+pub(crate) async fn send(
     client: &Client,
     token: &str,
     method: Method,
@@ -42,12 +42,12 @@ async fn get(client: &Client, token: &str, path: &str) -> Answer {
     send(client, token, Method::GET, path, &[], &Value::Null).await
 }
 
-async fn post(client: &Client, token: &str, path: &str, body: Value) -> Answer {
+pub(crate) async fn post(client: &Client, token: &str, path: &str, body: Value) -> Answer {
     send(client, token, Method::POST, path, &[], &body).await
 }
 
 /// Binds a cluster role with these rules to a user, in the namespace `default`.
-fn bind(server: &ApiServer, name: &str, user: &str, rules: Value) {
+pub(crate) fn bind(server: &ApiServer, name: &str, user: &str, rules: Value) {
     let group = "rbac.authorization.k8s.io";
     let version = format!("{group}/v1");
     let role =

@@ -70,6 +70,55 @@ async fn services_need_an_address_and_a_certificate() {
     assert_eq!(webhooks.take_paths(), ["/a?timeout=10s"]);
 }
 
+/// As in Go, a certificate that is in the bundle is trusted, also that of an authority.
+// contract: E-27j
+#[tokio::test]
+async fn certificates_are_judged_as_in_go() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let ca = |params: &mut rcgen::CertificateParams| {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    };
+    let old = |params: &mut rcgen::CertificateParams| {
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    };
+    let all = ["localhost", "127.0.0.1"];
+    let start = async |names: &[&str], change: fn(&mut rcgen::CertificateParams)| {
+        WebhookServer::certified(names, change, |_, _| Reply::allowed()).await
+    };
+    let other = start(&all, ca).await.authority.clone();
+    for (webhooks, authority, expected) in [
+        (start(&all, ca).await, None, ""),
+        (start(&all, ca).await, Some(&other), "signed by unknown authority"),
+        (
+            start(&["localhost"], ca).await,
+            None,
+            "x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs",
+        ),
+        (
+            start(&["127.0.0.2"], |_| {}).await,
+            Some(&other),
+            "x509: certificate is valid for 127.0.0.2, not 127.0.0.1",
+        ),
+        (start(&all, old).await, None, " is after 2020-01-01T00:00:00Z"),
+    ] {
+        let mut hook = webhooks.hook("all", &json!({}));
+        if let Some(authority) = authority {
+            hook["clientConfig"]["caBundle"] = authority.as_str().into();
+        }
+        configure(&server, "Validating", "all", json!([hook]));
+        if expected.is_empty() {
+            client.post(MAPS, &config_map("b", "1")).await.ok();
+        } else {
+            let message = message(&client).await;
+            assert!(message.ends_with(expected), "{message}");
+        }
+        server
+            .delete("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "all")
+            .unwrap();
+    }
+}
+
 // contract: E-27j
 #[tokio::test]
 async fn closed_ports_refuse_connections() {
@@ -190,4 +239,122 @@ async fn bundles_without_a_certificate_are_not_used() {
         "Internal error occurred: failed calling webhook \"all.example.com\": could not get REST client: unable to load \
          root certificates: unable to parse bytes as PEM block"
     );
+}
+
+/// A request has the time that it gives itself.
+// contract: E-27m
+#[tokio::test(start_paused = true)]
+async fn requests_have_timeouts() {
+    let webhooks = WebhookServer::start(|_, _| Reply::Never).await;
+    let cluster = TestCluster::start().await.unwrap();
+    configure(cluster.server(), "Validating", "all", json!([webhooks.hook("all", &json!({}))]));
+    let create = async |timeout: &str| {
+        let request = http::Request::post(format!("{MAPS}?timeout={timeout}"));
+        let request = request.body(config_map("a", "1").to_string().into_bytes()).unwrap();
+        let begun = tokio::time::Instant::now();
+        let error = cluster.client().request::<Value>(request).await.unwrap_err();
+        let kube_client::Error::Api(status) = error else { panic!("{error}") };
+        (status.code, status.message.clone(), begun.elapsed().as_millis())
+    };
+    let exceeded = "Timeout: request did not complete within requested timeout - context deadline exceeded";
+    assert_eq!(create("2500ms").await, (504, exceeded.to_owned(), 2500));
+    let invalid = |why: &str| format!("invalid timeout specified in the request URL - time: {why}");
+    assert_eq!(create("x").await, (400, invalid("invalid duration \"x\""), 0));
+    assert_eq!(create("5").await, (400, invalid("missing unit in duration \"5\""), 0));
+    // none, or too long a time: the timeout of the webhook comes first
+    for timeout in ["0s", "2m", "-1s"] {
+        let (code, message, _) = create(timeout).await;
+        assert!(code == 500 && message.contains("all?timeout=10s"), "{code} {message}");
+    }
+    let maps = Api::<ConfigMap>::default_namespaced(cluster.client());
+    maps.list(&kube_client::api::ListParams::default()).await.unwrap();
+}
+
+// contract: E-27m
+#[tokio::test]
+async fn webhooks_get_the_rest_of_the_time() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    configure(&server, "Validating", "all", json!([webhooks.hook("all", &json!({}))]));
+    for (timeout, expected) in [("9500ms", "/all?timeout=10s"), ("4s500ms", "/all?timeout=5s")] {
+        client.post(&format!("{MAPS}?dryRun=All&timeout={timeout}"), &config_map("a", "1")).await.ok();
+        assert_eq!(webhooks.take_paths(), [expected]);
+    }
+}
+
+/// Addresses of webhooks of admission and of conversions are checked alike.
+// contract: E-27l
+#[tokio::test]
+async fn configurations_are_checked_when_they_are_written() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let path = format!("{CONFIGURATIONS}/mutatingwebhookconfigurations");
+    let form = "; desired format: https://host[/path]";
+    let service = |path: &str| json!({"service": {"namespace": "a", "name": "b", "path": path}});
+    let label = "segment[0]: a lowercase RFC 1123 subdomain must consist of";
+    for (config, expected) in [
+        (
+            json!({"url": "://x"}),
+            vec![format!(
+                "url: Required value: url must be a valid URL: parse \"://x\": missing protocol scheme{form}"
+            )],
+        ),
+        (
+            json!({"url": "http://u@?q#f"}),
+            vec![
+                format!("url: Invalid value: \"http\": 'https' is the only allowed URL scheme{form}"),
+                format!("url: Invalid value: \"\": host must be specified{form}"),
+                "url: Invalid value: \"u\": user information is not permitted in the URL".into(),
+                "url: Invalid value: \"f\": fragments are not permitted in the URL".into(),
+                "url: Invalid value: \"q\": query parameters are not permitted in the URL".into(),
+            ],
+        ),
+        (service("//"), vec!["service.path: Invalid value: \"//\": segment[0] may not be empty".into()]),
+        (
+            service("x_y"),
+            vec![
+                "service.path: Invalid value: \"x_y\": must start with a '/'".into(),
+                format!("service.path: Invalid value: \"x_y\": {label}"),
+            ],
+        ),
+        (
+            json!({"service": {"namespace": "", "name": "b", "port": 0}}),
+            vec![
+                "service.name: Required value".into(),
+                "service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"
+                    .into(),
+            ],
+        ),
+    ] {
+        let object = json!({"metadata": {"name": "c"}, "webhooks": [webhooks.hook("all", &json!({"clientConfig": config}))]});
+        let refused = client.post(&path, &object).await;
+        refused.status(422, "Invalid");
+        let causes = refused.body["details"]["causes"].as_array().unwrap();
+        let found: Vec<String> = causes
+            .iter()
+            .map(|cause| {
+                format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap())
+            })
+            .collect();
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(&format!("webhooks[0].clientConfig.{expected}")), "{found}");
+        }
+    }
+    let rules = json!([{"operations": ["*"], "apiGroups": ["", "authorization.k8s.io"], "apiVersions": ["*"],
+        "resources": ["pods", "subjectaccessreviews"]}]);
+    let mut object =
+        json!({"metadata": {"name": "c"}, "webhooks": [webhooks.hook("all", &json!({"rules": rules}))]});
+    let created = client.post(&path, &object).await;
+    let [warning] = super::warnings(&created)[..] else { panic!("one warning") };
+    assert_eq!(
+        warning,
+        "299 - \"webhooks[0].rules[0]: subjectaccessreviews.authorization.k8s.io is excluded from admission webhooks; this \
+         rule will have no effect\""
+    );
+    object["metadata"]["name"] = "c.static.k8s.io".into();
+    let refused = client.post(&path, &object).await.status(422, "Invalid");
+    assert!(refused.contains("names ending with \".static.k8s.io\" are reserved for static"), "{refused}");
 }

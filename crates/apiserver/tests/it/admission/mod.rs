@@ -72,15 +72,27 @@ impl Drop for WebhookServer {
 impl WebhookServer {
     /// Starts a server that answers by the path and the request of each review.
     pub(crate) async fn start(answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Self {
-        let names = ["localhost", "127.0.0.1", "hooks.default.svc"].map(str::to_owned);
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        Self::certified(&["localhost", "127.0.0.1", "hooks.default.svc"], |_| {}, answer).await
+    }
+
+    /// As [`Self::start`], with a certificate for these names.
+    async fn certified(
+        names: &[&str],
+        change: impl FnOnce(&mut rcgen::CertificateParams),
+        answer: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        change(&mut params);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![cert.der().clone()], key)
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -91,7 +103,7 @@ impl WebhookServer {
             Arc::new(answer),
             Arc::clone(&reviews),
         ));
-        Self { address, authority: STANDARD.encode(made.cert.pem()), reviews, task }
+        Self { address, authority: STANDARD.encode(cert.pem()), reviews, task }
     }
 
     /// Returns the received reviews, and forgets them.

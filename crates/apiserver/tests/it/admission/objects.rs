@@ -207,3 +207,54 @@ async fn owners_that_webhooks_duplicate_are_dropped() {
     assert!(warning.contains("duplicate entries after mutating admission happens"), "{warning}");
     assert_eq!(created.ok()["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
 }
+
+/// A patch that changes nothing of what is decoded of an object does not count as a change.
+// contract: E-27f
+#[tokio::test]
+async fn patches_without_an_effect_cause_no_second_call() {
+    let webhooks = WebhookServer::start(|path, _| match path {
+        "first" => Reply::patch(&add("/data/first", "1")),
+        "empty" => Reply::patch(&json!([
+            {"op": "add", "path": "/binaryData", "value": {}},
+            {"op": "add", "path": "/unknown", "value": 1},
+            {"op": "add", "path": "/metadata/labels", "value": null},
+        ])),
+        _ => Reply::allowed(),
+    });
+    let (webhooks, server) = (webhooks.await, server().await);
+    let client = Client::new(&server);
+    let needed = json!({"reinvocationPolicy": "IfNeeded"});
+    let hooks = [
+        webhooks.hook("first", &json!({})),
+        webhooks.hook("needed", &needed),
+        webhooks.hook("empty", &json!({})),
+    ];
+    configure(&server, "Mutating", "all", json!(hooks));
+    let created = client.post(MAPS, &config_map("a", "1")).await.ok();
+    assert_eq!(created["unknown"], Value::Null);
+    let called = webhooks.take_paths();
+    let called: Vec<&str> =
+        called.iter().map(|path| path.trim_matches('/').split('?').next().unwrap()).collect();
+    assert_eq!(called, ["first", "needed", "empty"]);
+}
+
+/// Managers with a set that cannot be parsed are restored, with a warning.
+// contract: E-27d
+#[tokio::test]
+async fn sets_of_managers_that_webhooks_break_are_restored() {
+    let webhooks = WebhookServer::start(|_, _| {
+        Reply::patch(&add("/metadata/managedFields/0/fieldsV1", json!({"x": {}})))
+    });
+    let (webhooks, server) = (webhooks.await, server().await);
+    let client = Client::new(&server);
+    configure(&server, "Mutating", "all", json!([webhooks.hook("all", &json!({}))]));
+    let created = client.post(&format!("{MAPS}?fieldManager=m"), &config_map("a", "1")).await;
+    let [warning] = super::warnings(&created)[..] else { panic!("one warning") };
+    let start = "299 - \".metadata.managedFields was in an invalid state after admission; this could be caused by an \
+        outdated mutating admission controller; please fix your requests: error decoding versioned set from {m Update v1 20";
+    assert!(warning.starts_with(start), "{warning}");
+    let end = " +0000 UTC FieldsV1 {\\\"x\\\":{}} }: error decoding set: key must be 2 characters long:\"";
+    assert!(warning.ends_with(end), "{warning}");
+    let set = &created.ok()["metadata"]["managedFields"][0]["fieldsV1"];
+    assert_eq!(*set, json!({"f:data": {".": {}, "f:key": {}}}));
+}

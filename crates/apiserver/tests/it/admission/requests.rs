@@ -5,6 +5,7 @@ use kinformer_apiserver::{Access, AccessUser, ApiServer};
 use serde_json::{Value, json};
 
 use super::{CONFIGURATIONS, Reply, WebhookServer, configure};
+use crate::access;
 use crate::common::{Client, config_map, pod, server, widget, widget_definition};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -309,4 +310,67 @@ async fn configurations_are_validated() {
         };
         assert!(causes.iter().any(is_expected), "{why}: {causes:?}");
     }
+}
+
+/// What a role grants is checked after the webhooks, by each kind of write.
+// contract: E-25f, E-27d
+#[tokio::test]
+async fn rights_are_checked_after_mutation() {
+    let webhooks = WebhookServer::start(|_, request| {
+        if request["object"]["metadata"]["labels"].is_null() {
+            return Reply::allowed();
+        }
+        let rule = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]});
+        Reply::patch(&json!([{"op": "add", "path": "/rules/-", "value": rule}]))
+    });
+    let (webhooks, server) = (webhooks.await, access::server().await);
+    let client = Client::new(&server);
+    let pods = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+    let write = json!({"verbs": ["create", "update", "patch"], "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["roles"]});
+    access::bind(&server, "writes", "alice", json!([pods, write]));
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let role = |name: &str, labels: Value| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": name, "labels": labels}, "rules": [pods]})
+    };
+    let all = webhooks.hook("all", &json!({"rules": rule(&["roles"], &["*"])}));
+    configure(&server, "Mutating", "all", json!([all]));
+    access::post(&client, "alice-token", roles, role("a", Value::Null)).await.ok();
+    let path = format!("{roles}/a");
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let merge = [("content-type", "application/merge-patch+json")];
+    let labelled = role("a", json!({"grants": "more"}));
+    for (method, path, headers) in [
+        (Method::POST, roles.to_owned(), &[][..]),
+        (Method::PUT, path.clone(), &[][..]),
+        (Method::PATCH, path.clone(), &merge[..]),
+        (Method::PATCH, format!("{path}?fieldManager=m"), &apply[..]),
+    ] {
+        let refused = access::send(&client, "alice-token", method, &path, headers, &labelled).await;
+        let message = refused.status(403, "Forbidden");
+        let why = "is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], \
+            Resources:[\"secrets\"], Verbs:[\"get\"]}";
+        assert!(message.ends_with(why), "{message}");
+    }
+}
+
+/// A definition is deleted with the UID that it has. A namespace has none before its name is generated.
+// contract: E-27a
+#[tokio::test]
+async fn reviews_have_the_names_and_options_of_kubernetes() {
+    let webhooks = WebhookServer::start(|_, _| Reply::allowed()).await;
+    let server = server().await;
+    let client = Client::new(&server);
+    let all = webhooks.hook("all", &json!({"rules": rule(&["*"], &["*"])}));
+    configure(&server, "Validating", "all", json!([all]));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = client.post(definitions, &widget_definition()).await.ok();
+    webhooks.take();
+    client.delete(&format!("{definitions}/widgets.example.com")).await.ok();
+    let review = webhooks.take().remove(0);
+    assert_eq!(review["options"]["preconditions"], json!({"uid": definition["metadata"]["uid"]}));
+    let created = client.post("/api/v1/namespaces", &json!({"metadata": {"generateName": "g-"}})).await.ok();
+    let review = webhooks.take().remove(0);
+    assert_eq!((&review["name"], &review["namespace"]), (&created["metadata"]["name"], &Value::Null));
 }
