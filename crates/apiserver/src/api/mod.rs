@@ -33,7 +33,6 @@ use crate::access::Seen;
 use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
-use crate::conversion::Conversions;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
@@ -98,10 +97,8 @@ pub(crate) struct Write<'a> {
     pub(crate) form: Form,
     /// Where warnings about the written object go.
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
-    /// The webhooks that are called; `None` for none.
-    pub(crate) admission: Option<&'a Session>,
-    /// What conversion webhooks have answered; `None` if none is called.
-    pub(crate) conversions: Option<&'a Conversions>,
+    /// What webhooks have answered; `None` if none is called.
+    pub(crate) session: Option<&'a Session>,
 }
 
 /// The manager of writes by the in-process API.
@@ -129,17 +126,7 @@ pub(crate) enum Form {
 impl<'a> Write<'a> {
     pub(crate) fn of(part: Part, dry_run: DryRun, manager: &'a str) -> Self {
         let (entries, form) = (Entries::Recorded, Form::Raw);
-        Self {
-            origin: Origin::Client,
-            part,
-            dry_run,
-            manager,
-            entries,
-            form,
-            warnings: None,
-            admission: None,
-            conversions: None,
-        }
+        Self { origin: Origin::Client, part, dry_run, manager, entries, form, warnings: None, session: None }
     }
 }
 
@@ -153,8 +140,7 @@ impl Write<'_> {
             entries: Entries::Recorded,
             form: Form::Raw,
             warnings: None,
-            admission: None,
-            conversions: None,
+            session: None,
         }
     }
 }

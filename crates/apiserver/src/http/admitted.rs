@@ -41,15 +41,15 @@ impl Call<'_> {
             metadata.remove("creationTimestamp");
         }
         set_namespace(&mut object, self.namespace()?)?;
-        let Some(admission) = self.admission else { return Ok(object) };
+        let Some(session) = self.session else { return Ok(object) };
         let subresource = if matches!(self.sub, Sub::Binding) { "binding" } else { "eviction" };
         record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
-        let object = admission.mutate(None, object)?;
+        let object = session.mutate(None, object)?;
         let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
         if name.and_then(Value::as_str) != Some(self.name()?) {
             let why = format!("name in URL does not match name in {} object", kind.kind);
             return Err(Status::bad_request(why));
         }
-        admission.validate(None, object)
+        session.validate(None, object)
     }
 }

@@ -102,7 +102,7 @@ impl<'a> Call<'a> {
         if !rights.concern_grants() {
             return Ok(());
         }
-        let write = Write { dry_run: DryRun::All, admission: None, ..write };
+        let write = Write { dry_run: DryRun::All, session: None, ..write };
         let before = self.api().get(self.resource, rights.namespace, rights.name).ok();
         let after =
             self.api().apply(self.resource, rights.namespace, rights.name, applied, conflicts, write)?;
