@@ -102,6 +102,7 @@ mod snapshot;
 mod status;
 mod storage;
 mod table;
+mod time_zones;
 
 pub use access::{Access, AccessUser};
 pub use api::NamespaceLifecycle;

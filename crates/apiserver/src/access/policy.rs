@@ -212,6 +212,6 @@ pub(super) struct PolicyCache(Derived<Policy>);
 
 impl PolicyCache {
     pub(super) fn get(&self, registry: &Registry) -> Arc<Policy> {
-        self.0.get(registry, GROUP, RESOURCES, Policy::read)
+        self.0.get(registry, GROUP, RESOURCES, |stores, _| Policy::read(stores))
     }
 }

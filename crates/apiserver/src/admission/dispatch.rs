@@ -20,10 +20,10 @@ use super::hooks::Hook;
 use super::invocation::Invocation;
 use super::managed::restore;
 use super::matching::invocation;
-use super::registered::Hooks;
+use super::registered::{Configurations, Hooks};
 use super::review::{Answer, denied};
 use super::services::Services;
-use super::session::{Pending, Phase, Session};
+use super::session::{Outcome, Phase, Review, Session};
 
 /// What calls webhooks.
 #[derive(Clone, Copy)]
@@ -34,22 +34,15 @@ pub(crate) struct Caller<'a> {
     pub(crate) end: Instant,
 }
 
-/// The outcome of a point.
-pub(crate) struct Outcome {
-    /// The object after mutating webhooks.
-    pub(crate) result: Result<Option<Object>, Status>,
-    pub(crate) warnings: Vec<String>,
-}
-
 impl Caller<'_> {
     /// Calls the webhooks that a write waits for. No lock is held.
     ///
     /// # Cancel safety
     /// If the future is dropped, the calls are ended; webhooks may have seen them.
-    pub(crate) async fn call(self, session: &Session, pending: &Pending) -> Outcome {
-        let (hooks, mut attributes) = (&session.hooks, pending.attributes.clone());
+    pub(crate) async fn call(self, session: &Session, asked: Review) -> Outcome {
+        let (hooks, mut attributes) = (&session.hooks, asked.attributes.clone());
         let mut warnings = Vec::new();
-        let result = match pending.phase() {
+        let result = match asked.phase {
             Phase::Mutating => self.mutate(&hooks.mutating, &mut attributes, &mut warnings).await,
             Phase::Validating => self.review(hooks, &attributes, &mut warnings).await,
             Phase::Deleting => match self.mutate(&hooks.mutating, &mut attributes, &mut warnings).await {
@@ -57,16 +50,15 @@ impl Caller<'_> {
                 refused => refused,
             },
         };
-        let changed = (pending.phase() == Phase::Mutating).then_some(attributes.object).flatten();
+        let changed = (asked.phase == Phase::Mutating).then_some(attributes.object).flatten();
         let changed = changed.map(|mut object| {
-            warnings
-                .extend(pending.attributes.object.as_ref().and_then(|before| restore(before, &mut object)));
+            warnings.extend(asked.attributes.object.as_ref().and_then(|before| restore(before, &mut object)));
             let dropped = owner_references::drop_duplicates(&mut object);
             warnings
                 .extend(owner_references::duplicates_warning(&dropped, " after mutating admission happens"));
             object
         });
-        Outcome { result: result.map(|()| changed), warnings }
+        Outcome { result: result.map(|()| asked.answered(changed)), warnings }
     }
 
     /// Calls the mutating webhooks in their order, and once more those that are to be, if any has changed the object.
@@ -77,7 +69,7 @@ impl Caller<'_> {
     /// The first refusal.
     async fn mutate(
         self,
-        hooks: &[Hook],
+        hooks: &Configurations,
         attributes: &mut Attributes,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -85,7 +77,7 @@ impl Caller<'_> {
         let (mut invoked, mut again) = (BTreeSet::new(), BTreeSet::new());
         let mut has_changed = false;
         for is_second in [false, true] {
-            for (index, hook) in hooks.iter().enumerate() {
+            for (index, hook) in hooks.iter().flatten().enumerate() {
                 let Some(invocation) = invocation(hook, attributes, &registry)? else { continue };
                 if is_second && !again.contains(&index) {
                     continue;
@@ -176,7 +168,7 @@ impl Caller<'_> {
     /// The first refusal by time.
     async fn validate(
         self,
-        hooks: &[Hook],
+        hooks: &Configurations,
         attributes: &Attributes,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -208,12 +200,12 @@ impl Caller<'_> {
 }
 
 fn invocations<'a>(
-    hooks: &'a [Hook],
+    hooks: &'a Configurations,
     attributes: &Attributes,
     registry: &Registry,
 ) -> Result<Vec<(&'a Hook, Invocation)>, Status> {
     let mut found = Vec::new();
-    for hook in hooks {
+    for hook in hooks.iter().flatten() {
         found.extend(invocation(hook, attributes, registry)?.map(|invocation| (hook, invocation)));
     }
     Ok(found)

@@ -12,6 +12,8 @@
 //! kube-apiserver does when its update of etcd conflicts. The time limit of a request, 34 s, ends this. What is made up for a
 //! new object, such as its UID, is part of the outcome: the object that the webhooks have seen is the one that is stored.
 //!
+//! A conversion of an object by the webhook of its definition is a point as well ([`Session::convert`]).
+//!
 //! A server without configurations makes one check for each write: whether one was written since the last time
 //! ([`Webhooks::get`]). The in-process API of the server has no sessions.
 //!
@@ -42,10 +44,10 @@ mod verifier;
 pub(crate) use attributes::{Asked, Gvk, Operation};
 pub(crate) use client::Endpoint;
 pub(crate) use client_config::ClientConfig;
-pub(crate) use dispatch::{Caller, Outcome};
+pub(crate) use dispatch::Caller;
 pub(crate) use registered::Webhooks;
 pub(crate) use services::Services;
-pub(crate) use session::Session;
+pub(crate) use session::{Calls, Outcome, Session};
 
 /// Whether objects of a kind are exempt from webhooks: configurations of admission.
 ///

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::registry::{Derived, Registry, Stores};
-use crate::storage::ResourceStore;
+use crate::registry::{Derived, Each, Registry, Stores};
+use crate::storage::Stored;
 
 use super::conditions::Conditions;
 use super::hooks::Hook;
@@ -21,33 +21,34 @@ const RESOURCES: [&str; 4] = [
     "validatingadmissionpolicybindings",
 ];
 
+/// The webhooks of each configuration of a kind.
+pub(super) type Configurations = Each<Vec<Hook>>;
+
 /// All webhooks at one time, in the order of the names of their configurations.
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
-    pub(super) mutating: Vec<Hook>,
-    pub(super) validating: Vec<Hook>,
+    pub(super) mutating: Configurations,
+    pub(super) validating: Configurations,
     #[cfg(feature = "cel")]
     pub(super) policies: Policies,
 }
 
 impl Hooks {
-    fn read(stores: &Stores) -> Self {
+    /// Reads what was written since the former state.
+    fn read(stores: &Stores, former: Option<&Self>) -> Self {
         let [mutating, validating, policies, bindings] = stores.each_ref().map(Option::as_deref);
         #[cfg(not(feature = "cel"))]
         let _ = (policies, bindings);
         Self {
-            mutating: mutating.map(hooks_of).unwrap_or_default(),
-            validating: validating.map(hooks_of).unwrap_or_default(),
+            mutating: Each::read(mutating, former.map(|former| &former.mutating), hooks_of),
+            validating: Each::read(validating, former.map(|former| &former.validating), hooks_of),
             #[cfg(feature = "cel")]
-            policies: policies
-                .zip(bindings)
-                .map(|(own, bindings)| Policies::read(own, bindings))
-                .unwrap_or_default(),
+            policies: Policies::read(policies, bindings, former.map(|former| &former.policies)),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty() && !self.has_policies()
+        !self.has_policies() && self.mutating.iter().chain(self.validating.iter()).flatten().next().is_none()
     }
 
     /// Whether a policy may refuse a write.
@@ -63,28 +64,21 @@ impl Hooks {
     }
 }
 
-fn hooks_of(store: &ResourceStore) -> Vec<Hook> {
-    let mut hooks = Vec::new();
-    for stored in store.snapshot().objects.values() {
-        let mut configuration = stored.parse();
-        let all = configuration.remove("webhooks");
-        for hook in all.as_ref().and_then(Value::as_array).into_iter().flatten() {
-            let mut hook = Hook::read(hook);
-            if let Some(error) = &hook.fault {
-                tracing::warn!(
-                    configuration = stored.key().name(),
-                    error,
-                    "malformed webhook fails all writes"
-                );
-            }
-            hook.conditions = Conditions::compile(&hook.match_conditions);
-            hooks.push(hook);
+fn hooks_of(stored: &Stored) -> Vec<Hook> {
+    let mut configuration = stored.parse();
+    let all = configuration.remove("webhooks");
+    let read = |hook: &Value| {
+        let mut hook = Hook::read(hook);
+        if let Some(error) = &hook.fault {
+            tracing::warn!(configuration = stored.key().name(), error, "malformed webhook fails all writes");
         }
-    }
-    hooks
+        hook.conditions = Conditions::compile(&hook.match_conditions);
+        hook
+    };
+    all.as_ref().and_then(Value::as_array).into_iter().flatten().map(read).collect()
 }
 
-/// The webhooks, parsed again after a configuration was written.
+/// The webhooks; a configuration is parsed again after it was written.
 #[derive(Default)]
 pub(crate) struct Webhooks(Derived<Hooks>);
 

@@ -9,60 +9,69 @@ use crate::apply::{pack_with, refuse_packed, unpack};
 use crate::status::Status;
 
 use super::attributes::{Asked, Attributes, Object, Operation, text};
-use super::hooks::Hook;
 use super::matching::may_match;
-use super::registered::Hooks;
+use super::registered::{Configurations, Hooks};
 
 /// Which webhooks are called at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Mutating,
     Validating,
     /// First the mutating ones, which cannot change anything, then the validating ones.
     Deleting,
 }
 
-/// A point, by what its outcome depends on.
-#[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    phase: Phase,
-    operation: Operation,
-    /// UID and version of the present object; empty for none.
-    before: [String; 2],
+/// UID and version of a stored object; empty for none.
+type Version = [String; 2];
+
+fn version(object: &Object) -> Version {
+    [text(object, "uid").to_owned(), text(object, "resourceVersion").to_owned()]
 }
 
-impl Seen {
-    fn of(phase: Phase, operation: Operation, old: Option<&Object>) -> Self {
-        let text = |field| old.map_or("", |old| text(old, field)).to_owned();
-        Self { phase, operation, before: [text("uid"), text("resourceVersion")] }
-    }
+/// A point, by what its outcome depends on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    Webhooks { phase: Phase, operation: Operation, before: Version },
+    Conversion { to: String, before: Version },
 }
 
 /// The calls for which a write waits.
-pub(crate) struct Pending {
-    seen: Seen,
+pub(crate) enum Calls {
+    Webhooks(Review),
+    /// The conversion of an object to an `apiVersion`.
+    Conversion(Object, String),
+}
+
+/// What webhooks are asked.
+pub(crate) struct Review {
+    pub(super) phase: Phase,
     pub(super) attributes: Attributes,
     /// What the write gets back from validating webhooks: the object as it came.
     kept: Object,
 }
 
-impl Pending {
-    pub(super) fn phase(&self) -> Phase {
-        self.seen.phase
+impl Review {
+    /// Returns what the write gets back: the object of mutating webhooks, if there is one.
+    pub(super) fn answered(self, object: Option<Object>) -> Object {
+        match object {
+            Some(object) => repacked(object, self.attributes.object.as_ref(), self.kept),
+            None => self.kept,
+        }
     }
 }
 
-struct Step {
-    seen: Seen,
-    outcome: Result<Object, Status>,
+/// The outcome of calls.
+pub(crate) struct Outcome {
+    pub(crate) result: Result<Object, Status>,
+    pub(crate) warnings: Vec<String>,
 }
 
 #[derive(Default)]
 struct State {
-    steps: Vec<Step>,
+    steps: Vec<(Point, Result<Object, Status>)>,
     /// The step that the present attempt reaches next.
     next: usize,
-    pending: Option<Pending>,
+    pending: Option<(Point, Calls)>,
     warnings: Vec<String>,
     /// The name of a new object before webhooks; empty for a name that is generated.
     name: Option<String>,
@@ -72,6 +81,7 @@ struct State {
 pub(crate) struct Session {
     pub(super) hooks: Arc<Hooks>,
     asked: Arc<Asked>,
+    converts: bool,
     state: Mutex<State>,
 }
 
@@ -82,8 +92,15 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
+    /// Without hooks, there are only conversions.
     pub(crate) fn new(hooks: Arc<Hooks>, asked: Asked) -> Self {
-        Self { hooks, asked: Arc::new(asked), state: Mutex::default() }
+        let converts = asked.resource.is_converted();
+        Self { hooks, asked: Arc::new(asked), converts, state: Mutex::default() }
+    }
+
+    /// Whether objects are converted by a webhook.
+    pub(crate) fn converts(&self) -> bool {
+        self.converts
     }
 
     /// Whether the write is that of a scale, which is a part of the stored object.
@@ -96,9 +113,9 @@ impl Session {
         !self.asked.name.is_empty()
     }
 
-    fn concern(&self, hooks: &[Hook], operation: Operation) -> bool {
+    fn concern(&self, hooks: &Configurations, operation: Operation) -> bool {
         let Asked { resource, subresource, .. } = &*self.asked;
-        hooks.iter().any(|hook| may_match(hook, resource, subresource, operation))
+        hooks.iter().flatten().any(|hook| may_match(hook, resource, subresource, operation))
     }
 
     fn validates(&self, operation: Operation) -> bool {
@@ -124,7 +141,7 @@ impl Session {
         if !self.mutates(operation) {
             return Ok(object);
         }
-        self.reach(Phase::Mutating, self.attributes(operation, old, Some(object.clone())), object)
+        self.review(Phase::Mutating, self.attributes(operation, old, Some(object.clone())), object)
     }
 
     /// Returns an object after the validating webhooks: the one that they have seen.
@@ -149,7 +166,7 @@ impl Session {
         if !self.validates(operation) {
             return Ok(object);
         }
-        self.reach(Phase::Validating, self.attributes(operation, old, Some(shown)), object)
+        self.review(Phase::Validating, self.attributes(operation, old, Some(shown)), object)
     }
 
     /// Asks all webhooks about the deletion of an object.
@@ -163,7 +180,18 @@ impl Session {
         }
         let attributes = self.attributes(operation, Some(old), None);
         let attributes = Attributes { options, is_dry_run, ..attributes };
-        self.reach(Phase::Deleting, attributes, Object::new()).map(drop)
+        self.review(Phase::Deleting, attributes, Object::new()).map(drop)
+    }
+
+    /// Returns an object in another version.
+    ///
+    /// # Errors
+    /// That of the webhook. Any error if it is to be called first.
+    pub(crate) fn convert(&self, object: Object, to: &str) -> Result<Object, Status> {
+        // what is made up for a new object differs between attempts
+        let before = Some(version(&object)).filter(|[_, version]| !version.is_empty()).unwrap_or_default();
+        let to = to.to_owned();
+        self.reach(Point::Conversion { to: to.clone(), before }, Calls::Conversion(object, to))
     }
 
     fn attributes(&self, operation: Operation, old: Option<Object>, object: Option<Object>) -> Attributes {
@@ -191,18 +219,23 @@ impl Session {
         Attributes { asked, operation, namespace, name, object, old, options, is_dry_run, is_patched }
     }
 
-    fn reach(&self, phase: Phase, attributes: Attributes, kept: Object) -> Result<Object, Status> {
-        let seen = Seen::of(phase, attributes.operation, attributes.old.as_ref());
+    fn review(&self, phase: Phase, attributes: Attributes, kept: Object) -> Result<Object, Status> {
+        let before = attributes.old.as_ref().map(version).unwrap_or_default();
+        let point = Point::Webhooks { phase, operation: attributes.operation, before };
+        self.reach(point, Calls::Webhooks(Review { phase, attributes, kept }))
+    }
+
+    fn reach(&self, point: Point, calls: Calls) -> Result<Object, Status> {
         let mut state = self.state.lock();
         let next = state.next;
-        if let Some(step) = state.steps.get(next).filter(|step| step.seen == seen) {
-            let outcome = step.outcome.clone();
+        if let Some((_, outcome)) = state.steps.get(next).filter(|(seen, _)| *seen == point) {
+            let outcome = outcome.clone();
             state.next += 1;
             return outcome;
         }
         // The object was written meanwhile, or the webhooks were not called yet.
         state.steps.truncate(next);
-        state.pending = Some(Pending { seen, attributes, kept });
+        state.pending = Some((point, calls));
         Err(Status::internal("webhooks have to be called first"))
     }
 
@@ -218,25 +251,16 @@ impl Session {
         self.rewind();
     }
 
-    /// Returns the calls that the last attempt needs; `None` if it is the final one.
-    pub(crate) fn take_pending(&self) -> Option<Pending> {
+    /// Returns the calls that the last attempt needs, with their point; `None` if it is the final one.
+    pub(crate) fn take_pending(&self) -> Option<(Point, Calls)> {
         self.state.lock().pending.take()
     }
 
-    /// Adds the outcome of calls: the object of mutating webhooks, or a refusal.
-    pub(crate) fn answered(
-        &self,
-        pending: Pending,
-        outcome: Result<Option<Object>, Status>,
-        warnings: Vec<String>,
-    ) {
-        let Pending { seen, attributes, kept } = pending;
-        let outcome = outcome.map(|object| match object {
-            Some(object) => repacked(object, attributes.object.as_ref(), kept),
-            None => kept,
-        });
+    /// Adds the outcome of calls: an object, or a refusal.
+    pub(crate) fn answered(&self, point: Point, outcome: Outcome) {
+        let Outcome { result, warnings } = outcome;
         let mut state = self.state.lock();
-        state.steps.push(Step { seen, outcome });
+        state.steps.push((point, result));
         state.warnings.extend(warnings);
     }
 

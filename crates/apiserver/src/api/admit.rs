@@ -35,8 +35,8 @@ impl Api {
         mut object: Object,
         write: Write<'a>,
     ) -> Result<(Object, Write<'a>), Status> {
-        write.admission.into_iter().for_each(|admission| admission.note_name(&object));
-        let Some(admission) = write.admission.filter(|admission| admission.mutates(Operation::Create)) else {
+        write.session.into_iter().for_each(|session| session.note_name(&object));
+        let Some(session) = write.session.filter(|session| session.mutates(Operation::Create)) else {
             return Ok((object, write));
         };
         let kind = &resource.kind;
@@ -50,7 +50,7 @@ impl Api {
             let live = Value::Object(Object::new());
             self.record(resource, &live, &mut object, write, creation_filter(resource, write));
         }
-        Ok((admission.mutate(None, object)?, write.admitted()))
+        Ok((session.mutate(None, object)?, write.admitted()))
     }
 
     /// As [`Self::mutate_new`], of an update.
@@ -65,9 +65,8 @@ impl Api {
         write: Write<'a>,
     ) -> Result<(Object, Write<'a>), Status> {
         // a scale is mutated before it becomes a part of the object
-        let is_asked =
-            |admission: &&Session| admission.mutates(Operation::Update) && !admission.is_about_scale();
-        let Some(admission) = write.admission.filter(is_asked) else { return Ok((object, write)) };
+        let is_asked = |session: &&Session| session.mutates(Operation::Update) && !session.is_about_scale();
+        let Some(session) = write.session.filter(is_asked) else { return Ok((object, write)) };
         self.complete_update(resource, &mut object, write)?;
         if write.entries == Entries::Recorded {
             let given = metadata::given_managers(&object, &resource.kind);
@@ -77,7 +76,7 @@ impl Api {
         let old = before.as_object().cloned().unwrap_or_default();
         let name = metadata::text(&old, "name").to_owned();
         let namespace = metadata::text(&old, "namespace").to_owned();
-        let mut object = admission.mutate(Some(old), object)?;
+        let mut object = session.mutate(Some(old), object)?;
         metadata::check_namespace(&mut object, resource, &namespace)?;
         check_same_name(&resource.kind, &name, &object, write)?;
         Ok((object, write.admitted()))
@@ -93,13 +92,13 @@ impl Api {
         object: Object,
         write: Write<'_>,
     ) -> Result<Object, Status> {
-        let Some(admission) = write.admission else { return Ok(object) };
-        match resource.kind.scale.as_ref().filter(|_| admission.is_about_scale()) {
+        let Some(session) = write.session else { return Ok(object) };
+        match resource.kind.scale.as_ref().filter(|_| session.is_about_scale()) {
             Some(paths) => {
                 let old = before.map(|before| scale_of(before, paths));
-                admission.validate_as(old, scale_of(&object, paths), object)
+                session.validate_as(old, scale_of(&object, paths), object)
             }
-            None => admission.validate(before.cloned(), object),
+            None => session.validate(before.cloned(), object),
         }
     }
 

@@ -59,7 +59,7 @@ impl Api {
         stored: &Stored,
         write: Write<'_>,
     ) -> Result<(Value, bool), Status> {
-        let mut object = Self::present(resource, stored, write.conversions)?;
+        let mut object = Self::present(resource, stored, write.session)?;
         if !self.has_incomplete.load(Ordering::Relaxed) {
             return Ok((Value::Object(object), false));
         }

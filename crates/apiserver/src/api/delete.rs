@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::admission::Session;
 use crate::apply::unpack;
-use crate::conversion::Conversions;
 use crate::gc::Work;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
@@ -38,7 +37,7 @@ impl Api {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        self.delete_admitted(resource, namespace, name, options, (None, None))
+        self.delete_admitted(resource, namespace, name, options, None)
     }
 
     /// As [`Self::delete`], if the webhooks allow it.
@@ -51,7 +50,7 @@ impl Api {
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
-        webhooks: (Option<&Session>, Option<&Conversions>),
+        session: Option<&Session>,
     ) -> Result<Deleted, Status> {
         if resource.kind.is("", "namespaces") {
             namespace_rules::check_deletable(name)?;
@@ -62,7 +61,7 @@ impl Api {
         let (mut tried, mut then_remove, mut has_grace) = (None, ThenRemove::No, false);
         let outcome = resource.store.write(&key, |present| {
             let present = present.ok_or_else(|| Status::not_found(resource.kind.resource_subject(), name))?;
-            let step = self.admitted_step(resource, present, options, webhooks)?;
+            let step = self.admitted_step(resource, present, options, session)?;
             if options.dry_run == DryRun::All {
                 tried = Some((step, present.parse()));
                 return Ok(Change::Keep);
@@ -107,16 +106,13 @@ impl Api {
         resource: &Resource,
         present: &Stored,
         options: &DeleteOptions,
-        (admission, conversions): (Option<&Session>, Option<&Conversions>),
+        session: Option<&Session>,
     ) -> Result<Step, Status> {
         let step = self.step(resource, present, options)?;
-        if conversions.is_none() && admission.is_none() {
-            return Ok(step);
-        }
-        let mut shown = Self::present(resource, present, conversions)?;
-        unpack(&mut shown);
-        if let Some(admission) = admission {
-            self.admit_deletion(admission, resource, (present, shown), &step, options)?;
+        if let Some(session) = session {
+            let mut shown = Self::present(resource, present, Some(session))?;
+            unpack(&mut shown);
+            self.admit_deletion(session, resource, (present, shown), &step, options)?;
         }
         Ok(step)
     }
@@ -170,7 +166,7 @@ impl Api {
     /// has two.
     fn admit_deletion(
         &self,
-        admission: &Session,
+        session: &Session,
         resource: &Resource,
         (present, object): (&Stored, Object),
         step: &Step,
@@ -178,12 +174,12 @@ impl Api {
     ) -> Result<(), Status> {
         let kind = &resource.kind;
         let mut given = options.clone();
-        if kind.is("", "namespaces") || kind.is_definition() && admission.is_about_one() {
+        if kind.is("", "namespaces") || kind.is_definition() && session.is_about_one() {
             given.preconditions.uid.get_or_insert_with(|| present.uid().to_owned());
         }
         if let Step::Update(after, _) = step
             && self.is_graceful(kind)
-            && admission.is_about_one()
+            && session.is_about_one()
         {
             let seconds =
                 after.get("metadata").and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
@@ -198,7 +194,7 @@ impl Api {
             Step::Update(..) | Step::Held => (Some(object), None),
         };
         for old in first.into_iter().chain(second.filter(|_| !is_dry_run)) {
-            admission.delete(old, given.to_json(), is_dry_run)?;
+            session.delete(old, given.to_json(), is_dry_run)?;
         }
         Ok(())
     }

@@ -33,7 +33,6 @@ use crate::access::Seen;
 use crate::admission::Session;
 use crate::builtin::Validation;
 use crate::clock::Clock;
-use crate::conversion::Conversions;
 use crate::gc::{GarbageCollection, Graph, Kubelets};
 use crate::registry::{Kind, Observer, Registry, Resource};
 use crate::status::Status;
@@ -99,10 +98,8 @@ pub(crate) struct Write<'a> {
     pub(crate) form: Form,
     /// Where warnings about the written object go.
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
-    /// The webhooks that are called; `None` for none.
-    pub(crate) admission: Option<&'a Session>,
-    /// What conversion webhooks have answered; `None` if none is called.
-    pub(crate) conversions: Option<&'a Conversions>,
+    /// What webhooks have answered; `None` if none is called.
+    pub(crate) session: Option<&'a Session>,
     /// Checks the rights that the object grants; `None` to check none.
     pub(crate) grants: Option<GrantCheck<'a>>,
 }
@@ -150,8 +147,7 @@ impl<'a> Write<'a> {
             entries,
             form,
             warnings: None,
-            admission: None,
-            conversions: None,
+            session: None,
             grants: None,
         }
     }
@@ -171,8 +167,7 @@ impl Write<'_> {
             entries: Entries::Recorded,
             form: Form::Raw,
             warnings: None,
-            admission: None,
-            conversions: None,
+            session: None,
             grants: None,
         }
     }

@@ -72,8 +72,8 @@ impl Api {
             }
             let old = scale.clone();
             let scale = changed_scale(&resource.kind, scale, name, &mut change, writer)?;
-            let scale = match write.admission {
-                Some(admission) => admission.mutate(Some(old), scale)?,
+            let scale = match write.session {
+                Some(session) => session.mutate(Some(old), scale)?,
                 None => scale,
             };
             let entries = managers.to_object(metadata::managed_fields(&scale)).map_err(invalid)?;

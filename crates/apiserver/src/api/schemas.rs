@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::admission::Session;
 use crate::apply::quoted;
-use crate::conversion::Conversions;
 use crate::registry::{Kind, Resource};
 use crate::schema::{Changed, Scale};
 use crate::status::{Cause, Status};
@@ -148,9 +148,9 @@ impl Api {
         let kind = &resource.kind;
         let Some(forms) = &kind.forms else { return Ok(()) };
         let is_other = forms.storage != kind.version;
-        if let Some(conversions) = write.conversions.filter(|_| is_other) {
+        if let Some(session) = write.session.filter(|session| is_other && session.converts()) {
             let api_version = format!("{}/{}", kind.group, forms.storage);
-            *object = conversions.convert(std::mem::take(object), &api_version)?;
+            *object = session.convert(std::mem::take(object), &api_version)?;
             if let Some(schema) = forms.schemas.get(&forms.storage) {
                 schema.restrict(object);
             }
@@ -196,15 +196,17 @@ impl Api {
     pub(super) fn present(
         resource: &Resource,
         stored: &Stored,
-        conversions: Option<&Conversions>,
+        session: Option<&Session>,
     ) -> Result<Object, Status> {
-        let Some(conversions) = conversions else { return Ok(Self::served_packed(resource, stored)) };
+        let Some(session) = session.filter(|session| session.converts()) else {
+            return Ok(Self::served_packed(resource, stored));
+        };
         let object = Self::completed(resource, stored);
         let api_version = resource.kind.api_version();
         if object.get("apiVersion").is_some_and(|version| *version == api_version) {
             return Ok(object);
         }
-        let mut object = conversions.convert(object, &api_version)?;
+        let mut object = session.convert(object, &api_version)?;
         Self::restrict(resource, &mut object);
         Ok(object)
     }

@@ -21,6 +21,11 @@ fn max_length(text: &str, max: usize) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
+/// As [`max_length`], in the words of the rules of labels.
+fn max_bytes(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} bytes"))
+}
+
 fn rule(sentence: &str, form: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     format!("{sentence} (e.g. {}regex used for validation is '{form}')", examples.join(" or "))
@@ -41,13 +46,15 @@ pub(super) fn label(text: &str) -> Vec<String> {
 }
 
 pub(super) fn subdomain(text: &str) -> Vec<String> {
-    let mut broken: Vec<String> = max_length(text, 253).into_iter().collect();
-    if !is_subdomain(text) {
+    max_length(text, 253).into_iter().chain(subdomain_fault(text)).collect()
+}
+
+fn subdomain_fault(text: &str) -> Option<String> {
+    (!is_subdomain(text)).then(|| {
         let sentence = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
             and must start and end with an alphanumeric character";
-        broken.push(rule(sentence, &format!("{LABEL_FORM}(\\.{LABEL_FORM})*"), &["example.com"]));
-    }
-    broken
+        rule(sentence, &format!("{LABEL_FORM}(\\.{LABEL_FORM})*"), &["example.com"])
+    })
 }
 
 pub(super) fn subdomain_of_any_case(text: &str) -> Vec<String> {
@@ -119,13 +126,14 @@ pub(super) fn qualified_name(text: &str) -> Vec<String> {
     match prefix {
         Some("") => broken.push("prefix part must be non-empty".to_owned()),
         Some(prefix) => {
-            broken.extend(subdomain(prefix).into_iter().map(|rule| format!("prefix part {rule}")))
+            let rules = max_bytes(prefix, 253).into_iter().chain(subdomain_fault(prefix));
+            broken.extend(rules.map(|rule| format!("prefix part {rule}")));
         }
         None => {}
     }
     match name.len() {
         0 => broken.push("name part must be non-empty".to_owned()),
-        64.. => broken.push("name part must be no more than 63 characters".to_owned()),
+        64.. => broken.push("name part must be no more than 63 bytes".to_owned()),
         _ => {}
     }
     if !is_key_part(name) {
@@ -135,7 +143,7 @@ pub(super) fn qualified_name(text: &str) -> Vec<String> {
 }
 
 pub(super) fn label_value(text: &str) -> Vec<String> {
-    let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
+    let mut broken: Vec<String> = max_bytes(text, 63).into_iter().collect();
     if !text.is_empty() && !is_key_part(text) {
         let sentence = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
             and must start and end with an alphanumeric character";

@@ -2,9 +2,9 @@
 //!
 //! An object is stored in the storage version. What a request of another version reads is converted before the request is
 //! answered, without a lock: an object, each object of a list, and each event of a watch. A write, which is synchronous,
-//! reaches points at which it needs a conversion: the present object, and the object that is stored. As with admission
-//! webhooks, it stops there with an error, before anything has changed; HTTP calls the webhook, adds the outcome to the
-//! [`Conversions`] of the request, and repeats the write. The object that was stored is converted back for the answer.
+//! reaches points at which it needs a conversion: the present object, and the object that is stored. It stops there as for
+//! admission webhooks: the outcome becomes a part of its session
+//! ([`Session::convert`](crate::admission::Session::convert)). The object that was stored is converted back for the answer.
 //!
 //! Versions that need no conversion are read and written as before. The in-process API of the server calls no webhooks: it
 //! only changes the `apiVersion`.
@@ -12,11 +12,9 @@
 //! Follows Kubernetes 1.37 (`apiextensions-apiserver/pkg/apiserver/conversion`).
 
 mod call;
-mod pending;
 mod review;
 
 pub(crate) use call::convert;
-pub(crate) use pending::Conversions;
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -7,14 +7,13 @@ use serde_json::{Map, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::User;
-use crate::admission::{Asked, Caller, Gvk, Outcome, Session, is_exempt};
+use crate::admission::{Asked, Caller, Calls, Gvk, Outcome, Session, is_exempt};
 use crate::api::Object;
-use crate::conversion::{Conversions, convert};
+use crate::conversion::convert;
 use crate::faults::Verb;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
 
-use super::answer::Answer;
 use super::context::Context;
 use super::deadline;
 use super::request::{Query, Target};
@@ -39,7 +38,8 @@ impl Asking<'_> {
     pub(super) fn session(&self, context: &Context) -> Option<Session> {
         let hooks = context.webhooks.get(&context.api.registry());
         let kind = &self.resource.kind;
-        if hooks.is_empty() || is_exempt(&kind.group, &kind.kind) {
+        let is_reviewed = !hooks.is_empty() && !is_exempt(&kind.group, &kind.kind);
+        if !is_reviewed && !self.resource.is_converted() {
             return None;
         }
         let asked = Asked {
@@ -76,32 +76,29 @@ fn options(query: &Query) -> Object {
 ///
 /// # Errors
 /// Those of the write; 504 after the time limit.
-pub(super) async fn answer(
+pub(super) async fn answer<T>(
     context: &Context,
-    (session, conversions): (Option<&Session>, Option<&Conversions>),
+    session: &Session,
     (verb, kind, end): (Verb, &Kind, Option<Instant>),
-    mut attempt: impl FnMut() -> Result<Answer, Status>,
-) -> Result<Answer, Status> {
+    mut attempt: impl FnMut() -> Result<T, Status>,
+) -> Result<T, Status> {
     let limit = if verb == Verb::DeleteCollection { COLLECTION_LIMIT } else { LIMIT };
     let limit = Instant::now() + limit;
     let end = end.map_or(limit, |end| end.min(limit));
     let caller = Caller { api: &context.api, services: &context.services, end };
     let attempts = async {
         loop {
-            session.iter().for_each(|session| session.rewind());
-            conversions.iter().for_each(|conversions| conversions.rewind());
+            session.rewind();
             let answer = context.api.writes(&mut attempt);
-            if let Some(conversions) = conversions
-                && let Some(pending) = conversions.take_pending()
-            {
-                let object = convert(&context.services, kind, pending.object.clone(), pending.to()).await;
-                conversions.answered(pending, object);
-                continue;
-            }
-            let Some(session) = session else { return answer };
-            let Some(pending) = session.take_pending() else { return answer };
-            let Outcome { result, warnings } = caller.call(session, &pending).await;
-            session.answered(pending, result, warnings);
+            let Some((point, calls)) = session.take_pending() else { return answer };
+            let outcome = match calls {
+                Calls::Webhooks(review) => caller.call(session, review).await,
+                Calls::Conversion(object, to) => {
+                    let result = convert(&context.services, kind, object, &to).await;
+                    Outcome { result, warnings: Vec::new() }
+                }
+            };
+            session.answered(point, outcome);
         }
     };
     timeout_at(end, attempts).await.unwrap_or_else(|_| Err(deadline::exceeded()))

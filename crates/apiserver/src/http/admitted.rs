@@ -46,17 +46,17 @@ impl Call<'_> {
             metadata.remove("creationTimestamp");
         }
         set_namespace(&mut object, self.namespace()?)?;
-        if let Some(admission) = self.admission {
+        if let Some(session) = self.session {
             record(&kind, subresource, &mut object, manager, &self.api().clock.rfc3339());
-            object = admission.mutate(None, object)?;
+            object = session.mutate(None, object)?;
         }
         let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
         if name.and_then(Value::as_str) != Some(self.name()?) {
             let why = format!("name in URL does not match name in {} object", kind.kind);
             return Err(Status::bad_request(why));
         }
-        match self.admission {
-            Some(admission) => admission.validate(None, object),
+        match self.session {
+            Some(session) => session.validate(None, object),
             None => Ok(object),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::http::{StatusCode, header};
+use ::http::StatusCode;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
 
@@ -21,8 +21,26 @@ use super::serialized;
 /// How many objects of a list are converted at once.
 const CALLS: usize = 8;
 
-/// An answer whose object is not yet converted.
-#[derive(Clone)]
+/// An answer to a request.
+pub(super) enum Reply {
+    Ready(Answer),
+    /// A webhook has to convert its object.
+    Deferred(Deferred),
+}
+
+impl Reply {
+    /// Returns the answer.
+    pub(super) async fn finish(self, context: &Context) -> Answer {
+        match self {
+            Self::Ready(answer) => answer,
+            Self::Deferred(deferred) => {
+                deferred.finish(context).await.unwrap_or_else(|status| answer::failure(&status))
+            }
+        }
+    }
+}
+
+/// An object that is not yet converted, and the form of the answer.
 pub(super) struct Deferred {
     pub(super) resource: Arc<Resource>,
     pub(super) stored: Arc<Stored>,
@@ -34,13 +52,6 @@ pub(super) struct Deferred {
 }
 
 impl Deferred {
-    /// Returns a placeholder, for [`finished`].
-    pub(super) fn answer(self) -> Answer {
-        let mut answer = answer::json(self.code, &Value::Null);
-        answer.extensions_mut().insert(self);
-        answer
-    }
-
     async fn finish(self, context: &Context) -> Result<Answer, Status> {
         let stored = state(context, &self.resource, EventType::Added, self.stored).await?;
         let resource = Arc::new(self.resource.of_converted());
@@ -50,17 +61,6 @@ impl Deferred {
         }
         Ok(serialized::object(context, &resource, &stored, self.code, self.form, self.include))
     }
-}
-
-/// Completes an answer whose object is not yet converted.
-pub(super) async fn finished(context: &Context, mut answer: Answer) -> Answer {
-    let Some(deferred) = answer.extensions_mut().remove::<Deferred>() else { return answer };
-    let finished = deferred.finish(context).await;
-    let mut finished = finished.unwrap_or_else(|status| answer::failure(&status));
-    for warning in answer.headers().get_all(header::WARNING) {
-        finished.headers_mut().append(header::WARNING, warning.clone());
-    }
-    finished
 }
 
 /// Returns states of objects in the resource's version, in their order.

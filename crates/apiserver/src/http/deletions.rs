@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ::http::StatusCode;
 use serde_json::Value;
 
+use crate::admission::Session;
 use crate::api::{DeleteOptions, Deleted, ListItem, Preconditions, converted, write_object};
 use crate::registry::Resource;
 use crate::status::{Status, deleted};
@@ -13,6 +14,7 @@ use crate::table::IncludeObject;
 
 use super::answer::{self, Answer};
 use super::collection::Collection;
+use super::conversion::Reply;
 use super::list;
 use super::negotiate::Representation;
 use super::objects::{Call, Sub, object_answer};
@@ -56,7 +58,7 @@ impl Call<'_> {
         self.warnings.extend(warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, text)| text));
     }
 
-    pub(super) fn delete(&mut self, managed_fields: ManagedFields) -> Result<Answer, Status> {
+    pub(super) fn delete(&mut self, managed_fields: ManagedFields) -> Result<Reply, Status> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
@@ -64,8 +66,7 @@ impl Call<'_> {
         let options = self.delete_options()?;
         let kind = &self.resource.kind;
         self.warn_of_deletion(&options);
-        let webhooks = (self.admission, self.conversions);
-        let done = self.api().delete_admitted(self.resource, namespace, name, &options, webhooks)?;
+        let done = self.api().delete_admitted(self.resource, namespace, name, &options, self.session)?;
         let answer = match done {
             Deleted::Gone(stored) if kind.returns_deleted() => {
                 answer::json_bytes(StatusCode::OK, converted(self.resource, &stored, managed_fields))
@@ -80,19 +81,18 @@ impl Call<'_> {
                     Some(false) => StatusCode::ACCEPTED,
                     _ => StatusCode::OK,
                 };
-                let form = Representation { managed_fields, ..Representation::OBJECTS };
-                object_answer(self.context, self.resource, &stored, code, form, IncludeObject::default())
+                let (form, include) =
+                    (Representation { managed_fields, ..Representation::OBJECTS }, IncludeObject::default());
+                return Ok(object_answer(self.context, self.resource, &stored, code, form, include));
             }
         };
-        Ok(answer)
+        Ok(Reply::Ready(answer))
     }
 
     /// The resource for the objects of an answer.
     fn shown(&self) -> Arc<Resource> {
-        match self.conversions {
-            Some(_) => Arc::new(self.resource.of_converted()),
-            None => self.resource.clone(),
-        }
+        let converts = self.session.is_some_and(Session::converts);
+        if converts { Arc::new(self.resource.of_converted()) } else { self.resource.clone() }
     }
 
     /// Deletes the objects of a list, or of one of its pages, and answers with them as they were before.
@@ -115,17 +115,13 @@ impl Call<'_> {
         self.warn_of_deletion(&options);
         for stored in page.items.iter().skip(*deleted) {
             let (namespace, name) = (stored.key().namespace(), stored.key().name());
-            let webhooks = (self.admission, self.conversions);
-            let result = self.api().delete_admitted(self.resource, namespace, name, &options, webhooks);
+            let result = self.api().delete_admitted(self.resource, namespace, name, &options, self.session);
             match result {
                 Err(status) if status.code() != 404 => return Err(status),
                 _ => *deleted += 1,
             }
-            if let Some(admission) = self.admission {
-                admission.next_object();
-            }
-            if let Some(conversions) = self.conversions {
-                conversions.next_object();
+            if let Some(session) = self.session {
+                session.next_object();
             }
         }
         let kind = &self.resource.kind;

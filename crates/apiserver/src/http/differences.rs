@@ -204,7 +204,7 @@ const DIFFERENCES: &[Difference] = &[
     otherwise(&["customresourcedefinitions"],
         "rules in CEL: the cost of rules is not estimated, so none is refused for it; an evaluation counts its work in similar units, with the same limits"),
     otherwise(&["customresourcedefinitions"],
-        "rules in CEL: the functions of timestamps know offsets (`+02:00`) and `UTC`, and no names of other time zones; errors of the functions of Kubernetes have other words"),
+        "rules in CEL: a time zone is looked up in the database of the machine; errors of the functions of Kubernetes have other words"),
 ];
 
 fn member<'a>(object: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {

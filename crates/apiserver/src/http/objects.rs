@@ -16,7 +16,6 @@ use crate::api::{
     read_scale, scale_kind, scale_of,
 };
 use crate::apply::Conflicts;
-use crate::conversion::Conversions;
 use crate::faults::{RequestFaults, Verb};
 use crate::patch::{Patch, PatchFormat};
 use crate::registry::{Kind, Resource, ScalePaths};
@@ -29,7 +28,7 @@ use super::admission::{self, Asking};
 use super::answer::{self, Answer};
 use super::collection::Collection;
 use super::context::Context;
-use super::conversion::{self, Deferred};
+use super::conversion::{Deferred, Reply};
 use super::differences::{self, Creation};
 use super::field_manager::{OptionsOf, Validation, WriteOptions, conflicts};
 use super::list;
@@ -133,8 +132,7 @@ pub(super) async fn answer(
     let body = read_body(body).await?;
     let asking = Asking { resource: &resource, target, query, user: &user, kind: sub.kind() };
     let session = if verb == Verb::Get { None } else { asking.session(context) };
-    let conversions = (verb != Verb::Get && resource.is_converted()).then(Conversions::default);
-    let (admission, conversions) = (session.as_ref(), conversions.as_ref());
+    let session = session.as_ref();
     let first = resource.clone();
     let mut collection = Collection::default();
     if verb == Verb::DeleteCollection && resource.is_converted() {
@@ -149,30 +147,18 @@ pub(super) async fn answer(
         let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let (user, body, resource) = (&user, body.clone(), &resource);
-        let mut call = Call {
-            context,
-            query,
-            target,
-            resource,
-            headers,
-            body,
-            sub,
-            warnings,
-            user,
-            admission,
-            conversions,
-        };
+        let mut call = Call { context, query, target, resource, headers, body, sub, warnings, user, session };
         let result = call.answer(verb, (form, include), &mut faults, &mut collection);
-        let answer = result.unwrap_or_else(|status| answer::failure(&status));
-        call.warnings.extend(admission.map(Session::warnings).unwrap_or_default());
-        Ok(call.warnings.on(answer))
+        let reply = result.unwrap_or_else(|status| Reply::Ready(answer::failure(&status)));
+        call.warnings.extend(session.map(Session::warnings).unwrap_or_default());
+        Ok((reply, call.warnings))
     };
-    let answer = match (admission, conversions) {
-        (None, None) if verb == Verb::Get => context.api.reads(attempt),
-        (None, None) => context.api.writes(attempt),
-        webhooks => admission::answer(context, webhooks, (verb, &first.kind, end), &mut attempt).await,
-    };
-    Ok(conversion::finished(context, answer?).await)
+    let (reply, warnings) = match session {
+        None if verb == Verb::Get => context.api.reads(attempt),
+        None => context.api.writes(attempt),
+        Some(session) => admission::answer(context, session, (verb, &first.kind, end), &mut attempt).await,
+    }?;
+    Ok(warnings.on(reply.finish(context).await))
 }
 
 /// Returns why a name cannot be in a path. Follows Kubernetes 1.37 (`IsValidPathSegmentName`).
@@ -209,12 +195,12 @@ pub(super) fn object_answer(
     code: StatusCode,
     form: Representation,
     include: IncludeObject,
-) -> Answer {
+) -> Reply {
     if resource.is_converted() {
         let (resource, stored) = (resource.clone(), stored.clone());
-        return Deferred { resource, stored, code, form, include, scale: None }.answer();
+        return Reply::Deferred(Deferred { resource, stored, code, form, include, scale: None });
     }
-    serialized::object(context, resource, stored, code, form, include)
+    Reply::Ready(serialized::object(context, resource, stored, code, form, include))
 }
 
 enum Made {
@@ -224,7 +210,7 @@ enum Made {
 
 enum Written {
     Object(Applied),
-    Answer(Answer),
+    Reply(Reply),
 }
 
 /// The body of a write.
@@ -258,9 +244,7 @@ pub(super) struct Call<'a> {
     pub(super) warnings: Warnings,
     pub(super) user: &'a User,
     /// `None` if no webhook concerns the request.
-    pub(super) admission: Option<&'a Session>,
-    /// `None` if no conversion webhook concerns the request.
-    pub(super) conversions: Option<&'a Conversions>,
+    pub(super) session: Option<&'a Session>,
 }
 
 impl<'a> Call<'a> {
@@ -274,20 +258,22 @@ impl<'a> Call<'a> {
         (form, include): (Representation, IncludeObject),
         faults: &mut RequestFaults,
         collection: &mut Collection,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Reply, Status> {
         let (code, stored) = match verb {
             Verb::Get => return self.get(form, include, faults),
             Verb::Create => match self.create()? {
                 Made::Object(stored) => (StatusCode::CREATED, stored),
-                Made::Answer(answer) => return Ok(answer),
+                Made::Answer(answer) => return Ok(Reply::Ready(answer)),
             },
             Verb::Update | Verb::Patch => match self.write(verb)? {
                 Written::Object(Applied::Created(stored)) => (StatusCode::CREATED, stored),
                 Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
-                Written::Answer(answer) => return Ok(answer),
+                Written::Reply(reply) => return Ok(reply),
             },
             Verb::Delete => return self.delete(form.managed_fields),
-            Verb::DeleteCollection => return self.delete_collection(collection, form.managed_fields),
+            Verb::DeleteCollection => {
+                return self.delete_collection(collection, form.managed_fields).map(Reply::Ready);
+            }
             _ => return Err(Status::method_not_allowed()),
         };
         Ok(object_answer(self.context, self.resource, &stored, code, form, include))
@@ -323,7 +309,7 @@ impl<'a> Call<'a> {
         form: Representation,
         include: IncludeObject,
         faults: &mut RequestFaults,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Reply, Status> {
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Finalize | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
@@ -345,20 +331,20 @@ impl<'a> Call<'a> {
                 return Ok(self.deferred_scale(stored, paths));
             }
             let scale = read_scale(&self.resource.kind, &Api::served(self.resource, &stored), paths)?;
-            return Ok(answer::json(StatusCode::OK, &Value::Object(scale)));
+            return Ok(Reply::Ready(answer::json(StatusCode::OK, &Value::Object(scale))));
         }
         if faults.corrupts_object(0) {
             let mut out = Vec::new();
             write_malformed(&mut out, self.resource, &stored);
-            return Ok(answer::json_bytes(StatusCode::OK, out.into()));
+            return Ok(Reply::Ready(answer::json_bytes(StatusCode::OK, out.into())));
         }
         Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, form, include))
     }
 
-    fn deferred_scale(&self, stored: Arc<Stored>, paths: &ScalePaths) -> Answer {
+    fn deferred_scale(&self, stored: Arc<Stored>, paths: &ScalePaths) -> Reply {
         let (resource, form) = (self.resource.clone(), Representation::OBJECTS);
         let (include, scale) = (IncludeObject::default(), Some(paths.clone()));
-        Deferred { resource, stored, code: StatusCode::OK, form, include, scale }.answer()
+        Reply::Deferred(Deferred { resource, stored, code: StatusCode::OK, form, include, scale })
     }
 
     fn create(&mut self) -> Result<Made, Status> {
@@ -376,10 +362,9 @@ impl<'a> Call<'a> {
                 let mut object = self.object()?;
                 let resource = self.resource;
                 let form = self.check_fields(&resource.kind, &mut object, options.validation)?;
-                let (admission, conversions) = (self.admission, self.conversions);
                 let grants = self.grant_check();
                 let grants = Some(GrantCheck(&grants));
-                let write = Write { form, admission, conversions, grants, ..write };
+                let write = Write { form, session: self.session, grants, ..write };
                 self.drop_duplicate_owners(&mut object);
                 self.warn_of_differences(Creation::Yes, &object);
                 let warnings =
@@ -424,7 +409,7 @@ impl<'a> Call<'a> {
         let write = Write::of(self.sub.part(), options.dry_run, &options.manager);
         let grants = self.grant_check();
         let grants = Some(GrantCheck(&grants));
-        let write = Write { admission: self.admission, conversions: self.conversions, grants, ..write };
+        let write = Write { session: self.session, grants, ..write };
         if matches!(self.sub, Sub::Binding | Sub::Eviction | Sub::Token) {
             return Err(Status::method_not_allowed());
         }
@@ -563,10 +548,10 @@ impl<'a> Call<'a> {
         self.warnings.extend(found);
         let stored = stored?;
         if self.resource.is_converted() {
-            return Ok(Written::Answer(self.deferred_scale(stored, paths)));
+            return Ok(Written::Reply(self.deferred_scale(stored, paths)));
         }
         let scale = scale_of(&Api::served(self.resource, &stored), paths);
-        Ok(Written::Answer(answer::json(StatusCode::OK, &Value::Object(scale))))
+        Ok(Written::Reply(Reply::Ready(answer::json(StatusCode::OK, &Value::Object(scale)))))
     }
 
     fn patch(&self, media_type: &str) -> Result<Patch, Status> {

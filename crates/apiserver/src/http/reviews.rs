@@ -155,15 +155,15 @@ impl Call<'_> {
         }
         set_namespace(&mut object, namespace)?;
         record(&TOKEN_REQUEST, "token", &mut object, &options.manager, &clock.rfc3339());
-        if let Some(admission) = self.admission {
-            object = admission.mutate(None, object)?;
+        if let Some(session) = self.session {
+            object = session.mutate(None, object)?;
         }
         if let Some(namespaces) = registry.get("", "v1", "namespaces") {
             self.api().get(namespaces, "", namespace)?;
         }
         access::check_token_request(&registry, &clock, (namespace, name), &mut object)?;
-        if let Some(admission) = self.admission {
-            object = admission.validate(None, object)?;
+        if let Some(session) = self.session {
+            object = session.validate(None, object)?;
         }
         let status = access::new_token(&self.context.access, &registry, &clock, &object)?;
         object.insert("status".into(), status);

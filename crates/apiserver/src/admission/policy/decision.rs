@@ -25,7 +25,6 @@ impl Denial {
         let message = format!("ValidatingAdmissionPolicy '{policy}'{with} denied request: {}", self.message);
         let (code, reason) = match self.reason.as_str() {
             "Forbidden" => (403, "Forbidden"),
-            "Unauthorized" => (401, "Unauthorized"),
             "RequestEntityTooLarge" => (413, "RequestEntityTooLarge"),
             _ => (422, "Invalid"),
         };

@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::registry::Each;
 use crate::schema::expression::{Expected, Expression, Names, Scope, on_large_stack};
-use crate::storage::ResourceStore;
+use crate::storage::{ResourceStore, Stored};
 
 use super::super::conditions::{Condition, Conditions};
 use super::criteria::Criteria;
 
-/// All policies that have a binding, by name.
+/// All policies and bindings; `None` for those that cannot be read.
 #[derive(Debug, Default)]
-pub(in crate::admission) struct Policies(pub(super) Vec<Policy>);
+pub(in crate::admission) struct Policies {
+    policies: Each<Option<Policy>>,
+    bindings: Each<Option<Binding>>,
+}
 
 /// The kind of parameters.
 #[derive(Clone, Debug, Deserialize)]
@@ -79,6 +83,7 @@ struct BindingSpec {
 /// A binding of a policy.
 #[derive(Debug)]
 pub(super) struct Binding {
+    policy: String,
     pub(super) name: String,
     pub(super) params: Option<ParamRef>,
     pub(super) criteria: Criteria,
@@ -113,51 +118,55 @@ pub(super) struct Policy {
     pub(super) conditions: Conditions,
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<Annotation>,
-    pub(super) bindings: Vec<Binding>,
 }
 
 impl Policies {
     pub(in crate::admission) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.bound().next().is_none()
     }
 
-    /// Reads and compiles the policies that have a binding.
-    pub(in crate::admission) fn read(policies: &ResourceStore, bindings: &ResourceStore) -> Self {
-        let mut bound: HashMap<String, Vec<Binding>> = HashMap::new();
-        for (name, spec) in specs::<BindingSpec>(bindings) {
-            let BindingSpec { policy_name, param_ref, match_resources, validation_actions } = spec;
-            let (params, criteria, actions) = (param_ref, match_resources, validation_actions);
-            bound.entry(policy_name).or_default().push(Binding { name, params, criteria, actions });
+    /// Reads and compiles the policies and the bindings that were written since the former state.
+    pub(in crate::admission) fn read(
+        policies: Option<&ResourceStore>,
+        bindings: Option<&ResourceStore>,
+        former: Option<&Self>,
+    ) -> Self {
+        Self {
+            policies: Each::read(policies, former.map(|former| &former.policies), policy_of),
+            bindings: Each::read(bindings, former.map(|former| &former.bindings), binding_of),
         }
-        if bound.is_empty() {
-            return Self::default();
+    }
+
+    /// Returns the policies that have bindings, with these.
+    pub(super) fn bound(&self) -> impl Iterator<Item = (&Policy, Vec<&Binding>)> {
+        let mut bound: HashMap<&str, Vec<&Binding>> = HashMap::new();
+        for binding in self.bindings.iter().flatten() {
+            bound.entry(&binding.policy).or_default().push(binding);
         }
-        let specs = specs::<PolicySpec>(policies);
-        let compile = || {
-            specs
-                .into_iter()
-                .filter_map(|(name, spec)| bound.remove(&name).map(|bindings| compiled(name, spec, bindings)))
-                .collect()
-        };
-        Self(on_large_stack(compile).unwrap_or_default())
+        let policies = self.policies.iter().flatten();
+        policies.filter_map(move |policy| Some((policy, bound.remove(&*policy.name)?)))
     }
 }
 
-fn specs<T: Default + for<'d> Deserialize<'d>>(store: &ResourceStore) -> Vec<(String, T)> {
-    let mut specs = Vec::new();
-    for stored in store.snapshot().objects.values() {
-        let name = stored.key().name().to_owned();
-        let mut object: Map<String, Value> = stored.parse();
-        match object.remove("spec").map_or_else(|| Ok(T::default()), T::deserialize) {
-            Ok(spec) => specs.push((name, spec)),
-            Err(error) => tracing::warn!(name, %error, "malformed policy or binding does not act"),
-        }
-    }
-    specs
+fn binding_of(stored: &Stored) -> Option<Binding> {
+    let BindingSpec { policy_name, param_ref, match_resources, validation_actions } = spec(stored)?;
+    let (policy, params, criteria, actions) = (policy_name, param_ref, match_resources, validation_actions);
+    Some(Binding { policy, name: stored.key().name().to_owned(), params, criteria, actions })
+}
+
+fn policy_of(stored: &Stored) -> Option<Policy> {
+    let spec = spec(stored)?;
+    on_large_stack(|| compiled(stored.key().name().to_owned(), spec))
+}
+
+fn spec<T: Default + for<'d> Deserialize<'d>>(stored: &Stored) -> Option<T> {
+    let spec = stored.parse().remove("spec").map_or_else(|| Ok(T::default()), T::deserialize);
+    let name = stored.key().name();
+    spec.inspect_err(|error| tracing::warn!(name, %error, "malformed policy or binding does not act")).ok()
 }
 
 /// Follows Kubernetes 1.37 (`compilePolicy`).
-fn compiled(name: String, spec: PolicySpec, bindings: Vec<Binding>) -> Policy {
+fn compiled(name: String, spec: PolicySpec) -> Policy {
     let mut scope = Scope::new(Names { has_params: spec.param_kind.is_some(), has_variables: true });
     for variable in &spec.variables {
         // the error is that of the expressions that read it
@@ -187,6 +196,5 @@ fn compiled(name: String, spec: PolicySpec, bindings: Vec<Binding>) -> Policy {
         conditions,
         validations,
         annotations,
-        bindings,
     }
 }

@@ -10,8 +10,7 @@ use super::super::attributes::Attributes;
 use super::super::convert::shown;
 use super::super::invocation::Invocation;
 use super::decision::Denial;
-use super::definition::Policies;
-use super::definition::{Binding, Policy};
+use super::definition::{Binding, Policies, Policy};
 use super::evaluation::Subject;
 use super::params;
 
@@ -45,8 +44,8 @@ impl Policies {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let mut review = Review { attributes, registry, warnings, denied: None };
-        for policy in &self.0 {
-            review.policy(policy)?;
+        for (policy, bindings) in self.bound() {
+            review.policy(policy, &bindings)?;
         }
         review.denied.map_or(Ok(()), Err)
     }
@@ -78,7 +77,7 @@ impl Review<'_> {
 
     /// # Errors
     /// 404 for a namespace that does not exist.
-    fn policy(&mut self, policy: &Policy) -> Result<(), Status> {
+    fn policy(&mut self, policy: &Policy, bindings: &[&Binding]) -> Result<(), Status> {
         let invocation = match policy.criteria.matched(self.attributes, self.registry) {
             Ok(Some(invocation)) => invocation,
             Ok(None) => return Ok(()),
@@ -96,7 +95,7 @@ impl Review<'_> {
             }
         };
         let shown = shown(&invocation, self.attributes);
-        for binding in &policy.bindings {
+        for binding in bindings {
             self.binding(policy, binding, resource, &invocation, &shown)?;
         }
         Ok(())

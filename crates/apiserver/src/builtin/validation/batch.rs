@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::check::{Check, Fields, Object};
 use super::super::names;
 use super::{cron, labels, pods};
-use crate::order;
+use crate::{order, time_zones};
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
@@ -404,7 +404,7 @@ fn time_zone(c: &mut Check, zone: &str) {
     } else if zone.eq_ignore_ascii_case("local") {
         let rule = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         c.invalid("timeZone", zone, rule);
-    } else if !jiff::tz::db().is_definitively_empty() && jiff::tz::TimeZone::get(zone).is_err() {
+    } else if time_zones::are_known() && time_zones::find(zone).is_none() {
         c.invalid("timeZone", zone, &format!("unknown time zone {zone}"));
     }
 }

@@ -85,7 +85,7 @@ fn actions(c: &mut Check, all: &Value, list: &[Value]) {
         c.invalid("validationActions", all, why);
     }
     if seen.is_empty() {
-        c.declared(|c| c.required("validationActions", "at least one validation action is required"));
+        c.declared(|c| c.required("validationActions", ""));
     }
 }
 
@@ -248,7 +248,7 @@ fn validation(c: &mut Check, validation: &Value, compiler: &Compiler) {
     } else if message.trim().contains(['\n', '\r']) {
         c.invalid("message", message, "must not contain line breaks");
     }
-    c.supported(validation, "reason", &["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"]);
+    c.supported(validation, "reason", &["Forbidden", "Invalid", "RequestEntityTooLarge"]);
 }
 
 fn annotation(c: &mut Check, annotation: &Value, policy: &str, compiler: &Compiler) {

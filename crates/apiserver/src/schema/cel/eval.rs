@@ -119,7 +119,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             Val::Optional(None) => Ok(None),
             Val::Optional(Some(value)) => return self.field(&(**value).clone(), key),
             Val::Object(..) | Val::Map(_) => operand.find(key),
-            Val::Array(..) | Val::List(_) => match key.as_key() {
+            Val::Array(..) | Val::List(_) | Val::Keyed(..) => match key.as_key() {
                 Some(Key::Int(index)) => {
                     usize::try_from(index).ok().and_then(|index| operand.item(index)).transpose()
                 }
@@ -190,7 +190,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         match (self.field(&operand, &key)?, &operand) {
             (found, Val::Optional(_)) => Ok(Val::Optional(found.map(Rc::new))),
             (Some(found), _) => Ok(found),
-            (None, Val::Array(..) | Val::List(_)) => {
+            (None, Val::Array(..) | Val::List(_) | Val::Keyed(..)) => {
                 error(format!("index out of bounds: {}", key_text(&key)))
             }
             (None, _) => error(format!("no such key: {}", key_text(&key))),

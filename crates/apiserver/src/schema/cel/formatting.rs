@@ -1,12 +1,13 @@
 //! `format` of texts.
 //!
-//! Follows cel-go (`ext/formatting.go`). The crate `kube-cel` prints numbers; the other values are printed here.
+//! Follows cel-go (`ext/formatting.go`). The crate `kube-cel` prints integers; the other values are printed here.
 
 use std::sync::Arc;
 
 use kube_cel::cel::Value as Plain;
 
 use super::calls;
+use super::english;
 use super::fault::{Budget, Found, NO_OVERLOAD, error};
 use super::times;
 use super::value::Val;
@@ -40,6 +41,10 @@ pub(super) fn format(given: &str, values: &Val<'_>, budget: &mut Budget) -> Foun
         };
         if verb == 's' {
             push(&value, false, &mut out, budget)?;
+        } else if let ('e' | 'f', Some(number)) = (verb, fractional(&value)) {
+            let digits = precision.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(6);
+            let print = if verb == 'e' { english::scientific } else { english::fixed };
+            out.push_str(&print(number, digits));
         } else {
             let clause = format!("%{precision}{verb}");
             let value = Plain::List(Arc::new(vec![value.to_plain(budget)?]));
@@ -52,6 +57,20 @@ pub(super) fn format(given: &str, values: &Val<'_>, budget: &mut Budget) -> Foun
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// Returns the number that `%f` and `%e` print; `None` for a value that they do not print.
+fn fractional(value: &Val<'_>) -> Option<f64> {
+    match value {
+        Val::Plain(Plain::Float(number)) => Some(*number),
+        Val::Plain(Plain::String(text)) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Returns the precision that a verb begins with: `.3`, or nothing.
@@ -74,7 +93,7 @@ fn push(value: &Val<'_>, is_part: bool, out: &mut String, budget: &mut Budget) -
         }
         Val::Type(name) if is_part => out.push_str(&format!("type({name})")),
         Val::Type(name) => out.push_str(name),
-        Val::Array(..) | Val::List(_) => {
+        Val::Array(..) | Val::List(_) | Val::Keyed(..) => {
             out.push('[');
             for index in 0..value.length().unwrap_or_default() {
                 if index > 0 {

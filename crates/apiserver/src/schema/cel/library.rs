@@ -224,7 +224,7 @@ fn own<'a>(
         ("orValue", Some(Val::Optional(inner)), [other]) => {
             inner.as_ref().map_or_else(|| other.clone(), |value| (**value).clone())
         }
-        ("first" | "last", Some(list @ (Val::Array(..) | Val::List(_))), []) => {
+        ("first" | "last", Some(list @ (Val::Array(..) | Val::List(_) | Val::Keyed(..))), []) => {
             let index = if name == "first" { 0 } else { list.length()?.saturating_sub(1) };
             match list.item(index).transpose() {
                 Ok(item) => Val::Optional(item.map(Rc::new)),

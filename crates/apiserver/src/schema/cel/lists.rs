@@ -63,6 +63,7 @@ impl Val<'_> {
         budget.spend(length / 10 + 1)?;
         let kind = match self {
             Self::Array(_, schema) => &schema.list,
+            Self::Keyed(_, kind) => kind,
             _ => &ListKind::Atomic,
         };
         match kind {
@@ -107,11 +108,12 @@ impl<'a> Evaluation<'_, 'a> {
     /// Appends a list. Items that a list with keys has already are replaced, and those of a set are left out.
     pub(super) fn concat(&mut self, left: Val<'a>, right: &Val<'a>) -> Found<Val<'a>> {
         let kind = match &left {
-            Val::Array(_, schema) => schema.list.clone(),
-            _ => ListKind::Atomic,
+            Val::Array(_, schema) => &schema.list,
+            Val::Keyed(_, kind) => kind,
+            _ => &ListKind::Atomic,
         };
         let mut items = match left {
-            Val::List(items) => items,
+            Val::List(items) | Val::Keyed(items, _) => items,
             other => {
                 self.budget.spend(other.length().unwrap_or_default())?;
                 Rc::new(other.items(self.budget)?)
@@ -123,20 +125,20 @@ impl<'a> Evaluation<'_, 'a> {
         self.budget.spend(if Rc::strong_count(&items) > 1 { items.len() / 10 } else { 0 })?;
         let list = Rc::make_mut(&mut items);
         let mut places = BTreeMap::new();
-        if kind != ListKind::Atomic {
+        if *kind != ListKind::Atomic {
             for (index, item) in list.iter().enumerate() {
-                places.insert(Identity::of_item(item, &kind)?, index);
+                places.insert(Identity::of_item(item, kind)?, index);
             }
         }
         for index in 0..right_length {
             let Some(item) = right.item(index).transpose()? else { continue };
-            if kind == ListKind::Atomic {
+            if *kind == ListKind::Atomic {
                 list.push(item);
                 continue;
             }
-            let identity = Identity::of_item(&item, &kind)?;
+            let identity = Identity::of_item(&item, kind)?;
             match places.get(&identity).and_then(|place| list.get_mut(*place)) {
-                Some(known) if kind != ListKind::Set => *known = item,
+                Some(known) if *kind != ListKind::Set => *known = item,
                 Some(_) => {}
                 None => {
                     places.insert(identity, list.len());
@@ -144,6 +146,6 @@ impl<'a> Evaluation<'_, 'a> {
                 }
             }
         }
-        Ok(Val::List(items))
+        Ok(if *kind == ListKind::Atomic { Val::List(items) } else { Val::Keyed(items, kind) })
     }
 }

@@ -50,7 +50,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
 
     fn sorted(&mut self, target: &'e IdedExpr, variable: &'e IdedExpr, each: &'e IdedExpr) -> Found<Val<'a>> {
         let list = self.value(target)?;
-        if !matches!(list, Val::Array(..) | Val::List(_)) {
+        if !matches!(list, Val::Array(..) | Val::List(_) | Val::Keyed(..)) {
             return error(NO_OVERLOAD);
         }
         let mut sorted = Vec::new();

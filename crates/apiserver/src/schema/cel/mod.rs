@@ -8,6 +8,7 @@ mod calls;
 mod checker;
 mod compile;
 mod costs;
+mod english;
 mod eval;
 pub(crate) mod expression;
 mod fault;

@@ -19,7 +19,10 @@ impl<'a> Evaluation<'_, 'a> {
             }
             operators::IN => return flag(self.is_in(&left, &right)?),
             operators::ADD => match (&left, &right) {
-                (Val::Array(..) | Val::List(_), Val::Array(..) | Val::List(_)) => {
+                (
+                    Val::Array(..) | Val::List(_) | Val::Keyed(..),
+                    Val::Array(..) | Val::List(_) | Val::Keyed(..),
+                ) => {
                     return self.concat(left, &right);
                 }
                 (Val::Plain(Plain::Bytes(one)), Val::Plain(Plain::Bytes(other))) => {
@@ -65,7 +68,7 @@ impl<'a> Evaluation<'_, 'a> {
                 self.budget.spend(1)?;
                 Ok(container.find(value)?.is_some())
             }
-            Val::Array(..) | Val::List(_) => {
+            Val::Array(..) | Val::List(_) | Val::Keyed(..) => {
                 let length = container.length().unwrap_or_default();
                 self.budget.spend(length)?;
                 for index in 0..length {

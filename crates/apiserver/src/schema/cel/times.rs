@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
 use kube_cel::cel::Value as Plain;
 
 use super::calls;
 use super::fault::{Found, error};
+use crate::time_zones;
 
 /// The seconds from the year 1 to the year 9999, as cel-go has them.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
@@ -38,7 +39,7 @@ pub(super) fn call(name: &str, target: Option<&Plain>, arguments: &[Plain]) -> O
 
 /// Returns a part of a time in a zone; `None` if there is no such part.
 fn part(name: &str, zone: &str, (seconds, milliseconds): (i64, u32)) -> Option<Found<i64>> {
-    let local = match offset(zone) {
+    let local = match offset(zone, seconds) {
         Ok(offset) => civil(seconds.saturating_add(offset)),
         Err(fault) => return Some(Err(fault)),
     };
@@ -58,12 +59,15 @@ fn part(name: &str, zone: &str, (seconds, milliseconds): (i64, u32)) -> Option<F
     }))
 }
 
-/// Returns how many seconds a zone is before UTC. Names of zones other than UTC are not known.
-fn offset(zone: &str) -> Found<i64> {
+/// Returns how many seconds a zone is before UTC at a time.
+fn offset(zone: &str, time: i64) -> Found<i64> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         return match zone {
             "" | "UTC" => Ok(0),
-            zone => error(format!("unknown time zone {zone}")),
+            zone => match (time_zones::find(zone), Timestamp::from_second(time)) {
+                (Some(zone), Ok(time)) => Ok(zone.to_offset(time).seconds().into()),
+                _ => error(format!("unknown time zone {zone}")),
+            },
         };
     };
     let number = |text: &str| text.parse::<i32>().map(i64::from);

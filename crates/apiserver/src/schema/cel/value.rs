@@ -8,7 +8,7 @@ use kube_cel::cel::Value as Plain;
 use kube_cel::cel::objects::{Key, Map as PlainMap, OptionalValue};
 use serde_json::{Map, Value};
 
-use super::super::structural::Structural;
+use super::super::structural::{ListKind, Structural};
 use super::calls;
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::names::{escape, unescape};
@@ -24,6 +24,8 @@ pub(super) enum Val<'a> {
     /// A value without a type, which can only be compared.
     Kept(&'a Value),
     List(Rc<Vec<Val<'a>>>),
+    /// The sum of a list of the resource and another one: a set, or a list with keys.
+    Keyed(Rc<Vec<Val<'a>>>, &'a ListKind),
     Map(Rc<BTreeMap<Key, Val<'a>>>),
     Optional(Option<Rc<Val<'a>>>),
     Type(Rc<str>),
@@ -153,7 +155,7 @@ impl<'a> Val<'a> {
         Some(match self {
             Self::Object(fields, _) => fields.len(),
             Self::Array(items, _) => items.len(),
-            Self::List(items) => items.len(),
+            Self::List(items) | Self::Keyed(items, _) => items.len(),
             Self::Map(entries) => entries.len(),
             _ => return None,
         })
@@ -166,7 +168,7 @@ impl<'a> Val<'a> {
                 let of = schema.items.as_deref()?;
                 items.get(index).map(|item| Self::read(item, of))
             }
-            Self::List(items) => items.get(index).cloned().map(Ok),
+            Self::List(items) | Self::Keyed(items, _) => items.get(index).cloned().map(Ok),
             _ => None,
         }
     }
@@ -217,9 +219,10 @@ impl<'a> Val<'a> {
                 }
                 Ok(true)
             }
-            (Self::Array(..) | Self::List(_), Self::Array(..) | Self::List(_)) => {
-                self.are_equal(other, budget)
-            }
+            (
+                Self::Array(..) | Self::List(_) | Self::Keyed(..),
+                Self::Array(..) | Self::List(_) | Self::Keyed(..),
+            ) => self.are_equal(other, budget),
             (Self::Optional(one), Self::Optional(other)) => match (one, other) {
                 (Some(one), Some(other)) => one.is_equal(other, budget),
                 (one, other) => Ok(one.is_none() && other.is_none()),
@@ -241,7 +244,7 @@ impl<'a> Val<'a> {
     pub(super) fn type_name(&self) -> String {
         match self {
             Self::Object(..) | Self::Map(_) => "map",
-            Self::Array(..) | Self::List(_) => "list",
+            Self::Array(..) | Self::List(_) | Self::Keyed(..) => "list",
             Self::Kept(_) => "unknown",
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
@@ -268,7 +271,7 @@ impl<'a> Val<'a> {
                 budget.spend(copied(Ok(Some(self))))?;
                 value.clone()
             }
-            Self::Array(..) | Self::List(_) => {
+            Self::Array(..) | Self::List(_) | Self::Keyed(..) => {
                 budget.spend(self.length().unwrap_or_default())?;
                 let items = self.items(budget)?.into_iter();
                 Plain::List(Arc::new(items.map(|item| item.to_plain(budget)).collect::<Found<_>>()?))

@@ -71,9 +71,9 @@ async fn a_failed_validation_denies_with_its_message_and_reason() {
             "of a",
         ),
         (
-            json!({"expression": "false", "message": "m", "messageExpression": "string(object.none)", "reason": "Unauthorized"}),
-            401,
-            "Unauthorized",
+            json!({"expression": "false", "message": "m", "messageExpression": "string(object.none)", "reason": "RequestEntityTooLarge"}),
+            413,
+            "RequestEntityTooLarge",
             "m",
         ),
         (

@@ -7,10 +7,12 @@ mod access;
 mod admission;
 mod applies;
 mod builtin;
+mod conversions;
 mod deletions;
 mod json_patches;
 mod matrix;
 mod objects;
+mod policies;
 mod schemas;
 
 use std::collections::HashMap;

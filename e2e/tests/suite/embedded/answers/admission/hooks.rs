@@ -18,10 +18,13 @@ use tokio_rustls::rustls::{self, pki_types::PrivateKeyDer};
 /// The received reviews by API server: the path without it, and the review.
 type Reviews = Arc<Mutex<HashMap<String, Vec<(String, Value)>>>>;
 
-pub(super) struct Hooks {
-    pub(super) url: String,
+/// Makes the answer of a behaviour to a review: code, media type and body.
+type Behave = fn(&str, &Value) -> (u16, &'static str, String);
+
+pub(in super::super) struct Hooks {
+    pub(in super::super) url: String,
     /// Its certificate, in PEM and base64.
-    pub(super) authority: String,
+    pub(in super::super) authority: String,
     reviews: Reviews,
     task: JoinHandle<()>,
 }
@@ -33,7 +36,12 @@ impl Drop for Hooks {
 }
 
 impl Hooks {
-    pub(super) async fn start() -> Self {
+    pub(in super::super) async fn start() -> Self {
+        Self::answering(answer).await
+    }
+
+    /// Starts a server whose answers are made of the behaviour and the review.
+    pub(in super::super) async fn answering(answer: Behave) -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -47,7 +55,7 @@ impl Hooks {
         let url = format!("https://{}", listener.local_addr().unwrap());
         let reviews = Reviews::default();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(serve(listener, acceptor, reviews.clone()));
+        let task = tokio::spawn(serve(listener, acceptor, reviews.clone(), answer));
         Self { url, authority: STANDARD.encode(made.cert.pem()), reviews, task }
     }
 
@@ -57,15 +65,20 @@ impl Hooks {
     }
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, reviews: Reviews) {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, reviews: Reviews, answer: Behave) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(connection(stream, acceptor.clone(), reviews.clone()));
+        connections.spawn(connection(stream, acceptor.clone(), reviews.clone(), answer));
     }
 }
 
 /// Answers the requests of a connection, each with a length.
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, reviews: Reviews) -> Option<()> {
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    reviews: Reviews,
+    answer: Behave,
+) -> Option<()> {
     let mut stream = BufReader::new(acceptor.accept(stream).await.ok()?);
     loop {
         let (mut path, mut length) = (String::new(), 0);

@@ -1,7 +1,7 @@
 //! Admission webhooks: both servers call the same webhooks with the same reviews, and give the same answers.
 
 mod cases;
-mod hooks;
+pub(super) mod hooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+pub(in super::super) const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
 /// What may differ in answers about resources.
 pub(super) const ALL: compare::Ignored<'static> =

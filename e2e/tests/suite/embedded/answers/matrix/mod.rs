@@ -1,6 +1,6 @@
 //! Every resource, every verb and every parameter: both servers give equal answers, or the difference is documented.
 
-mod cases;
+pub(super) mod cases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
