@@ -370,7 +370,7 @@ fn informer_stopped<K: Key>(workers: &Arc<Workers<K>>, informers: &[Held]) -> Bo
 const ABORT: Duration = Duration::from_secs(1);
 
 /// The end of a timeout. One that is too long for the clock is as good as never.
-fn after(timeout: Duration) -> Instant {
+pub(crate) fn after(timeout: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(timeout).unwrap_or_else(|| now + Duration::from_secs(60 * 60 * 24 * 365 * 30))
 }

@@ -51,7 +51,8 @@
 //!
 //! [`apply`] writes by server-side apply, [`create_or_update`] and [`create_or_patch`] write what differs,
 //! [`set_controller_reference`] and [`Owner`] make an object owned, [`condition`] edits the conditions of a status, [`finalizer`]
-//! runs a cleanup before an object is deleted, and [`events`] reports what was done.
+//! runs a cleanup before an object is deleted, and [`events`] reports what was done. [`crd`] installs the definitions of the
+//! program's own kinds.
 //!
 //! # Errors of a reconciliation
 //!
@@ -72,6 +73,7 @@ mod action;
 pub mod apply;
 pub mod condition;
 mod controller;
+pub mod crd;
 mod create_or_update;
 mod error;
 mod event_metrics;

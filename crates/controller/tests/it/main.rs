@@ -14,6 +14,7 @@ mod auto_traits;
 mod collector;
 mod common;
 mod conditions;
+mod crds;
 mod events;
 mod finalizers;
 mod informers_that_end;

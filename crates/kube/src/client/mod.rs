@@ -22,6 +22,7 @@ mod tls;
 mod transport;
 #[cfg(feature = "rustls-tls")]
 mod validity;
+mod warnings;
 
 use kube_client::client::ConfigExt;
 use kube_client::{Client, Config};
@@ -85,6 +86,9 @@ use renewal::Renewing;
 /// A redirect of a GET within the same scheme, host and port is followed, up to 10 times; any other redirect is an
 /// [`Error::Redirect`]. A server certificate is accepted without its CA if the CA bundle of the configuration contains
 /// exactly that certificate, its name matches and it has not expired, as in Go.
+///
+/// A warning of the API server (header `Warning`), such as that about a deprecated version, is logged once for each text.
+/// Follows controller-runtime 0.25 (`KubeAPIWarningLogger`).
 ///
 /// # Proxies
 /// Without a proxy in the configuration, `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` apply, in upper or lower case, by Go's

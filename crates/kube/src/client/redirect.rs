@@ -13,6 +13,7 @@ use tower::Service;
 use super::copy::copy;
 use super::renewal::Renewing;
 use super::transport::AnswerBody;
+use super::warnings::Warnings;
 use crate::Error;
 
 /// The maximum number of redirects in a row, as in Go.
@@ -20,11 +21,14 @@ const MAX_REDIRECTS: u32 = 10;
 
 /// Follows redirects of a GET within one scheme, host and port.
 #[derive(Clone)]
-pub(super) struct Redirects(Renewing);
+pub(super) struct Redirects {
+    inner: Renewing,
+    warnings: Warnings,
+}
 
 impl Redirects {
     pub(super) fn new(inner: Renewing) -> Self {
-        Self(inner)
+        Self { inner, warnings: Warnings::default() }
     }
 }
 
@@ -38,16 +42,21 @@ impl Service<Request<Body>> for Redirects {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        follow(self.0.clone(), request).boxed()
+        follow(self.inner.clone(), self.warnings.clone(), request).boxed()
     }
 }
 
-async fn follow(inner: Renewing, mut request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+async fn follow(
+    inner: Renewing,
+    warnings: Warnings,
+    mut request: Request<Body>,
+) -> Result<Response<AnswerBody>, BoxError> {
     let mut followed = 0;
     loop {
         let (from, method) = (request.uri().clone(), request.method().clone());
         let again = copy(&request);
         let answer = inner.send(request).await?;
+        warnings.log(&method, &from, answer.headers());
         let Some(location) = location(answer.status(), answer.headers()) else { return Ok(answer) };
         let refused = |reason| {
             let status = answer.status().as_u16();

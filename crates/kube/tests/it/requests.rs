@@ -408,3 +408,21 @@ async fn managed_fields_are_requested_only_if_they_are_kept() {
     let kept = accepted(maps(client).managed_fields(ManagedFields::Keep)).await;
     assert_eq!(kept, ["application/vnd.kubernetes.protobuf,application/json"; 2]);
 }
+
+// contract: L-40a
+#[tokio::test]
+async fn warnings_are_logged_once() {
+    let (_guard, lines) = kinformer_testing::logs::of_this_thread();
+    let server = kinformer_apiserver::ApiServer::builder().start().await.unwrap();
+    let client = client(server.config().unwrap()).unwrap();
+    let quotas: kube_client::Api<k8s_openapi::api::core::v1::ResourceQuota> =
+        kube_client::Api::default_namespaced(client);
+    for name in ["a", "b"] {
+        let mut quota = k8s_openapi::api::core::v1::ResourceQuota::default();
+        quota.metadata.name = Some(name.to_owned());
+        quotas.create(&kube_client::api::PostParams::default(), &quota).await.unwrap();
+    }
+    let logged = lines.having(&["WARN", "warning of the API server", "/resourcequotas", "POST"]);
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    server.shutdown().await;
+}
