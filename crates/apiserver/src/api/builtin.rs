@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use crate::builtin::{self, Validation};
-use crate::registry::{Kind, Resource};
+use crate::registry::{Kind, Resource, set_defaults};
 use crate::status::{Cause, Status};
 use crate::storage::Stored;
 
@@ -140,6 +140,7 @@ impl Api {
 fn complete_definition(kind: &Kind, object: &mut Object) {
     let status = object.remove("status");
     builtin::complete(&kind.api_version(), &kind.kind, object);
+    set_defaults(object);
     match status {
         Some(status) => object.insert("status".to_owned(), status),
         None => object.remove("status"),

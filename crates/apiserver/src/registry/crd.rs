@@ -101,7 +101,12 @@ pub(crate) fn definition<'a>(
     })
 }
 
-/// Sets the names that a definition need not have, the conversion, and the port of its webhook. Returns the names.
+/// Sets the defaults of a definition: the names that it need not have, the conversion, and the port of its webhook.
+pub(crate) fn set_defaults(object: &mut Map<String, Value>) {
+    complete(object);
+}
+
+/// As [`set_defaults`]. Returns the names.
 fn complete(object: &mut Map<String, Value>) -> Names {
     let mut requested = Names::default();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return requested };

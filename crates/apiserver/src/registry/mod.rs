@@ -18,7 +18,7 @@ use crate::order;
 use crate::storage::{CommitObserver, ResourceStore, StoreId, Versions, Window};
 
 pub(crate) use convert::Conversion;
-pub(crate) use crd::{Definition, Revision, definition};
+pub(crate) use crd::{Definition, Revision, definition, set_defaults};
 pub(crate) use definition_status::{Conditions, set_condition};
 pub(crate) use derived::{Derived, Each, Stores};
 pub(crate) use kind::{Column, FieldPath, Kind, ScalePaths, assign, lookup};

@@ -22,7 +22,8 @@ async fn definitions_have_the_form_of_go() {
     given["spec"]["versions"][0]["deprecated"] = false.into();
     given["spec"]["versions"][0]["subresources"] = json!({});
     let (_server, client) = serving(&given).await;
-    let stored = client.get(&format!("{DEFINITIONS}/things.example.com")).await.ok();
+    let path = format!("{DEFINITIONS}/things.example.com");
+    let stored = client.get(&path).await.ok();
     let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {}, "schema": {
         "openAPIV3Schema": {"type": "object", "properties": {
             "kept": kept,
@@ -34,4 +35,7 @@ async fn definitions_have_the_form_of_go() {
     let spec = json!({"group": "example.com", "scope": "Namespaced", "conversion": {"strategy": "None"},
         "names": names, "versions": [version]});
     assert_eq!(stored["spec"], spec);
+
+    given["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+    assert_eq!(client.put(&path, &given).await.ok()["metadata"], stored["metadata"]);
 }
