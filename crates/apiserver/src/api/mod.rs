@@ -106,7 +106,9 @@ pub(crate) struct Write<'a> {
 
 /// A check of the object of a write, after the mutating webhooks and before it is validated, with the present one.
 #[derive(Clone, Copy)]
-pub(crate) struct GrantCheck<'a>(pub(crate) &'a dyn Fn(Option<&Object>, &Object) -> Result<(), Status>);
+pub(crate) struct GrantCheck<'a>(pub(crate) &'a CheckOf<'a>);
+
+type CheckOf<'a> = dyn Fn(Option<&Object>, &Object) -> Result<(), Status> + 'a;
 
 impl std::fmt::Debug for GrantCheck<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
