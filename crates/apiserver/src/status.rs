@@ -162,6 +162,19 @@ impl Status {
         Self::new(403, "Forbidden", message).about(subject, name)
     }
 
+    /// 500 for a list with objects that cannot be read, one cause each.
+    pub(crate) fn unlistable(subject: Subject<'_>, causes: Vec<Cause>) -> Self {
+        let first = causes.first().map_or("", |cause| &cause.message);
+        let more = match causes.len() {
+            0 | 1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let message = format!("failed to read one or more {subject} from the storage: {first}{more}");
+        let mut status = Self::new(500, "StorageReadError", message).about(subject, "list");
+        status.details.get_or_insert_default().causes = causes;
+        status
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }

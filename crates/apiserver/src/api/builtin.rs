@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use crate::builtin::{self, Validation};
+use crate::conversion::unwritable;
 use crate::registry::{Kind, Resource, set_defaults};
 use crate::status::{Cause, Status};
 use crate::storage::Stored;
@@ -59,7 +60,8 @@ impl Api {
         stored: &Stored,
         write: Write<'_>,
     ) -> Result<(Value, bool), Status> {
-        let mut object = Self::present(resource, stored, write.session)?;
+        let present = Self::present(resource, stored, write.session);
+        let mut object = present.map_err(|error| unwritable(stored, &error))?;
         if !self.has_incomplete.load(Ordering::Relaxed) {
             return Ok((Value::Object(object), false));
         }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admission::Session;
 use crate::apply::unpack;
+use crate::conversion::unreadable;
 use crate::gc::Work;
 use crate::registry::{Kind, Resource};
 use crate::status::Status;
@@ -110,7 +111,8 @@ impl Api {
     ) -> Result<Step, Status> {
         let step = self.step(resource, present, options)?;
         if let Some(session) = session {
-            let mut shown = Self::present(resource, present, Some(session))?;
+            let shown = Self::present(resource, present, Some(session));
+            let mut shown = shown.map_err(|error| unreadable(&resource.kind, present, &error))?;
             unpack(&mut shown);
             self.admit_deletion(session, resource, (present, shown), &step, options)?;
         }

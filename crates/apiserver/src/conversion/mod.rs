@@ -13,8 +13,10 @@
 
 mod call;
 mod review;
+mod unreadable;
 
 pub(crate) use call::convert;
+pub(crate) use unreadable::{Unreadable, unlistable, unreadable, unwritable};
 
 use serde::Deserialize;
 use serde_json::Value;

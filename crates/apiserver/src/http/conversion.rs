@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ::http::StatusCode;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use serde_json::Value;
 
 use crate::api::{Api, read_scale};
-use crate::conversion::convert;
+use crate::conversion::{Unreadable, convert};
 use crate::registry::{Resource, ScalePaths};
 use crate::status::Status;
 use crate::storage::{EventType, Stored};
@@ -53,7 +53,8 @@ pub(super) struct Deferred {
 
 impl Deferred {
     async fn finish(self, context: &Context) -> Result<Answer, Status> {
-        let stored = state(context, &self.resource, EventType::Added, self.stored).await?;
+        let converted = state(context, &self.resource, EventType::Added, self.stored).await;
+        let stored = converted.map_err(|failure| failure.status(&self.resource.kind))?;
         let resource = Arc::new(self.resource.of_converted());
         if let Some(paths) = &self.scale {
             let scale = read_scale(&resource.kind, &Api::served(&resource, &stored), paths)?;
@@ -66,15 +67,23 @@ impl Deferred {
 /// Returns states of objects in the resource's version, in their order.
 ///
 /// # Errors
-/// The first error of the webhook.
+/// The objects that cannot be converted.
 pub(super) async fn states(
     context: &Context,
     resource: &Resource,
     states: Vec<(EventType, Arc<Stored>)>,
-) -> Result<Vec<Arc<Stored>>, Status> {
+) -> Result<Vec<Arc<Stored>>, Vec<Unreadable>> {
     let calls = states.into_iter().map(|(event_type, stored)| state(context, resource, event_type, stored));
     let calls: Vec<_> = calls.collect();
-    futures::stream::iter(calls).buffered(CALLS).try_collect().await
+    let (mut converted, mut failures) = (Vec::new(), Vec::new());
+    let mut results = futures::stream::iter(calls).buffered(CALLS);
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(stored) => converted.push(stored),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    if failures.is_empty() { Ok(converted) } else { Err(failures) }
 }
 
 async fn state(
@@ -82,10 +91,14 @@ async fn state(
     resource: &Resource,
     event_type: EventType,
     stored: Arc<Stored>,
-) -> Result<Arc<Stored>, Status> {
+) -> Result<Arc<Stored>, Unreadable> {
     let (object, api_version) = (Api::completed(resource, &stored), resource.kind.api_version());
     let is_other = object.get("apiVersion").is_none_or(|version| *version != api_version);
-    let mut object = convert(&context.services, &resource.kind, object, &api_version).await?;
+    let converted = convert(&context.services, &resource.kind, object, &api_version).await;
+    let mut object = match converted {
+        Ok(object) => object,
+        Err(error) => return Err(Unreadable { stored, error }),
+    };
     if is_other {
         Api::restrict(resource, &mut object);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::http::HeaderMap;
 use serde_json::Value;
 
-use crate::api::{Api, Form, Object, Write};
+use crate::api::{Api, Form, Object, Origin, Write, check_type};
 use crate::apply::{Schema, go_text, go_type, unknown_fields};
 use crate::causes;
 use crate::patch::Patch;
@@ -57,6 +57,11 @@ impl Call<'_> {
         object: &mut Object,
         validation: Validation,
     ) -> Result<Form, Status> {
+        let version = object.get("apiVersion").and_then(Value::as_str);
+        if of.custom && version.is_some_and(|version| version != of.api_version()) {
+            // an object of another version is refused before its fields are looked at
+            check_type(object, of, Origin::Client)?;
+        }
         let (form, warnings) = fields_warnings(of, self.headers, object, validation)?;
         self.warnings.extend(warnings);
         Ok(form)

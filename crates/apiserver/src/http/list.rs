@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{ListItem, selects, write_object};
+use crate::conversion::unlistable;
 use crate::faults::RequestFaults;
 use crate::protobuf;
 use crate::registry::Resource;
@@ -133,7 +134,8 @@ pub(super) async fn page_in_version(
     let states = read.snapshot.objects.iter();
     let states = states.filter(|(key, _)| namespace.is_empty() || key.namespace() == namespace);
     let states = states.map(|(_, stored)| (EventType::Added, stored.clone())).collect();
-    let objects = conversion::states(context, resource, states).await?;
+    let objects = conversion::states(context, resource, states).await;
+    let objects = objects.map_err(|failures| unlistable(&resource.kind, &failures))?;
     let objects = objects.into_iter().map(|stored| (stored.key().clone(), stored)).collect();
     let converted = Snapshot { version: read.snapshot.version, objects };
     let resource = Arc::new(resource.of_converted());

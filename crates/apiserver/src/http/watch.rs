@@ -17,6 +17,7 @@ use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::api::{ListItem, selects, write_object};
+use crate::conversion::Unreadable;
 use crate::faults::{Kind as FaultKind, RequestFaults};
 use crate::metrics::Open;
 use crate::registry::Resource;
@@ -118,7 +119,7 @@ impl Start {
         let states = self.initial.drain(..).map(|stored| (EventType::Added, stored)).collect();
         match conversion::states(context, &resource, states).await {
             Ok(states) => self.initial.extend(states),
-            Err(status) => self.failure = Some(conversion_error(&status)),
+            Err(failures) => self.failure = conversion_error(&failures),
         }
         Arc::new(resource.of_converted())
     }
@@ -162,8 +163,8 @@ fn never_issued(requested: u64, current: u64) -> Status {
 }
 
 /// The error that ends a watch. Follows Kubernetes 1.37 (`etcd3.parseError`).
-fn conversion_error(status: &Status) -> Status {
-    Status::new(500, "InternalError", status.message())
+fn conversion_error(failures: &[Unreadable]) -> Option<Status> {
+    failures.first().map(|failure| Status::new(500, "InternalError", failure.error.message()))
 }
 
 fn default_timeout() -> Duration {
@@ -301,8 +302,8 @@ impl Watch {
         });
         let mut states = match conversion::states(&self.context, source, states.collect()).await {
             Ok(states) => states.into_iter(),
-            Err(status) => {
-                self.failure = Some(conversion_error(&status));
+            Err(failures) => {
+                self.failure = conversion_error(&failures);
                 return;
             }
         };

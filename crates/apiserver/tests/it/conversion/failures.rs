@@ -17,7 +17,14 @@ async fn answers_are_checked_as_by_kubernetes() {
     let current: Arc<Mutex<Respond>> = Arc::new(Mutex::new(Box::new(convert)));
     let asked = current.clone();
     let (_server, client, _webhooks) = serving(move |request| (asked.lock())(request)).await;
-    client.post(&things("v1"), &thing("v1", "a", &json!({"size": "1"}))).await.ok();
+    let stored = client.post(&things("v1"), &thing("v1", "a", &json!({"size": "1"}))).await.ok();
+    let revision = stored["metadata"]["resourceVersion"].as_str().unwrap();
+    let corrupt = |root: &str, why: &str| {
+        format!(
+            "StorageError: corrupt object, Code: 7, Key: {root}/example.com/things/default/a, ResourceVersion: 0, \
+             AdditionalErrorMsg: {why}"
+        )
+    };
     let changed = |pointer: &'static str, value: Value| -> Respond {
         Box::new(move |request: &Value| {
             let mut object = converted(&request["objects"][0], "example.com/v2");
@@ -63,12 +70,22 @@ async fn answers_are_checked_as_by_kubernetes() {
     for (reply, message) in rows {
         *current.lock() = reply;
         let expected = format!("{about}{message}");
-        assert_eq!(client.get(&format!("{}/a", things("v2"))).await.status(500, ""), expected);
-        assert_eq!(client.get(&things("v2")).await.status(500, ""), expected);
-        assert_eq!(client.delete(&format!("{}/a", things("v2"))).await.status(500, ""), expected);
+        let undecodable = format!("object not decodable revision={revision}: {expected}");
+        let alone = format!("Internal error occurred: {}", corrupt("", &undecodable));
+        assert_eq!(client.get(&format!("{}/a", things("v2"))).await.status(500, "InternalError"), alone);
+        let list = client.get(&things("v2")).await;
+        assert_eq!(list.body["details"]["causes"][0]["field"], "/registry/example.com/things/default/a");
+        assert_eq!(
+            list.status(500, "StorageReadError"),
+            format!(
+                "failed to read one or more things.example.com from the storage: {}",
+                corrupt("/registry", &undecodable)
+            )
+        );
+        assert_eq!(client.delete(&format!("{}/a", things("v2"))).await.status(500, "InternalError"), alone);
         let change = json!({"count": 5});
         let patched = client.patch(&format!("{}/a", things("v2")), "merge-patch", &change).await;
-        assert_eq!(patched.status(500, ""), expected);
+        assert_eq!(patched.status(500, ""), undecodable);
         let mut watch = client.watch(&format!("{}?watch=1", things("v2"))).await;
         let event = watch.next().await.unwrap();
         assert_eq!((&event["type"], &event["object"]["message"]), (&json!("ERROR"), &json!(expected)));

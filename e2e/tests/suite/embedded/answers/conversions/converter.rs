@@ -111,7 +111,7 @@ fn change(behaviour: &str, objects: &mut Vec<Value>, request: &Value) {
             "labels" => object["metadata"]["labels"] = json!({"converted": "yes"}),
             "no-labels" => {
                 object["metadata"]["labels"] = Value::Null;
-                object["metadata"].as_object_mut().unwrap().remove("annotations");
+                remove(&mut object["metadata"], "annotations");
             }
             "metadata" => {
                 object["metadata"]["generation"] = 77.into();
@@ -123,19 +123,19 @@ fn change(behaviour: &str, objects: &mut Vec<Value>, request: &Value) {
                 object["other"] = 1.into();
                 object["spec"]["other"] = json!({"a": [1]});
             }
-            "no-managers" => drop(object["metadata"].as_object_mut().unwrap().remove("managedFields")),
+            "no-managers" => remove(&mut object["metadata"], "managedFields"),
             "managers" => {
                 object["metadata"]["managedFields"] = json!([{"manager": "x", "operation": "Update"}])
             }
             "name" => object["metadata"]["name"] = "renamed".into(),
             "namespace" => object["metadata"]["namespace"] = "elsewhere".into(),
             "uid" => object["metadata"]["uid"] = "other".into(),
-            "no-uid" => drop(object["metadata"].as_object_mut().unwrap().remove("uid")),
+            "no-uid" => remove(&mut object["metadata"], "uid"),
             "same-version" => object["apiVersion"] = before,
             "other-version" => object["apiVersion"] = "example.com/v9".into(),
             "other-kind" => object["kind"] = "Other".into(),
-            "no-kind" => drop(object.as_object_mut().unwrap().remove("kind")),
-            "no-metadata" => drop(object.as_object_mut().unwrap().remove("metadata")),
+            "no-kind" => remove(object, "kind"),
+            "no-metadata" => remove(object, "metadata"),
             "text-metadata" => object["metadata"] = "a".into(),
             "bad-label" => object["metadata"]["labels"] = json!({"a b": "c d"}),
             "number-label" => object["metadata"]["labels"] = json!({"a": 1}),
@@ -150,5 +150,11 @@ fn change(behaviour: &str, objects: &mut Vec<Value>, request: &Value) {
         "none" => objects.clear(),
         "two" => objects.extend(objects.clone()),
         _ => {}
+    }
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(field);
     }
 }

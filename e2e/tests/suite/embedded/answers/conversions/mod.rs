@@ -18,10 +18,17 @@ use super::{Call, Found, Row, Server, Servers, report};
 use crate::recorder::eventually;
 use converter::{BAD, GOOD};
 
-const IGNORED: compare::Ignored<'_> = compare::Ignored { own: &["lastTransitionTime"], defaults: &[] };
+const IGNORED: compare::Ignored<'_> = compare::Ignored {
+    // the managers of other versions are a documented difference; the version of a list depends on other writes
+    own: &["lastTransitionTime", "managedFields", "resourceVersion", "description", "continue"],
+    defaults: &[],
+};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const GROUP: &str = "conversions.example.com";
 const JSON: &str = "application/json";
+
+/// The failing behaviours for which all requests are sent.
+const SLOW: [&str; 2] = ["name", "failed"];
 
 struct Run {
     servers: Servers,
@@ -94,14 +101,30 @@ impl Run {
     }
 }
 
-/// Replaces the server in the addresses of webhooks.
+/// Replaces what differs in every run: the addresses of webhooks, versions and UIDs in messages.
 fn neutral(value: &mut Value) {
     match value {
-        Value::String(text) => *text = text.replace("/real/", "/server/").replace("/ours/", "/server/"),
+        Value::String(text) => {
+            *text = text.replace("/real/", "/server/").replace("/ours/", "/server/");
+            for mark in ["revision=", "expected response.uid=\""] {
+                *text = without_word_after(text, mark);
+            }
+        }
         Value::Array(items) => items.iter_mut().for_each(neutral),
         Value::Object(members) => members.values_mut().for_each(neutral),
         _ => {}
     }
+}
+
+/// Removes the words after a mark, which differ in every run.
+fn without_word_after(text: &str, mark: &str) -> String {
+    let mut parts = text.split(mark);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(mark);
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-'));
+    }
+    out
 }
 
 fn all(version: &str, plural: &str) -> String {
@@ -157,6 +180,8 @@ fn requests(version: &str, plural: &str) -> Vec<Call> {
     let apply = |path: String, body: Value| Call::patch(path, "application/apply-patch+yaml", body);
     let new = |name: &str, color: &str| thing(version, plural, name, color);
     let one = |name: &str| format!("{all}/{name}");
+    // an applier has one version
+    let applied = format!("applied-{version}");
     let paint = |color: &str| {
         if version == "v1" {
             json!({"spec": {"color": color}})
@@ -208,15 +233,15 @@ fn requests(version: &str, plural: &str) -> Vec<Call> {
             "application/json-patch+json",
             json!([{"op": "test", "path": pointer, "value": "none"}]),
         ),
-        apply(format!("{}?fieldManager=m", one("applied")), new("applied", "red")),
-        apply(format!("{}?fieldManager=m", one("applied")), new("applied", "pink")),
-        apply(format!("{}?fieldManager=n", one("applied")), new("applied", "white")),
-        apply(format!("{}?fieldManager=n&force=true", one("b")), new("b", "white")),
+        apply(format!("{}?fieldManager=m-{version}", one(&applied)), new(&applied, "red")),
+        apply(format!("{}?fieldManager=m-{version}", one(&applied)), new(&applied, "pink")),
+        apply(format!("{}?fieldManager=n-{version}", one(&applied)), new(&applied, "white")),
+        apply(format!("{}?fieldManager=n-{version}&force=true", one("b")), new("b", "white")),
         get(format!("{}/status", one("a"))),
         merge(format!("{}/status", one("a")), status.clone()),
         Call::change(format!("{}/status", one("b")), status),
         apply(
-            format!("{}/status?fieldManager=s", one("b")),
+            format!("{}/status?fieldManager=s-{version}&force=true", one("b")),
             json!({"apiVersion": format!("{GROUP}/{version}"), "kind": kind(plural),
             "metadata": {"name": "b"}, "status": {"phase": "applied"}}),
         ),
@@ -240,7 +265,30 @@ fn requests(version: &str, plural: &str) -> Vec<Call> {
 }
 
 /// The differences by design.
-const ROWS: &[Row] = &[];
+const ROWS: &[Row] = &[
+    Row {
+        why: "the message of an error has other words, if it is about a request that cannot be parsed",
+        is: |_, real, ours| {
+            let is_unparsed = real.text.contains("the object provided is unrecognized");
+            is_unparsed && (real.code, ours.code) == (400, 400)
+        },
+    },
+    Row {
+        why: "a watch of objects that cannot be converted, and a list of them from any version, fail at once",
+        is: |call, _, ours| {
+            let is_of_cache = ["watch=true", "resourceVersion=0"].iter().any(|part| call.path.contains(part));
+            is_of_cache && ours.text.contains("conversion webhook for ")
+        },
+    },
+    Row {
+        why: "an apply ignores fields that a conversion webhook adds and the schema does not have",
+        is: |call, real, _| {
+            real.code == 500
+                && call.path.contains("fieldManager=")
+                && real.text.contains("field not declared in schema")
+        },
+    },
+];
 
 // contract: E-29a, E-29b, E-29c, E-29d, E-29e
 #[tokio::test(flavor = "multi_thread")]
@@ -268,10 +316,11 @@ async fn objects_that_a_webhook_converts_have_equal_answers() {
         let is_good = GOOD.contains(behaviour);
         for version in ["v2", "v1"] {
             for call in requests(version, plural) {
-                let known = run.problems.len();
-                run.compare(&format!("{behaviour} {version}"), &call).await;
-                if run.problems.len() > known + 3 {
-                    break;
+                // kube-apiserver tries for seconds to list what it cannot convert
+                let is_slow =
+                    call.method == Method::GET && !call.path.contains("/a") || call.path.contains("abel");
+                if is_good || SLOW.contains(behaviour) || version == "v2" && !is_slow {
+                    run.compare(&format!("{behaviour} {version}"), &call).await;
                 }
             }
         }

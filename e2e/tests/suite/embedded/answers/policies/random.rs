@@ -107,8 +107,7 @@ fn policy(rng: &mut Rng, kind: Option<&Value>) -> Value {
                 validation["messageExpression"] = pick(rng, &MESSAGES).into();
             }
             if chance(rng, 40) {
-                validation["reason"] =
-                    pick(rng, &["Forbidden", "Invalid", "Unauthorized", "RequestEntityTooLarge"]).into();
+                validation["reason"] = pick(rng, &["Forbidden", "Invalid", "RequestEntityTooLarge"]).into();
             }
             validation
         })

@@ -147,7 +147,7 @@ pub(super) fn requests(number: usize) -> Vec<Call> {
     let older = gadgets.replace("/v1/", "/v1beta1/");
     let scale = |replicas: u32| json!({"spec": {"replicas": replicas}});
     let status = json!({"status": {"replicas": 2, "phase": "x"}});
-    vec![
+    let mut calls = vec![
         post(&format!("{maps}?dryRun=All&fieldManager=m"), map("dry")),
         post(&maps, map("created")),
         post(&format!("{maps}?fieldValidation=Strict"), plain),
@@ -161,6 +161,22 @@ pub(super) fn requests(number: usize) -> Vec<Call> {
         apply(format!("{maps}/applied?fieldManager=a"), applied.clone()),
         apply(format!("{maps}/applied?fieldManager=a&force=true"), applied),
         get(format!("{maps}/base")),
+        merge(format!("{deployments}/base"), json!({"spec": {"replicas": 5}})),
+        merge(format!("{deployments}/base/scale"), scale(3)),
+        merge(format!("{gadgets}/base/status"), status.clone()),
+        merge(format!("{older}/base"), json!({"spec": {"replicas": 7}})),
+        post("/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", role),
+        merge(
+            format!("/api/v1/namespaces/{}", namespace(number)),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
+        ),
+        delete(format!("{maps}?labelSelector=set%3Dcollected&dryRun=All")),
+        delete(format!("{maps}/base?dryRun=All")),
+    ];
+    if !number.is_multiple_of(3) {
+        return calls;
+    }
+    calls.extend([
         post(&deployments, deployment("created")),
         post(&deployments, json!({"metadata": {"name": "invalid"}})),
         merge(format!("{deployments}/base"), json!({"spec": {"replicas": 5}})),
@@ -196,5 +212,6 @@ pub(super) fn requests(number: usize) -> Vec<Call> {
             json!({"metadata": {"annotations": {"a": "b"}}}),
         ),
         delete(format!("/api/v1/namespaces/{}?dryRun=All", namespace(number))),
-    ]
+    ]);
+    calls
 }
