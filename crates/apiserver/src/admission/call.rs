@@ -7,10 +7,10 @@ use crate::status::Status;
 
 use super::attributes::Attributes;
 use super::client::Endpoint;
-use super::dispatch::Caller;
 use super::hooks::Hook;
 use super::invocation::Invocation;
 use super::review::{self, Answer, Version};
+use super::services::Services;
 
 /// Why a webhook does not let a write pass.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) async fn call(
     invocation: &Invocation,
     attributes: &Attributes,
     mutating: bool,
-    caller: Caller<'_>,
+    (services, end): (&Services, Instant),
 ) -> Result<Answer, Failure> {
     if let Some(why) = &hook.fault {
         return Err(Failure::Call(format!("the webhook cannot be read: {why}")));
@@ -62,10 +62,10 @@ pub(super) async fn call(
     let uid = uuid::Uuid::new_v4().to_string();
     let request = review::request(version, &uid, invocation, attributes);
     let endpoint = Endpoint::of(&hook.client_config).map_err(Failure::Call)?;
-    let rest = caller.end.saturating_duration_since(Instant::now());
+    let rest = end.saturating_duration_since(Instant::now());
     let rest = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
     let seconds = hook.timeout().as_secs().min(rest);
-    let body = endpoint.exchange(caller.services, seconds, Bytes::from(request.to_string())).await;
+    let body = endpoint.exchange(services, seconds, Bytes::from(request.to_string())).await;
     let body = body.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
     review::answer(version, &uid, mutating, &body).map_err(Failure::Call)
 }

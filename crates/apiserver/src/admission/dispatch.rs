@@ -110,7 +110,7 @@ impl Caller<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<bool, Failure> {
         let shown = shown(invocation, attributes);
-        let answer = call(hook, invocation, &shown, true, self).await?;
+        let answer = call(hook, invocation, &shown, true, (self.services, self.end)).await?;
         let Answer { patch, patch_type, .. } = allowed(hook, answer, warnings)?;
         if patch.is_empty() {
             return Ok(false);
@@ -182,7 +182,7 @@ impl Caller<'_> {
             .map(|(index, (hook, invocation))| async move {
                 let shown = shown(invocation, attributes);
                 let mut warnings = Vec::new();
-                let called = call(hook, invocation, &shown, false, self).await;
+                let called = call(hook, invocation, &shown, false, (self.services, self.end)).await;
                 let called = called.and_then(|answer| allowed(hook, answer, &mut warnings));
                 (index, warnings, called.err().and_then(|failure| failure.status(hook)))
             })

@@ -171,7 +171,7 @@ async fn reviewed_objects_are_stored() {
 }
 
 /// The namespace of an object is that of its request; an object that has lost it gets it again.
-// contract: E-27d
+// contract: E-27n
 #[tokio::test]
 async fn webhooks_cannot_move_objects() {
     let webhooks = WebhookServer::start(|_, request| match request["object"]["data"]["key"].as_str() {
@@ -191,7 +191,7 @@ async fn webhooks_cannot_move_objects() {
     assert_eq!(patched.status(400, "BadRequest"), other);
 }
 
-// contract: E-27d
+// contract: E-27n
 #[tokio::test]
 async fn owners_that_webhooks_duplicate_are_dropped() {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "b", "uid": "1"});
@@ -239,7 +239,7 @@ async fn patches_without_an_effect_cause_no_second_call() {
 }
 
 /// Managers with a set that cannot be parsed are restored, with a warning.
-// contract: E-27d
+// contract: E-27n
 #[tokio::test]
 async fn sets_of_managers_that_webhooks_break_are_restored() {
     let webhooks = WebhookServer::start(|_, _| {
