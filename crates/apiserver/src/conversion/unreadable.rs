@@ -35,7 +35,7 @@ pub(crate) fn unreadable(kind: &Kind, stored: &Stored, error: &Status) -> Status
     Status::internal(corrupt(&key("", kind, stored), stored, error))
 }
 
-/// Returns the answer to a list of objects, some of which cannot be converted.
+/// Returns the answer to a list with objects that cannot be converted.
 pub(crate) fn unlistable(kind: &Kind, failures: &[Unreadable]) -> Status {
     let cause = |Unreadable { stored, error }: &Unreadable| {
         let field = key("/registry", kind, stored);

@@ -206,7 +206,6 @@ pub(super) fn requests(number: usize) -> Vec<Call> {
         delete(format!("{maps}/base?dryRun=All")),
         delete(format!("{maps}/base")),
         get(maps),
-        post("/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", role),
         merge(
             format!("/api/v1/namespaces/{}", namespace(number)),
             json!({"metadata": {"annotations": {"a": "b"}}}),
