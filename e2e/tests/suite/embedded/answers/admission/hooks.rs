@@ -19,14 +19,20 @@ use tokio_rustls::rustls::{self, pki_types::PrivateKeyDer};
 type Reviews = Arc<Mutex<HashMap<String, Vec<(String, Value)>>>>;
 
 pub(super) struct Hooks {
+    pub(super) server: Listener,
+    /// A server whose certificate is that of an authority.
+    pub(super) authority: Listener,
+    reviews: Reviews,
+}
+
+pub(super) struct Listener {
     pub(super) url: String,
     /// Its certificate, in PEM and base64.
-    pub(super) authority: String,
-    reviews: Reviews,
+    pub(super) bundle: String,
     task: JoinHandle<()>,
 }
 
-impl Drop for Hooks {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -34,26 +40,38 @@ impl Drop for Hooks {
 
 impl Hooks {
     pub(super) async fn start() -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
         let reviews = Reviews::default();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(serve(listener, acceptor, reviews.clone()));
-        Self { url, authority: STANDARD.encode(made.cert.pem()), reviews, task }
+        let server = Listener::start(rcgen::IsCa::NoCa, reviews.clone()).await;
+        let is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        Self { server, authority: Listener::start(is_ca, reviews.clone()).await, reviews }
     }
 
     /// Returns the reviews from an API server, and forgets them.
     pub(super) fn take(&self, server: &str) -> Vec<(String, Value)> {
         self.reviews.lock().remove(server).unwrap_or_default()
+    }
+}
+
+impl Listener {
+    async fn start(is_ca: rcgen::IsCa, reviews: Reviews) -> Self {
+        let mut params =
+            rcgen::CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let task = tokio::spawn(serve(listener, acceptor, reviews));
+        Self { url, bundle: STANDARD.encode(cert.pem()), task }
     }
 }
 
@@ -150,6 +168,14 @@ fn answer(behaviour: &str, review: &Value) -> (u16, &'static str, String) {
         "rename" if has_object && request["name"] != "applied" => ok(patch(r#"[{"op":"add","path":"/metadata/name","value":"renamed"}]"#)),
         "replicas" if has_object => ok(patch(r#"[{"op":"add","path":"/spec","value":{"replicas":7}}]"#)),
         "managers" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/managedFields","value":[{"operation":"Other"}]}]"#)),
+        "namespace" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/namespace","value":"default"}]"#)),
+        "owners" if has_object => {
+            let owner = r#"{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"1"}"#;
+            ok(patch(&format!(r#"[{{"op":"add","path":"/metadata/ownerReferences","value":[{owner},{owner}]}}]"#)))
+        }
+        "fields" if !request["object"]["metadata"]["managedFields"].is_null() => {
+            ok(patch(r#"[{"op":"add","path":"/metadata/managedFields/0/fieldsV1","value":{"x":{}}}]"#))
+        }
         "invalid" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/labels","value":{"a b":"c"}}]"#)),
         "delete-patch" if !has_object => ok(patch(r#"[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]"#)),
         "undecodable" => ok(patch("{}")),
