@@ -69,8 +69,8 @@ mod tests {
             assert_eq!(fixed(number, precision), expected);
         }
         for (number, precision, expected) in [
-            (1052.032_911_275, 6, "1.052033\u{202f}×\u{202f}10⁰³"),
-            (2.71828, 6, "2.718280\u{202f}×\u{202f}10⁰⁰"),
+            (1_052.032_911_275, 6, "1.052033\u{202f}×\u{202f}10⁰³"),
+            (2.5, 6, "2.500000\u{202f}×\u{202f}10⁰⁰"),
             (-0.00012, 1, "-1.2\u{202f}×\u{202f}10⁻⁰⁴"),
         ] {
             assert_eq!(scientific(number, precision), expected);

@@ -35,15 +35,20 @@ impl Case {
     pub(super) fn hooks(&self, kind: &str, server: &str, hooks: &Hooks) -> Vec<Value> {
         let own = self.hooks.iter().filter(|hook| hook.kind == kind).enumerate();
         own.map(|(index, Hook { behaviour, fields, .. })| {
-            let url = format!("{}/{server}/{}/{behaviour}/{index}", hooks.url, kind.to_lowercase());
+            let listener = if fields["of"] == "authority" { &hooks.authority } else { &hooks.server };
+            let host = fields["host"].as_str().unwrap_or("127.0.0.1");
+            let url = listener.url.replace("127.0.0.1", host);
+            let url = format!("{url}/{server}/{}/{behaviour}/{index}", kind.to_lowercase());
+            let bundle = fields["bundle"].as_str().unwrap_or(&listener.bundle);
             let mut hook = json!({
                 "name": format!("{behaviour}-{index}.example.com"), "sideEffects": "None",
                 "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": url, "caBundle": hooks.authority},
+                "clientConfig": {"url": url, "caBundle": bundle},
                 "namespaceSelector": {"matchExpressions": [{"key": "matrix", "operator": "Exists"}]},
                 "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
             });
-            for (field, value) in fields.as_object().unwrap() {
+            let is_own = |field: &str| ["bundle", "host", "of"].contains(&field);
+            for (field, value) in fields.as_object().unwrap().iter().filter(|(field, _)| !is_own(field)) {
                 hook[field] = value.clone();
             }
             hook
@@ -62,7 +67,10 @@ fn rules(groups: &[&str], versions: &[&str], resources: &[&str], operations: &[&
 
 pub(super) fn cases() -> Vec<Case> {
     const GOOD: [&str; 6] = ["allow", "deny", "deny-bare", "deny-full", "warn", "warn-deny"];
-    const PATCHES: [&str; 11] = [
+    const PATCHES: [&str; 14] = [
+        "namespace",
+        "owners",
+        "fields",
         "label",
         "finalizer",
         "once",
@@ -136,6 +144,12 @@ pub(super) fn cases() -> Vec<Case> {
         hook(v, "allow", fail()),
         hook(v, "warn", fail()),
     ]);
+    // a patch without an effect
+    case(vec![hook(m, "label", json!({})), hook(m, "allow", again()), hook(m, "unknown-field", json!({}))]);
+    // certificates and names of hosts
+    case(vec![hook(m, "label", json!({"of": "authority"})), hook(v, "allow", json!({"host": "localhost"}))]);
+    case(vec![hook(v, "allow", json!({"of": "authority", "bundle": "bm8="}))]);
+    case(vec![hook(v, "allow", json!({"host": "127.0.0.2"}))]);
     case(vec![hook(m, "once", again()), hook(m, "label", again()), hook(m, "allow", json!({}))]);
     case(vec![hook(m, "label", again()), hook(m, "label", again()), hook(m, "once", json!({}))]);
     case(vec![
@@ -259,7 +273,7 @@ pub(super) fn base(number: usize) -> Vec<(String, Value)> {
             json!({"own": if name == "base" { "yes" } else { "no" }, "set": name.split('-').next()});
         objects.push((maps.clone(), map));
     }
-    for name in ["bound", "evicted", "deleted"] {
+    for name in ["bound", "evicted", "evicted-old", "deleted"] {
         objects.push((pods.clone(), pod(name)));
     }
     objects
@@ -313,13 +327,74 @@ pub(super) fn requests(number: usize, case: &Case) -> Vec<Call> {
         Call::new(Method::DELETE, format!("{gadgets}/base?gracePeriodSeconds=3"), Value::Null),
         post(&format!("{pods}/bound/binding"), binding),
         post(&format!("{pods}/evicted/eviction"), json!({"metadata": {"name": "evicted"}})),
+        post(&format!("{pods}/evicted-old/eviction"), json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "evicted-old"}})),
+        post(&format!("{pods}/deleted/eviction"), json!({"metadata": {"name": "other"}})),
         Call::new(Method::DELETE, format!("{pods}/deleted?dryRun=All"), Value::Null),
         Call::new(Method::DELETE, format!("{pods}/deleted"), Value::Null),
         Call::new(Method::DELETE, format!("{maps}?labelSelector=set%3Dcollected&dryRun=All"), Value::Null),
         Call::new(Method::DELETE, format!("{maps}?labelSelector=set%3Dcollected"), Value::Null),
         Call::new(Method::DELETE, format!("{maps}/base"), Value::Null),
+        post(&format!("{maps}?timeout=4500ms&dryRun=All"), map("timed")),
+        post(&format!("{maps}?timeout=5&dryRun=All"), map("timed")),
+        Call::new(Method::DELETE, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.admission.example.com?dryRun=All", Value::Null),
         merge(format!("/api/v1/namespaces/{}", namespace(number)), json!({"metadata": {"annotations": {"a": "b"}}})),
         Call::new(Method::DELETE, format!("/api/v1/namespaces/{}?dryRun=All", namespace(number)), Value::Null),
     ]);
     calls
+}
+
+/// Configurations, most of which are refused.
+pub(super) fn configurations() -> Vec<Call> {
+    let url = |url: &str| json!({"clientConfig": {"url": url}});
+    let service =
+        |path: &str| json!({"clientConfig": {"service": {"namespace": "a", "name": "b", "path": path}}});
+    let resources = |resources: &[&str]| json!({"rules": rules(&["", "authorization.k8s.io"], &["*"], resources, &["*"], "*")});
+    let mut changes: Vec<Value> = [
+        "://x",
+        "",
+        "http://a",
+        "https://",
+        "https:a",
+        "https://u:p@a/b?c#d",
+        "https://a:b",
+        "https://a:1:2",
+        "https://a b",
+        "https://a/%zz",
+        "https://[::1",
+        "https://a\n",
+        "//a/b",
+        "a:b/c",
+        "a b:c",
+        "///a",
+    ]
+    .map(url)
+    .into();
+    changes.extend(["//", "/", "a/b", "/a//b", "/A_b", "/a/"].map(service));
+    changes.extend([
+        json!({"clientConfig": {}}),
+        json!({"clientConfig": {"service": {"namespace": "", "name": "", "port": 0}}}),
+        json!({"clientConfig": {"url": "https://a", "service": {"namespace": "a", "name": "b"}}}),
+        resources(&["pods", "pods/*", "pods/log"]),
+        resources(&["*", "pods"]),
+        resources(&["*/*", "pods"]),
+        resources(&["pods", "subjectaccessreviews", "selfsubjectrulesreviews"]),
+        json!({"admissionReviewVersions": ["v1", "v1", "V2"]}),
+        json!({"admissionReviewVersions": ["v2"]}),
+        json!({"name": "short", "sideEffects": "Some", "timeoutSeconds": 31, "failurePolicy": "No"}),
+        json!({"metadata": "c.static.k8s.io"}),
+    ]);
+    let call = |changes: &Value| {
+        let mut hook = json!({"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://a"}});
+        let mut name = "c";
+        for (field, value) in changes.as_object().unwrap() {
+            match value.as_str().filter(|_| field == "metadata") {
+                Some(other) => name = other,
+                None => hook[field] = value.clone(),
+            }
+        }
+        let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations?dryRun=All";
+        Call::new(Method::POST, path, json!({"metadata": {"name": name}, "webhooks": [hook]}))
+    };
+    changes.iter().map(call).collect()
 }

@@ -22,14 +22,20 @@ type Reviews = Arc<Mutex<HashMap<String, Vec<(String, Value)>>>>;
 type Behave = fn(&str, &Value) -> (u16, &'static str, String);
 
 pub(in super::super) struct Hooks {
+    pub(in super::super) server: Listener,
+    /// A server whose certificate is that of an authority.
+    pub(in super::super) authority: Listener,
+    reviews: Reviews,
+}
+
+pub(in super::super) struct Listener {
     pub(in super::super) url: String,
     /// Its certificate, in PEM and base64.
-    pub(in super::super) authority: String,
-    reviews: Reviews,
+    pub(in super::super) bundle: String,
     task: JoinHandle<()>,
 }
 
-impl Drop for Hooks {
+impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -40,28 +46,40 @@ impl Hooks {
         Self::answering(answer).await
     }
 
-    /// Starts a server whose answers are made of the behaviour and the review.
+    /// Starts servers whose answers are made of the behaviour and the review.
     pub(in super::super) async fn answering(answer: Behave) -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("https://{}", listener.local_addr().unwrap());
         let reviews = Reviews::default();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(serve(listener, acceptor, reviews.clone(), answer));
-        Self { url, authority: STANDARD.encode(made.cert.pem()), reviews, task }
+        let server = Listener::start(rcgen::IsCa::NoCa, reviews.clone(), answer).await;
+        let is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        Self { server, authority: Listener::start(is_ca, reviews.clone(), answer).await, reviews }
     }
 
     /// Returns the reviews from an API server, and forgets them.
     pub(super) fn take(&self, server: &str) -> Vec<(String, Value)> {
         self.reviews.lock().remove(server).unwrap_or_default()
+    }
+}
+
+impl Listener {
+    async fn start(is_ca: rcgen::IsCa, reviews: Reviews, answer: Behave) -> Self {
+        let mut params =
+            rcgen::CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let task = tokio::spawn(serve(listener, acceptor, reviews, answer));
+        Self { url, bundle: STANDARD.encode(cert.pem()), task }
     }
 }
 
@@ -163,6 +181,14 @@ fn answer(behaviour: &str, review: &Value) -> (u16, &'static str, String) {
         "rename" if has_object && request["name"] != "applied" => ok(patch(r#"[{"op":"add","path":"/metadata/name","value":"renamed"}]"#)),
         "replicas" if has_object => ok(patch(r#"[{"op":"add","path":"/spec","value":{"replicas":7}}]"#)),
         "managers" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/managedFields","value":[{"operation":"Other"}]}]"#)),
+        "namespace" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/namespace","value":"default"}]"#)),
+        "owners" if has_object => {
+            let owner = r#"{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"1"}"#;
+            ok(patch(&format!(r#"[{{"op":"add","path":"/metadata/ownerReferences","value":[{owner},{owner}]}}]"#)))
+        }
+        "fields" if !request["object"]["metadata"]["managedFields"].is_null() => {
+            ok(patch(r#"[{"op":"add","path":"/metadata/managedFields/0/fieldsV1","value":{"x":{}}}]"#))
+        }
         "invalid" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/labels","value":{"a b":"c"}}]"#)),
         "delete-patch" if !has_object => ok(patch(r#"[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]"#)),
         "undecodable" => ok(patch("{}")),

@@ -78,8 +78,8 @@ impl Run {
 
     async fn define(&self, plural: &str, behaviour: &str, hooks: &Hooks) {
         for (name, server) in self.each() {
-            let url = format!("{}/{name}/convert/{behaviour}", hooks.url);
-            let object = definition(plural, behaviour, &url, &hooks.authority);
+            let url = format!("{}/{name}/convert/{behaviour}", hooks.server.url);
+            let object = definition(plural, behaviour, &url, &hooks.server.bundle);
             let (code, body) = server.raw(&Method::POST, DEFINITIONS, JSON, &object).await;
             assert_eq!(code, 201, "{body}");
         }

@@ -76,10 +76,10 @@ impl Case {
         let own = self.hooks.iter().filter(|(of, ..)| *of == kind).enumerate();
         own.map(|(index, (_, behaviour, fields))| {
             let phase = if kind.starts_with("mutating") { "mutating" } else { "validating" };
-            let url = format!("{}/{server}/{phase}/{behaviour}/{number}-{index}", hooks.url);
+            let url = format!("{}/{server}/{phase}/{behaviour}/{number}-{index}", hooks.server.url);
             let hook = json!({
                 "name": format!("{behaviour}-{number}-{index}.example.com"), "sideEffects": "None",
-                "admissionReviewVersions": ["v1"], "clientConfig": {"url": url, "caBundle": hooks.authority},
+                "admissionReviewVersions": ["v1"], "clientConfig": {"url": url, "caBundle": hooks.server.bundle},
                 "namespaceSelector": {"matchLabels": {"case": number.to_string()}}, "rules": all_rules(),
             });
             with(hook, fields)

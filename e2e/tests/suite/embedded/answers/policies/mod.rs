@@ -188,7 +188,7 @@ fn probe_hook(number: usize, kind: &str, server: &str, hooks: &Hooks) -> Value {
     let phase = if kind.starts_with("mutating") { "mutating" } else { "validating" };
     json!({"name": "probe.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "objectSelector": {"matchLabels": {"probe": format!("{kind}-{number}")}},
-        "clientConfig": {"url": format!("{}/{server}/{phase}/probe", hooks.url), "caBundle": hooks.authority},
+        "clientConfig": {"url": format!("{}/{server}/{phase}/probe", hooks.server.url), "caBundle": hooks.server.bundle},
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]})
 }
 
