@@ -78,7 +78,7 @@ impl Both {
         let (mut real, mut ours) = tokio::join!(real.send(call), ours.send(call));
         for answer in [&mut real, &mut ours] {
             neutral(&mut answer.body);
-            answer.warnings.iter_mut().for_each(|warning| neutral_warning(warning));
+            answer.warnings.iter_mut().for_each(neutral_warning);
         }
         let mut found = match Found::of(call, &real, &ours, &IGNORED, ROWS) {
             Found::Same | Found::Known(_) => Vec::new(),
