@@ -27,6 +27,8 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const GROUP: &str = "conversions.example.com";
 const JSON: &str = "application/json";
 
+/// The behaviours after which objects are stored in the other version.
+const LOSSLESS: [&str; 3] = ["ok", "no-managers", "managers"];
 /// The failing behaviours for which all requests are sent.
 const SLOW: [&str; 2] = ["name", "failed"];
 
@@ -324,7 +326,8 @@ async fn objects_that_a_webhook_converts_have_equal_answers() {
                 }
             }
         }
-        if is_good {
+        // appliers of both versions see what a conversion has changed
+        if LOSSLESS.contains(behaviour) {
             run.store(plural, "v2").await;
             for (name, color) in [("d", "red"), ("e", "blue")] {
                 let call = Call::new(Method::POST, all("v1", plural), thing("v1", plural, name, color));

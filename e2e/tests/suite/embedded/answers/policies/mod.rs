@@ -197,11 +197,13 @@ fn neutral(value: &mut Value) {
     match value {
         Value::String(text) => {
             *text = text.replace("/real/", "/server/").replace("/ours/", "/server/");
-            if let Some((before, after)) = text.split_once("generated-")
-                && let Some(rest) = after.get(5..)
-            {
-                *text = format!("{before}generated-{rest}");
+            let mut parts = text.split("generated-");
+            let mut plain = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let ending = part.len() - part.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).len();
+                plain = format!("{plain}generated-{}", &part[ending..]);
             }
+            *text = plain;
         }
         Value::Array(items) => items.iter_mut().for_each(neutral),
         Value::Object(members) => members.values_mut().for_each(neutral),

@@ -49,7 +49,7 @@ const MESSAGES: [&str; 7] = [
     "'name ' + object.metadata.name",
     "request.operation + ' of ' + request.resource.resource",
     "'two is ' + string(variables.two)",
-    "object.data.a",
+    "string(object.data.a)",
     "'%s has %d' .format([request.name, size(request.namespace)])",
     "string(request.dryRun)",
     "''",
