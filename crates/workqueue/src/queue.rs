@@ -121,8 +121,8 @@ impl<K, C> WorkQueue<K, C> {
         self.shared.add(key, options, None)
     }
 
-    /// Adds a key with a cause, such as the event of which it is the result. The run of a key has the newest cause of the
-    /// additions that led to it: [`Item::cause`]. Otherwise like [`Self::add_with`].
+    /// Adds a key with a cause, such as the event that led to it. The run of a key has the newest cause of its additions:
+    /// [`Item::cause`]. Otherwise like [`Self::add_with`].
     pub fn add_caused(&self, key: K, options: Add, cause: C) -> bool
     where
         K: Eq + Hash,

@@ -62,7 +62,7 @@ mod tests {
         }
     }
 
-    // contract: L-40a
+    // contract: L-44
     #[test]
     fn each_text_is_new_once() {
         let warnings = Warnings::default();

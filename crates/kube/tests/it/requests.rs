@@ -409,7 +409,7 @@ async fn managed_fields_are_requested_only_if_they_are_kept() {
     assert_eq!(kept, ["application/vnd.kubernetes.protobuf,application/json"; 2]);
 }
 
-// contract: L-40a
+// contract: L-44
 #[tokio::test]
 async fn warnings_are_logged_once() {
     let (_guard, lines) = kinformer_testing::logs::of_this_thread();

@@ -343,7 +343,7 @@ pub(super) fn requests(number: usize, case: &Case) -> Vec<Call> {
     calls
 }
 
-/// Configurations, most of which are refused.
+/// Configurations. Most are refused.
 pub(super) fn configurations() -> Vec<Call> {
     let url = |url: &str| json!({"clientConfig": {"url": url}});
     let service =
