@@ -39,6 +39,16 @@ impl<'a> Shape<'a> {
         Self { schema, is_root: true, has_plain_names: false }
     }
 
+    /// Whether both are one type: that of one schema, or one of the types of variables that have a name.
+    pub(super) fn is_same(self, other: Self) -> bool {
+        fn name(schema: &Structural) -> Option<&str> {
+            let format = &*schema.rules.as_ref()?.format;
+            format.starts_with("kubernetes.").then_some(format)
+        }
+        let (one, other) = (self.schema, other.schema);
+        std::ptr::eq(one, other) || name(one).is_some_and(|one| name(other) == Some(one))
+    }
+
     fn is_resource(self) -> bool {
         self.is_root || self.schema.is_embedded
     }

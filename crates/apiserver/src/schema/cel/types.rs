@@ -115,7 +115,7 @@ impl PartialEq for Type<'_> {
             (Self::Map(key, value), Self::Map(other_key, other_value)) => {
                 key == other_key && value == other_value
             }
-            (Self::Object(one), Self::Object(other)) => std::ptr::eq(one.schema, other.schema),
+            (Self::Object(one), Self::Object(other)) => one.is_same(*other),
             (Self::Named(one), Self::Named(other)) | (Self::Parameter(one), Self::Parameter(other)) => {
                 one == other
             }

@@ -32,6 +32,7 @@ fn expressions_read_objects_without_a_schema() {
         ("object.spec.list.all(x, x > 0) && !has(object.spec.other)", Output::Bool(true)),
         ("object.metadata.namespace == request.namespace", Output::Bool(true)),
         ("oldObject == null && params == null && namespaceObject == null", Output::Bool(true)),
+        ("!has(request.kind) || request.kind == request.requestKind", Output::Bool(true)),
         ("variables.double == 6 && has(variables.double)", Output::Bool(true)),
         ("false && variables.bad", Output::Bool(false)),
         ("request.options.dryRun[0]", Output::Text("All".into())),

@@ -10,8 +10,8 @@ use crate::schema::structural::Structural;
 ///
 /// Follows Kubernetes 1.37 (`BuildRequestType`).
 pub(super) static REQUEST: LazyLock<Structural> = LazyLock::new(|| {
-    let kind = object(&["group", "version", "kind"]);
-    let resource = object(&["group", "version", "resource"]);
+    let kind = named("kubernetes.GroupVersionKind", object(&["group", "version", "kind"]));
+    let resource = named("kubernetes.GroupVersionResource", object(&["group", "version", "resource"]));
     let texts = json!({"type": "array", "items": {"type": "string"}});
     let extra = json!({"type": "object", "additionalProperties": texts});
     let user = json!({"type": "object", "properties": {"username": {"type": "string"}, "uid": {"type": "string"},
@@ -51,6 +51,14 @@ fn object(texts: &[&str]) -> Value {
     let properties: serde_json::Map<_, _> =
         texts.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
     json!({"type": "object", "properties": properties})
+}
+
+/// Names a type that several fields have.
+fn named(name: &str, mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("format".into(), name.into());
+    }
+    object
 }
 
 fn add(object: &mut Value, others: Value) {
