@@ -149,17 +149,19 @@ impl Status {
     }
 
     pub(crate) fn forbidden(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        Self::new(403, "Forbidden", format!("{subject} {name:?} is forbidden: {why}")).about(subject, name)
+        let message = match name {
+            "" => format!("{subject} is forbidden: {why}"),
+            _ => format!("{subject} {name:?} is forbidden: {why}"),
+        };
+        Self::new(403, "Forbidden", message).about(subject, name)
     }
 
     /// 403 for a user without the required role; without a resource for a path.
     pub(crate) fn not_authorized(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        let message = match (subject.resource, name) {
-            ("", _) => format!("forbidden: {why}"),
-            (_, "") => format!("{subject} is forbidden: {why}"),
-            _ => return Self::forbidden(subject, name, why),
-        };
-        Self::new(403, "Forbidden", message).about(subject, name)
+        match subject.resource {
+            "" => Self::new(403, "Forbidden", format!("forbidden: {why}")).about(subject, name),
+            _ => Self::forbidden(subject, name, why),
+        }
     }
 
     /// 500 for a list with objects that cannot be read, one cause each.

@@ -248,6 +248,12 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "webhooks and policies see a binding without `managedFields`",
+        is: |call, real, ours| {
+            call.path.ends_with("/binding") && real.code == 201 && ours.text.contains("managedFields")
+        },
+    },
+    Row {
         why: "in the message of a cause, a value that is an object or a list is printed as JSON of the API",
         is: |_, real, ours| {
             let mark = "Invalid value: [{\\\"";
