@@ -394,8 +394,6 @@ fn conditions() -> Vec<Case> {
             }
         }
     }
-    all.push(one(json!({"variables": [{"name": "a", "expression": "request.operation"}],
-        "matchConditions": condition(&["variables.a == 'CREATE'"])})));
     // policies see what mutating webhooks have changed, before validating ones are called
     let added = json!({"validations": [{"expression": "object.?metadata.?labels.?added.orValue('') != 'label'", "message": "changed"}]});
     for (kind, behaviour) in [

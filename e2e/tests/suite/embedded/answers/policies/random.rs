@@ -181,7 +181,8 @@ fn binding(rng: &mut Rng, kind: Option<&Value>) -> Value {
         if chance(rng, 60) {
             params["name"] = pick(rng, &["first", "first", "missing"]).into();
         } else {
-            params["selector"] = json!({"matchLabels": {"param": "yes"}});
+            // of several parameters, any may be the first that denies
+            params["selector"] = json!({"matchLabels": {"param": "none"}});
         }
         if kind["kind"] != "Global" && rng.bool() {
             params["namespace"] = "default".into();
