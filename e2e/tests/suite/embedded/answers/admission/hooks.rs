@@ -183,7 +183,8 @@ fn answer(behaviour: &str, review: &Value) -> (u16, &'static str, String) {
         "managers" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/managedFields","value":[{"operation":"Other"}]}]"#)),
         "namespace" if has_object => ok(patch(r#"[{"op":"add","path":"/metadata/namespace","value":"default"}]"#)),
         "owners" if has_object => {
-            let owner = r#"{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"1"}"#;
+            // of a kind that does not exist, so that the object is not collected
+            let owner = r#"{"apiVersion":"missing.example.com/v1","kind":"Missing","name":"owner","uid":"1"}"#;
             ok(patch(&format!(r#"[{{"op":"add","path":"/metadata/ownerReferences","value":[{owner},{owner}]}}]"#)))
         }
         "fields" if !request["object"]["metadata"]["managedFields"].is_null() => {
