@@ -221,9 +221,11 @@ pub(crate) fn read_scale(kind: &Kind, object: &Object, paths: &ScalePaths) -> Re
     Ok(scale_of(object, paths))
 }
 
-/// Returns the problems with the counts of a custom object. Follows Kubernetes 1.37 (`ValidateScaleSpec`).
+/// Returns the problems with the counts of a custom object without a schema, which checks them otherwise. Follows Kubernetes 1.37 (`ValidateScaleSpec`).
 pub(super) fn scale_faults(kind: &Kind, object: &Object) -> Vec<Cause> {
-    let Some(paths) = kind.scale.as_ref().filter(|_| kind.custom) else { return Vec::new() };
+    let Some(paths) = kind.scale.as_ref().filter(|_| kind.custom && kind.checks.is_none()) else {
+        return Vec::new();
+    };
     let fault = |path: &Vec<String>| {
         let (field, number) = (path_text(path), lookup(object, path).and_then(Value::as_i64).unwrap_or(0));
         let why = match accessor_fault(object, path) {

@@ -328,3 +328,19 @@ async fn status_without_fields_after_an_apply_is_validated() {
     refused.status(422, "Invalid");
     assert!(causes(&refused)[0].starts_with("status TypeInvalid: "), "{:?}", causes(&refused));
 }
+
+/// A count at a path of the scale subresource has one cause beside that of the schema, and after it.
+// contract: E-23a
+#[tokio::test]
+async fn counts_of_scales_have_one_cause() {
+    let spec = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+    let mut definition = definition(&json!({"type": "object", "properties": {"spec": spec}}));
+    definition["spec"]["versions"][0]["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    let (_server, client) = serving(&definition).await;
+    let refused = client.post(THINGS, &thing(&json!({"spec": {"replicas": "3"}}))).await;
+    refused.status(422, "Invalid");
+    let causes = causes(&refused);
+    let fields: Vec<_> = causes.iter().filter_map(|cause| cause.split(' ').next()).collect();
+    assert_eq!(fields, ["spec.replicas", ".spec.replicas"], "{causes:#?}");
+}

@@ -33,6 +33,8 @@ const LOSSLESS: [&str; 3] = ["ok", "no-managers", "managers"];
 /// The failing behaviours for which all requests are sent, with more than one seed: kube-apiserver tries for seconds to list
 /// what it cannot convert.
 const SLOW: [&str; 2] = ["name", "failed"];
+/// How many failing behaviours one seed has. Several seeds have all.
+const FEW: usize = 6;
 
 struct Run {
     servers: Servers,
@@ -300,9 +302,12 @@ async fn objects_that_a_webhook_converts_have_equal_answers() {
     let (running, servers) = Servers::start(Options::new()).await;
     let hooks = Hooks::answering(converter::answer).await;
     let mut run = Run { servers, counts: BTreeMap::new(), problems: Vec::new(), rows: BTreeMap::new() };
+    let is_thorough = seeds().count() > 1;
+    let first = usize::try_from(seeds().start).unwrap() * FEW % BAD.len();
+    let bad = BAD.iter().cycle().skip(first).take(if is_thorough { BAD.len() } else { FEW });
     let behaviours: Vec<(String, &str)> = GOOD
         .iter()
-        .chain(&BAD)
+        .chain(bad)
         .enumerate()
         .map(|(number, behaviour)| (format!("t{number}s"), *behaviour))
         .collect();
@@ -317,7 +322,7 @@ async fn objects_that_a_webhook_converts_have_equal_answers() {
             let call = Call::new(Method::POST, all("v1", plural), thing("v1", plural, name, color));
             assert_eq!(run.compare(behaviour, &call).await, 201);
         }
-        let (is_good, is_thorough) = (GOOD.contains(behaviour), seeds().count() > 1);
+        let is_good = GOOD.contains(behaviour);
         for version in ["v2", "v1"] {
             for call in requests(version, plural) {
                 let is_slow =
