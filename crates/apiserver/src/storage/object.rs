@@ -248,14 +248,12 @@ impl Stored {
 
     /// Appends a part that includes the metadata. All shared parts are in `managedFields`.
     fn write_with(&self, out: &mut Vec<u8>, range: Range<usize>, managed_fields: ManagedFields) {
-        match managed_fields {
-            ManagedFields::Sent => self.write(out, range),
-            ManagedFields::Dropped => {
-                let Range { start, end } = self.managed_fields;
-                out.extend_from_slice(self.own.get(range.start..start).unwrap_or_default());
-                out.extend_from_slice(self.own.get(end..range.end).unwrap_or_default());
-            }
+        if managed_fields == ManagedFields::Sent || self.managed_fields.is_empty() {
+            return self.write(out, range);
         }
+        let Range { start, end } = self.managed_fields;
+        out.extend_from_slice(self.own.get(range.start..start).unwrap_or_default());
+        out.extend_from_slice(self.own.get(end..range.end).unwrap_or_default());
     }
 
     fn write(&self, out: &mut Vec<u8>, range: Range<usize>) {
@@ -372,9 +370,11 @@ mod tests {
             (json!({"labels": {}, "name": "x"}), r#"{"labels":{},"name":"x"}"#),
         ] {
             for texts in [None, Some(&Texts::default())] {
-                for managed in [json!([]), json!([entry, entry])] {
+                for managed in [None, Some(json!([])), Some(json!([entry, entry]))] {
                     let mut object = json!({"apiVersion": "v1", "kind": "T", "metadata": others, "spec": 1});
-                    object["metadata"]["managedFields"] = managed;
+                    if let Some(managed) = managed {
+                        object["metadata"]["managedFields"] = managed;
+                    }
                     let object = object.as_object().unwrap();
                     let stored = Stored::new(Key::raw("a"), 1, EventType::Added, object, &[], texts);
                     let (mut members, mut metadata) = (Vec::new(), Vec::new());
