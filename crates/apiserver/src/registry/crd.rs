@@ -233,6 +233,16 @@ fn columns(version: &Value) -> Vec<Column> {
         .map(|column| Column {
             name: text(column, "name"),
             kind: text(column, "type"),
+            format: text(column, "format"),
+            description: match text(column, "description") {
+                none if none.is_empty() => {
+                    format!(
+                        "Custom resource definition column (in JSONPath format): {}",
+                        text(column, "jsonPath")
+                    )
+                }
+                description => description,
+            },
             path: text(column, "jsonPath"),
             priority: column.get("priority").and_then(Value::as_i64).unwrap_or(0),
         })

@@ -65,6 +65,8 @@ pub(crate) struct ScalePaths {
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
     pub(crate) path: String,
     pub(crate) priority: i64,
 }

@@ -71,7 +71,9 @@ pub(crate) fn of<'a>(
     clock: &Clock,
 ) -> Table {
     let layout = columns::layout_of(resource);
-    let definition = |name: &str, kind: &str, format: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": name, "priority": priority});
+    let described = |name: &str, kind: &str, format: &str, description: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority});
+    let definition =
+        |name: &str, kind: &str, format: &str, priority| described(name, kind, format, name, priority);
     let custom = resource.kind.columns.as_deref().unwrap_or_default();
     let shows_age = custom.is_empty();
     let definitions = match layout {
@@ -84,7 +86,9 @@ pub(crate) fn of<'a>(
             })
             .collect(),
         None => std::iter::once(definition("Name", "string", "name", 0))
-            .chain(custom.iter().map(|column| definition(&column.name, &column.kind, "", column.priority)))
+            .chain(custom.iter().map(|column| {
+                described(&column.name, &column.kind, &column.format, &column.description, column.priority)
+            }))
             .chain(
                 shows_age.then(|| {
                     definition(if resource.kind.custom { "Age" } else { "Created At" }, "date", "", 0)

@@ -344,3 +344,25 @@ async fn counts_of_scales_have_one_cause() {
     let fields: Vec<_> = causes.iter().filter_map(|cause| cause.split(' ').next()).collect();
     assert_eq!(fields, ["spec.replicas", ".spec.replicas"], "{causes:#?}");
 }
+
+/// A printer column has the description and the format of its definition.
+// contract: E-23a
+#[tokio::test]
+async fn columns_are_described() {
+    let mut definition = with_field(&json!({"type": "string"}));
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
+        {"name": "X", "type": "string", "jsonPath": ".x"},
+        {"name": "Y", "type": "string", "format": "byte", "description": "the x", "jsonPath": ".x", "priority": 1}]);
+    let (_server, client) = serving(&definition).await;
+    let table = client.get_as(THINGS, "application/json;as=Table;v=v1;g=meta.k8s.io").await.ok();
+    let columns = &table["columnDefinitions"];
+    let described = "Custom resource definition column (in JSONPath format): .x";
+    assert_eq!(
+        columns[1],
+        json!({"name": "X", "type": "string", "format": "", "description": described, "priority": 0})
+    );
+    assert_eq!(
+        columns[2],
+        json!({"name": "Y", "type": "string", "format": "byte", "description": "the x", "priority": 1})
+    );
+}
