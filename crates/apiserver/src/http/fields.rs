@@ -107,7 +107,9 @@ impl Call<'_> {
         }
         found.extend(unknown.iter().filter(|field| !known.contains(field)).map(|field| unknown_field(field)));
         if validation == Validation::Strict && !found.is_empty() {
-            return Err(error(&object, &format!("strict decoding error: {}", found.join(", "))));
+            // the error has them instead of warnings
+            let unknown = std::mem::take(found).join(", ");
+            return Err(error(&object, &format!("strict decoding error: {unknown}")));
         }
         Ok(object)
     }

@@ -366,3 +366,17 @@ async fn columns_are_described() {
         json!({"name": "Y", "type": "string", "format": "byte", "description": "the x", "priority": 1})
     );
 }
+
+/// A refused strict patch has its unknown fields in the error, and no warning about them.
+// contract: E-23a
+#[tokio::test]
+async fn refused_strict_patches_have_no_warnings() {
+    let (_server, client) = serving(&with_field(&json!({"type": "string"}))).await;
+    client.post(THINGS, &thing(&json!({"x": "a"}))).await.ok();
+    for (validation, code, warnings) in [("Strict", 422, 0), ("Warn", 200, 1)] {
+        let path = format!("{THINGS}/t?fieldValidation={validation}");
+        let answer = client.patch(&path, "merge-patch", &json!({"other": 1})).await;
+        assert_eq!(answer.code.as_u16(), code, "{}", answer.body);
+        assert_eq!(answer.headers.get_all("warning").iter().count(), warnings);
+    }
+}
