@@ -63,7 +63,7 @@ pub(super) fn filter(resource: &Resource, write: Write<'_>) -> Filter {
     let kind = &resource.kind;
     match write.part {
         // beside their spec, custom resources may have other fields
-        Part::Status if kind.custom => Filter::without(&["spec"]),
+        Part::Status if kind.custom => Filter::without(&["metadata", "spec"]),
         Part::Status => Filter::only("status"),
         Part::Finalize => Filter::only("spec"),
         Part::Object if write.origin == Origin::Owner || !kind.has_status => Filter::default(),

@@ -75,7 +75,7 @@ async fn changes_of_finalizers_pass() {
         deployment
     };
     cluster.create(with(json!([]), 1));
-    assert!(calls.next().await.reasons.contains(Reason::Added));
+    assert_eq!(calls.next().await.key, key("a"));
     cluster.server.update(with(json!([]), 2)).unwrap();
     cluster.server.update(with(json!(["example.com/hold"]), 2)).unwrap();
     assert!(calls.next().await.reasons.contains(Reason::Updated));

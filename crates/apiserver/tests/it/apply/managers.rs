@@ -175,3 +175,23 @@ async fn objects_of_the_program_have_no_managers() {
     let after = server.update(applied).unwrap();
     assert_eq!(fields_of(&after, "kinformer-apiserver"), json!({"f:data": {"f:y": {}}}));
 }
+
+/// A write of a status changes no metadata of a custom resource, and owns none.
+// contract: E-15d
+#[tokio::test]
+async fn status_writes_of_custom_resources_own_no_metadata() {
+    let server = crate::common::server().await;
+    let client = Client::new(&server);
+    server.create(crate::common::widget_definition()).unwrap();
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let mut widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"color": "red"}});
+    widget = client.post(widgets, &widget).await.ok();
+    widget["metadata"]["labels"] = json!({"a": "b"});
+    widget["status"] = json!({"phase": "ready"});
+    let written = client.put(&format!("{widgets}/w/status?fieldManager=status"), &widget).await.ok();
+    assert!(written["metadata"]["labels"].is_null());
+    let entries = written["metadata"]["managedFields"].as_array().unwrap();
+    let entry = entries.iter().find(|entry| entry["manager"] == "status").unwrap();
+    assert_eq!(entry["fieldsV1"], json!({"f:status": {".": {}, "f:phase": {}}}));
+}
