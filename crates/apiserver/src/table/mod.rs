@@ -63,6 +63,10 @@ impl Table {
     }
 }
 
+fn described(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
 /// Builds the table of some objects of a resource. Parses every object.
 pub(crate) fn of<'a>(
     resource: &Resource,
@@ -71,7 +75,6 @@ pub(crate) fn of<'a>(
     clock: &Clock,
 ) -> Table {
     let layout = columns::layout_of(resource);
-    let described = |name: &str, kind: &str, format: &str, description: &str, priority: i64| json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority});
     let definition =
         |name: &str, kind: &str, format: &str, priority| described(name, kind, format, name, priority);
     let custom = resource.kind.columns.as_deref().unwrap_or_default();
