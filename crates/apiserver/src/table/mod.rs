@@ -67,6 +67,10 @@ fn described(name: &str, kind: &str, format: &str, description: &str, priority: 
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 
+fn of_column(column: &Column) -> Value {
+    described(&column.name, &column.kind, &column.format, &column.description, column.priority)
+}
+
 /// Builds the table of some objects of a resource. Parses every object.
 pub(crate) fn of<'a>(
     resource: &Resource,
@@ -79,27 +83,24 @@ pub(crate) fn of<'a>(
         |name: &str, kind: &str, format: &str, priority| described(name, kind, format, name, priority);
     let custom = resource.kind.columns.as_deref().unwrap_or_default();
     let shows_age = custom.is_empty();
-    let definitions = match layout {
-        Some(layout) => layout
-            .columns
-            .iter()
-            .map(|(name, kind, priority)| {
-                let format = if *name == "Name" { "name" } else { "" };
-                definition(name, kind, format, *priority)
-            })
-            .collect(),
-        None => std::iter::once(definition("Name", "string", "name", 0))
-            .chain(custom.iter().map(|column| {
-                described(&column.name, &column.kind, &column.format, &column.description, column.priority)
-            }))
-            .chain(
-                shows_age.then(|| {
+    let definitions =
+        match layout {
+            Some(layout) => layout
+                .columns
+                .iter()
+                .map(|(name, kind, priority)| {
+                    let format = if *name == "Name" { "name" } else { "" };
+                    definition(name, kind, format, *priority)
+                })
+                .collect(),
+            None => std::iter::once(definition("Name", "string", "name", 0))
+                .chain(custom.iter().map(of_column))
+                .chain(shows_age.then(|| {
                     definition(if resource.kind.custom { "Age" } else { "Created At" }, "date", "", 0)
-                }),
-            )
-            .collect::<Vec<Value>>()
-            .into(),
-    };
+                }))
+                .collect::<Vec<Value>>()
+                .into(),
+        };
     let rows = objects.into_iter().map(|stored| {
         let object = crate::api::Api::served(resource, stored);
         let cells = match layout {
