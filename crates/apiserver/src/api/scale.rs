@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer, go_text};
+use crate::apply::{Conflicts, FieldManager, Filter, ScaleManagers, Schema, Versions, Writer};
 use crate::registry::{Kind, Resource, ScalePaths, assign, lookup};
+use crate::schema::scale::{count_fault, joined, wrong_type};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
@@ -214,51 +215,26 @@ pub(crate) fn read_scale(kind: &Kind, object: &Object, paths: &ScalePaths) -> Re
             return Err(Status::new(500, "", fault));
         }
         if lookup(object, &paths.spec_replicas).is_none() {
-            let why = format!("the spec replicas field {:?} does not exist", path_text(&paths.spec_replicas));
+            let why = format!("the spec replicas field {:?} does not exist", joined(&paths.spec_replicas));
             return Err(Status::internal(why));
         }
     }
     Ok(scale_of(object, paths))
 }
 
-/// Returns the problems with the counts of a custom object without a schema, which checks them otherwise. Follows Kubernetes 1.37 (`ValidateScaleSpec`).
+/// Returns the problems with the counts of a custom object without a schema, which checks them otherwise.
 pub(super) fn scale_faults(kind: &Kind, object: &Object) -> Vec<Cause> {
     let Some(paths) = kind.scale.as_ref().filter(|_| kind.custom && kind.checks.is_none()) else {
         return Vec::new();
     };
-    let fault = |path: &Vec<String>| {
-        let (field, number) = (path_text(path), lookup(object, path).and_then(Value::as_i64).unwrap_or(0));
-        let why = match accessor_fault(object, path) {
-            Some(fault) => fault,
-            None if number < 0 => "should be a non-negative integer".to_owned(),
-            None if number > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
-            None => return None,
-        };
-        Some(Cause::invalid(&field, format!("Invalid value: {number}: {why}")))
-    };
-    [&paths.spec_replicas, &paths.status_replicas].into_iter().filter_map(fault).collect()
-}
-
-fn path_text(path: &[String]) -> String {
-    format!(".{}", path.join("."))
+    let paths = [&paths.spec_replicas, &paths.status_replicas];
+    paths.into_iter().filter_map(|path| count_fault(object, path)).collect()
 }
 
 /// Why a count cannot be read, if it cannot. Follows Kubernetes 1.37 (`NestedInt64`).
 fn accessor_fault(object: &Object, path: &[String]) -> Option<String> {
     let value = lookup(object, path).filter(|value| !value.is_i64())?;
-    let of = match value {
-        Value::String(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-        Value::Null => "<nil>",
-    };
-    Some(format!(
-        "{} accessor error: {} is of the type {of}, expected int64",
-        path_text(path),
-        go_text(value)
-    ))
+    Some(wrong_type(&joined(path), value, "int64"))
 }
 
 /// Returns the `autoscaling/v1` Scale of an object.
@@ -305,7 +281,7 @@ fn apply_scale(kind: &Kind, object: &mut Object, scale: &Object, paths: &ScalePa
     if kind.custom && replicas == NO_REPLICAS {
         return Err(Status::bad_request(format!(
             "the spec replicas field {:?} cannot be empty",
-            path_text(&paths.spec_replicas)
+            joined(&paths.spec_replicas)
         )));
     }
     // Those of custom objects are validated with the object.

@@ -223,8 +223,8 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::String(_) => "string",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
         Value::Bool(_) => "bool",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",

@@ -72,6 +72,15 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// Returns the next field and all its bytes.
+    pub(super) fn next_with_bytes(&mut self) -> Result<Option<(Field<'a>, &'a [u8])>, Malformed> {
+        let before = self.rest;
+        let Some(field) = self.next() else { return Ok(None) };
+        let bytes =
+            before.split_at_checked(before.len() - self.rest.len()).map_or(before, |(bytes, _)| bytes);
+        Ok(Some((field?, bytes)))
+    }
+
     fn varint(&mut self) -> Result<u64, Malformed> {
         let mut number = 0u64;
         for shift in (0..70).step_by(7) {
@@ -106,17 +115,6 @@ impl<'a> Fields<'a> {
             _ => return Err(Malformed::Illegal),
         };
         Ok(Field { number, content })
-    }
-}
-
-impl<'a> Fields<'a> {
-    /// Returns the next field and all its bytes.
-    pub(super) fn next_with_bytes(&mut self) -> Result<Option<(Field<'a>, &'a [u8])>, Malformed> {
-        let before = self.rest;
-        let Some(field) = self.next() else { return Ok(None) };
-        let bytes =
-            before.split_at_checked(before.len() - self.rest.len()).map_or(before, |(bytes, _)| bytes);
-        Ok(Some((field?, bytes)))
     }
 }
 

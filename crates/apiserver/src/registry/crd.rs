@@ -54,7 +54,7 @@ pub(crate) fn definition<'a>(
     revision: Revision<'_>,
     claimed: impl Iterator<Item = &'a Names>,
 ) -> Result<Definition, Status> {
-    let requested = complete(object);
+    let requested = set_defaults(object);
     // the in-process API may leave out the status
     if let Some(status) = revision.before.and_then(|before| before.get("status")) {
         object.entry("status").or_insert_with(|| status.clone());
@@ -101,13 +101,9 @@ pub(crate) fn definition<'a>(
     })
 }
 
-/// Sets the defaults of a definition: the names that it need not have, the conversion, and the port of its webhook.
-pub(crate) fn set_defaults(object: &mut Map<String, Value>) {
-    complete(object);
-}
-
-/// As [`set_defaults`]. Returns the names.
-fn complete(object: &mut Map<String, Value>) -> Names {
+/// Sets the defaults of a definition: the names that it need not have, the conversion, and the port of its webhook. Returns
+/// the names.
+pub(crate) fn set_defaults(object: &mut Map<String, Value>) -> Names {
     let mut requested = Names::default();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return requested };
     let conversion = spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
@@ -234,15 +230,14 @@ fn columns(version: &Value) -> Vec<Column> {
             name: text(column, "name"),
             kind: text(column, "type"),
             format: text(column, "format"),
-            description: match text(column, "description") {
-                none if none.is_empty() => {
+            description: Some(text(column, "description")).filter(|given| !given.is_empty()).unwrap_or_else(
+                || {
                     format!(
                         "Custom resource definition column (in JSONPath format): {}",
                         text(column, "jsonPath")
                     )
-                }
-                description => description,
-            },
+                },
+            ),
             path: text(column, "jsonPath"),
             priority: column.get("priority").and_then(Value::as_i64).unwrap_or(0),
         })

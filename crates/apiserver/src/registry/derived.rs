@@ -46,10 +46,10 @@ impl<T> Derived<T> {
             cached.versions == versions
                 && cached.stores.each_ref().map(address) == stores.each_ref().map(address)
         };
-        if let Some(cached) = self.0.lock().as_ref().filter(|cached| is_same(cached)) {
-            return cached.value.clone();
-        }
-        let former = self.0.lock().as_ref().map(|cached| cached.value.clone());
+        let former = match self.0.lock().as_ref() {
+            Some(cached) if is_same(cached) => return cached.value.clone(),
+            cached => cached.map(|cached| cached.value.clone()),
+        };
         let value = Arc::new(read(&stores, former.as_deref()));
         let replaced = self.0.lock().replace(Cached { stores, versions, value: value.clone() });
         drop(replaced);

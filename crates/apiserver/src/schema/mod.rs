@@ -16,7 +16,7 @@ mod list_kind;
 mod object_meta;
 mod pattern;
 mod prune;
-mod scale;
+pub(crate) mod scale;
 mod structural;
 mod trail;
 mod validate;

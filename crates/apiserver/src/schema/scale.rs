@@ -10,7 +10,7 @@ use crate::causes::invalid_text;
 /// Returns what is wrong with a replica count.
 ///
 /// Follows Kubernetes 1.37 (`customResourceValidator.ValidateScaleSpec`).
-pub(super) fn count_fault(object: &Map<String, Value>, path: &[String]) -> Option<Cause> {
+pub(crate) fn count_fault(object: &Map<String, Value>, path: &[String]) -> Option<Cause> {
     let field = joined(path);
     let value = match find(object, path) {
         Err(why) => return Some(invalid_text(&field, "0", &why)),
@@ -38,11 +38,11 @@ pub(super) fn selector_fault(object: &Map<String, Value>, path: &[String]) -> Op
     }
 }
 
-fn joined(path: &[String]) -> String {
+pub(crate) fn joined(path: &[String]) -> String {
     format!(".{}", path.join("."))
 }
 
-fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
+pub(crate) fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
     format!(
         "{path} accessor error: {} is of the type {}, expected {expected}",
         go_text(value),

@@ -122,7 +122,10 @@ pub(super) struct Policy {
 
 impl Policies {
     pub(in crate::admission) fn is_empty(&self) -> bool {
-        self.bound().next().is_none()
+        // asked for each write
+        let is_bound =
+            |policy: &Policy| self.bindings.iter().flatten().any(|binding| binding.policy == *policy.name);
+        !self.policies.iter().flatten().any(is_bound)
     }
 
     /// Reads and compiles the policies and the bindings that were written since the former state.
