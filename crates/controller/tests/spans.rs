@@ -13,18 +13,11 @@ use std::time::Duration;
 use common::{Cluster, Running, config_map, key, recorded, short, until};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer_controller::{Action, Controller, Reason, ReconcileError, Trigger};
-use kinformer_testing::reentrant::CheckOnLog;
 use kinformer_testing::spans::{RecordedSpan, SpanRecorder};
 use serde_json::{Value, json};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 /// The record of all tests of this file. Each test has a controller name of its own.
-static RECORD: LazyLock<SpanRecorder> = LazyLock::new(|| {
-    let recorder = SpanRecorder::default();
-    let subscriber = tracing_subscriber::registry().with(recorder.clone()).with(CheckOnLog);
-    tracing::subscriber::set_global_default(subscriber).unwrap();
-    recorder
-});
+static RECORD: LazyLock<SpanRecorder> = LazyLock::new(SpanRecorder::of_this_process);
 
 /// The closed spans of the reconciliations of a controller.
 fn spans_of(controller: &str) -> Vec<RecordedSpan> {

@@ -14,18 +14,11 @@ use common::{Running, Seen};
 use kinformer_processor::Event;
 use kinformer_reflector::{ApiStatus, SourceError};
 use kinformer_shared_informer::SharedIndexInformer;
-use kinformer_testing::reentrant::CheckOnLog;
 use kinformer_testing::spans::{RecordedLine, RecordedSpan, SpanRecorder};
 use kinformer_testing::{FakeSource, Item};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 /// The record of all tests of this file. Each test has an informer name of its own.
-static RECORD: LazyLock<SpanRecorder> = LazyLock::new(|| {
-    let recorder = SpanRecorder::default();
-    let subscriber = tracing_subscriber::registry().with(recorder.clone()).with(CheckOnLog);
-    tracing::subscriber::set_global_default(subscriber).unwrap();
-    recorder
-});
+static RECORD: LazyLock<SpanRecorder> = LazyLock::new(SpanRecorder::of_this_process);
 
 const NAME: &str = "kinformer.informer.name";
 

@@ -8,8 +8,10 @@ use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
+
+use crate::reentrant::CheckOnLog;
 
 /// The fields of a span or line: their names and texts.
 pub type Fields = BTreeMap<&'static str, String>;
@@ -67,6 +69,18 @@ impl RecordedSpan {
 }
 
 impl SpanRecorder {
+    /// Returns a recorder of the process, which also checks that no lock is held while a line is logged. For a test binary of
+    /// its own.
+    ///
+    /// # Panics
+    /// If the process has a subscriber.
+    pub fn of_this_process() -> Self {
+        let recorder = Self::default();
+        let subscriber = tracing_subscriber::registry().with(recorder.clone()).with(CheckOnLog);
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        recorder
+    }
+
     /// Returns the spans in the order of their creation.
     pub fn spans(&self) -> Vec<RecordedSpan> {
         self.0.lock().spans.clone()
