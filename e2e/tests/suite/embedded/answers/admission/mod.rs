@@ -11,7 +11,7 @@ use kinformer_apiserver::ApiServer;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
-use super::{Answer, Call, Found, Row, Server, report};
+use super::{Answer, Call, Found, Row, Server, neutral, report};
 use crate::planes;
 use crate::recorder::eventually;
 use cases::{Case, base, cases, configurations, definition, requests};
@@ -77,7 +77,7 @@ impl Both {
         ours.forget_numbers();
         let (mut real, mut ours) = tokio::join!(real.send(call), ours.send(call));
         for answer in [&mut real, &mut ours] {
-            neutral(&mut answer.body);
+            neutral(&mut answer.body, &[("expected response.uid=\"", "-")]);
             answer.warnings.iter_mut().for_each(neutral_warning);
         }
         let mut found = match Found::of(call, &real, &ours, &IGNORED, ROWS) {
@@ -153,24 +153,6 @@ fn probe(kind: &str, number: usize, server: &str, hooks: &Hooks) -> Value {
         "objectSelector": selector,
         "clientConfig": {"url": format!("{}/{server}/{kind}/probe", hooks.server.url), "caBundle": hooks.server.bundle},
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]})
-}
-
-/// Replaces what differs between the servers in messages: the paths of webhooks, and UIDs.
-fn neutral(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            let plain = text.replace("/real/", "/server/").replace("/ours/", "/server/");
-            if let Some((start, rest)) = plain.split_once("expected response.uid=\"") {
-                let end = rest.split_once('"').map_or("", |(_, end)| end);
-                *text = format!("{start}expected response.uid=(uid){end}");
-            } else {
-                *text = plain;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(neutral),
-        Value::Object(members) => members.values_mut().for_each(neutral),
-        _ => {}
-    }
 }
 
 /// Replaces the time in a warning about managers, and removes the words of the parser after it.

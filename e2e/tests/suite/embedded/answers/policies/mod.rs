@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
 use super::admission::hooks::Hooks;
-use super::{Answer, Call, Found, Row, Server, Servers, report};
+use super::{Answer, Call, Found, Row, Server, Servers, neutral, report};
 use crate::differential::seeds;
 use crate::recorder::eventually;
 use cases::Case;
@@ -74,7 +74,7 @@ impl Run {
         let (mut real, mut ours) = self.servers.both(call).await;
         for answer in [&mut real, &mut ours] {
             answer.warnings.sort();
-            neutral(&mut answer.body);
+            neutral(&mut answer.body, &[("generated-", "")]);
             if answer.body.get("items").is_some() {
                 // the version of a list depends on the other requests
                 answer.body["metadata"]["resourceVersion"] = Value::Null;
@@ -194,25 +194,6 @@ fn probe_hook(number: usize, kind: &str, server: &str, hooks: &Hooks) -> Value {
         "objectSelector": {"matchLabels": {"probe": format!("{kind}-{number}")}},
         "clientConfig": {"url": format!("{}/{server}/{phase}/probe", hooks.server.url), "caBundle": hooks.server.bundle},
         "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]})
-}
-
-/// Replaces the server in the addresses of webhooks, and names that are generated.
-fn neutral(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            *text = text.replace("/real/", "/server/").replace("/ours/", "/server/");
-            let mut parts = text.split("generated-");
-            let mut plain = parts.next().unwrap_or_default().to_owned();
-            for part in parts {
-                let ending = part.len() - part.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).len();
-                plain = format!("{plain}generated-{}", &part[ending..]);
-            }
-            *text = plain;
-        }
-        Value::Array(items) => items.iter_mut().for_each(neutral),
-        Value::Object(members) => members.values_mut().for_each(neutral),
-        _ => {}
-    }
 }
 
 /// Returns which policy and binding have denied a request.
