@@ -11,7 +11,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kinformer_controller::condition::{self, Status};
 use kinformer_controller::events::{EventRecorder, EventType};
-use kinformer_controller::kinformer::{Lister, ObjectKey, SharedInformerFactory};
+use kinformer_controller::kinformer::{Informer, Lister, ObjectKey, ResourceVersion, SharedInformerFactory};
 use kinformer_controller::{
     Action, Controller, ReconcileError, Request, apply, finalizer, set_controller_reference,
 };
@@ -125,7 +125,7 @@ pub(crate) fn definition() -> CustomResourceDefinition {
 pub(crate) type Dns = Arc<Mutex<Vec<String>>>;
 
 struct Operator {
-    web_apps: Lister<WebApp>,
+    web_apps: Informer<WebApp>,
     deployments: Lister<Deployment>,
     config_maps: Lister<ConfigMap>,
     client: Client,
@@ -143,7 +143,7 @@ pub(crate) fn controller(
     let web_apps = factory.informer::<WebApp>();
     web_apps.index_by_field("spec.config", &["spec", "config"]).unwrap();
     let operator = Arc::new(Operator {
-        web_apps: web_apps.lister(),
+        web_apps,
         deployments: factory.informer().lister(),
         config_maps: factory.informer().lister(),
         client,
@@ -153,7 +153,7 @@ pub(crate) fn controller(
     let of_config_map = operator.clone();
     let builder = Controller::of(factory).reconciles::<WebApp>().owns::<Deployment>().owns::<Service>();
     let builder = builder.watches::<ConfigMap>(move |config_map, keys| {
-        for web_app in of_config_map.web_apps.by_index("spec.config", config_map.name())? {
+        for web_app in of_config_map.web_apps.lister().by_index("spec.config", config_map.name())? {
             keys.push(web_app.key().try_into()?);
         }
         Ok(())
@@ -166,7 +166,7 @@ pub(crate) fn controller(
 
 impl Operator {
     async fn reconcile(&self, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
-        let Ok(web_app) = self.web_apps.get(&request.key) else { return Ok(Action::none()) };
+        let Ok(web_app) = self.web_apps.lister().get(&request.key) else { return Ok(Action::none()) };
         let api = Api::namespaced(self.client.clone(), request.namespace().unwrap_or_default());
         let name = request.name().to_owned();
         let run = |web_app| self.run(web_app);
@@ -214,8 +214,12 @@ impl Operator {
         if condition::set(&mut status.conditions, ready) || status.observed_generation != generation {
             status.observed_generation = generation;
             let namespace = web_app.metadata.namespace.as_deref().unwrap_or_default();
+            let name = web_app.metadata.name.as_deref().unwrap_or_default();
             let web_apps: Api<WebApp> = Api::namespaced(self.client.clone(), namespace);
-            apply::status(&web_apps, &changed, MANAGER).await?;
+            let written = apply::status(&web_apps, &changed, MANAGER).await?;
+            // The next reconciliation reads this status. An older one would give the condition another time.
+            let version = ResourceVersion::from(written.metadata.resource_version.unwrap_or_default());
+            self.web_apps.wait_for((namespace, name), &version).await?;
         }
         if before.as_ref() != Some(&reason) {
             self.events.event(&web_app.object_ref(&()), EventType::Normal, &reason, "Reconcile", &message);
