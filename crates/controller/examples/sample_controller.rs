@@ -160,7 +160,7 @@ fn manager(
             let reconciler = reconciler.clone();
             async move { reconciler.reconcile(request).await }
         });
-    Ok(Manager::new().add(controller)?)
+    Ok(Manager::new().factory(factory).add(controller)?)
 }
 
 #[tokio::main]
@@ -183,9 +183,7 @@ async fn run(kubeconfig: &str) -> Result<(), Box<dyn Error>> {
         }
     };
     let (ended, ()) = tokio::join!(manager(&factory, written)?.run_until_signal(), print);
-    ended?;
-    factory.shutdown().await?;
-    Ok(())
+    Ok(ended?)
 }
 
 async fn demo() -> Result<(), Box<dyn Error>> {
@@ -200,7 +198,6 @@ async fn demo() -> Result<(), Box<dyn Error>> {
     change_objects(&server, &client, &mut reports).await?;
     shutdown.cancel();
     running.await??;
-    factory.shutdown().await?;
     server.shutdown().await;
     Ok(())
 }

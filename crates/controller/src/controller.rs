@@ -49,6 +49,7 @@ struct Settings {
     sync_timeout: Duration,
     grace: Duration,
     timeout: Option<Duration>,
+    needs_leader: bool,
 }
 
 /// The first step to a [`Controller`]: what it reconciles.
@@ -119,6 +120,7 @@ impl NewController {
                 sync_timeout: Duration::from_secs(120),
                 grace: Duration::from_secs(30),
                 timeout: None,
+                needs_leader: true,
             },
         }
     }
@@ -195,6 +197,15 @@ impl<K: Key> ControllerBuilder<K> {
         self
     }
 
+    /// Sets whether the controller of a [`Manager`](crate::Manager) reconciles only while the process is the leader. The default is
+    /// true. Without a leader election it has no effect.
+    ///
+    /// Follows controller-runtime 0.25 (`NeedLeaderElection`).
+    pub fn need_leader_election(mut self, need: bool) -> Self {
+        self.settings.needs_leader = need;
+        self
+    }
+
     /// Sets how long a shutdown waits for running reconciliations. Then their futures are dropped. The default is 30 s, as in
     /// controller-runtime. A future that blocks its thread cannot be dropped: a second later, the run ends without it.
     pub fn grace(mut self, grace: Duration) -> Self {
@@ -234,6 +245,10 @@ impl<K: Key> Controller<K> {
         &self.workers.status
     }
 
+    pub(crate) fn needs_leader(&self) -> bool {
+        self.settings.needs_leader
+    }
+
     /// The queue of the controller, to add keys by other means than triggers. If it is shut down, the run ends without an
     /// error after the queued keys, as if it was cancelled.
     pub fn queue(&self) -> &Queue<K> {
@@ -268,7 +283,7 @@ impl<K: Key> Controller<K> {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => Ok(()),
-            warm = self.warm_up() => warm?.work(shutdown.clone()).await,
+            warm = self.warm_up() => warm?.work(shutdown.clone(), || {}).await,
         }
     }
 
@@ -313,17 +328,7 @@ impl<K: Key> Controller<K> {
             error = &mut stopped => return Err(error),
         }
         workers.status.set(ControllerState::Synced);
-        let (handlers, streams) = (Vec::new(), JoinSet::new());
-        Ok(Warm {
-            workers,
-            triggers,
-            handlers,
-            streams,
-            informers,
-            settings,
-            _factory: factory,
-            _ending: ending,
-        })
+        Ok(Warm { workers, triggers, informers, settings, _factory: factory, _ending: ending })
     }
 }
 
@@ -332,8 +337,6 @@ impl<K: Key> Controller<K> {
 pub(crate) struct Warm<K> {
     workers: Arc<Workers<K>>,
     triggers: Vec<Trigger<K>>,
-    handlers: Vec<Registration>,
-    streams: JoinSet<()>,
     informers: Vec<Held>,
     settings: Settings,
     /// For the listers of the reconciliations.
@@ -377,20 +380,26 @@ pub(crate) fn after(timeout: Duration) -> Instant {
 
 impl<K: Key> Warm<K> {
     /// Enqueues the stored objects, and reconciles until the token is cancelled, then waits for the running reconciliations.
-    pub(crate) async fn work(mut self, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Calls `begun` when the workers have begun.
+    ///
+    /// If the future is dropped, reconciliations are dropped, and so are queued keys. Then it can be called again.
+    pub(crate) async fn work(&self, shutdown: CancellationToken, begun: impl FnOnce()) -> Result<(), Error> {
+        let workers = &self.workers;
         let mut informer_stopped = pin!(self.informer_stopped());
+        let mut attached = Attached { workers, handlers: Vec::new(), streams: JoinSet::new() };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(()),
             error = &mut informer_stopped => return Err(error),
-            attached = self.attach() => attached.inspect_err(|error| self.workers.status.failed(error))?,
+            result = attached.attach(self) => result.inspect_err(|error| workers.status.failed(error))?,
         }
-        self.workers.status.set(ControllerState::Running);
-        tracing::info!(controller = %self.workers.name, workers = self.settings.workers, "reconciling");
+        workers.status.set(ControllerState::Running);
+        tracing::info!(controller = %workers.name, workers = self.settings.workers, "reconciling");
         let mut tasks = JoinSet::new();
         for _ in 0..self.settings.workers {
-            tasks.spawn(self.workers.clone().work(shutdown.clone()));
+            tasks.spawn(workers.clone().work(shutdown.clone()));
         }
+        begun();
         let stopped = tokio::select! {
             biased;
             () = shutdown.cancelled() => None,
@@ -398,40 +407,59 @@ impl<K: Key> Warm<K> {
             // They end by themselves if the queue is shut down.
             () = async { while tasks.join_next().await.is_some() {} } => None,
         };
-        self.stop();
+        workers.end();
+        let stuck = self.ended(tasks, &mut attached).await;
+        tracing::info!(controller = %workers.name, "controller ended");
+        let error = match (stopped, stuck) {
+            (None, None) => {
+                workers.status.ended();
+                return Ok(());
+            }
+            (Some(error), None) | (None, Some(error)) => error,
+            (Some(stopped), Some(stuck)) => Error::Several(vec![stopped, stuck]),
+        };
+        workers.status.failed(&error);
+        Err(error)
+    }
+
+    /// Waits for the running reconciliations. After the grace period they are dropped, and the error names their keys.
+    async fn ended(&self, mut tasks: JoinSet<()>, attached: &mut Attached<'_, K>) -> Option<Error> {
+        attached.detach();
         let grace = self.settings.grace;
         let deadline = after(grace);
         while let Ok(Some(_)) = timeout_at(deadline, tasks.join_next()).await {}
         let keys = self.workers.keys_in_flight().await;
         // Does not return while a reconciliation blocks its thread.
         _ = timeout(ABORT, tasks.shutdown()).await;
-        _ = timeout(ABORT, self.streams.shutdown()).await;
+        _ = timeout(ABORT, attached.streams.shutdown()).await;
         // With a short grace period, idle workers may not have ended yet.
-        let stuck = || Error::Stuck { controller: self.workers.name.clone(), grace, keys: keys.clone() };
-        let stuck = (!keys.is_empty()).then(stuck);
-        tracing::info!(controller = %self.workers.name, "controller ended");
-        let error = match (stopped, stuck) {
-            (None, None) => return Ok(()),
-            (Some(error), None) | (None, Some(error)) => error,
-            (Some(stopped), Some(stuck)) => Error::Several(vec![stopped, stuck]),
-        };
-        self.workers.status.failed(&error);
-        Err(error)
+        (!keys.is_empty()).then(|| Error::Stuck { controller: self.workers.name.clone(), grace, keys })
     }
 
     /// Waits until the informer of a trigger has stopped. Then the controller receives no events any more.
     pub(crate) fn informer_stopped(&self) -> BoxFuture<'static, Error> {
         informer_stopped(&self.workers, &self.informers)
     }
+}
 
+/// The triggers of a controller that works. When it is dropped, they enqueue nothing any more, and the queue is empty.
+struct Attached<'a, K> {
+    workers: &'a Arc<Workers<K>>,
+    handlers: Vec<Registration>,
+    streams: JoinSet<()>,
+}
+
+impl<K: Key> Attached<'_, K> {
     /// Starts the triggers, and waits until the keys of all stored objects are enqueued.
-    async fn attach(&mut self) -> Result<(), Error> {
+    async fn attach(&mut self, controller: &Warm<K>) -> Result<(), Error> {
         let (name, queue) = (self.workers.name.clone(), &self.workers.queue);
         let handler_name: Arc<str> = format!("controller {name}").into();
         let mut waits = Vec::new();
-        for trigger in self.triggers.drain(..) {
-            match trigger.source {
-                Source::Stream(keys) => _ = self.streams.spawn(enqueue(keys, queue.clone(), name.clone())),
+        for trigger in &controller.triggers {
+            match &trigger.source {
+                Source::Stream(keys) => {
+                    _ = self.streams.spawn(enqueue(keys.clone(), queue.clone(), name.clone()));
+                }
                 Source::Informer { informer, attach } => {
                     let handler = attach(handler_name.clone(), queue.clone());
                     let handler =
@@ -441,31 +469,42 @@ impl<K: Key> Warm<K> {
                 }
             }
         }
-        let limit = (self.settings.sync_timeout, after(self.settings.sync_timeout));
+        let limit = (controller.settings.sync_timeout, after(controller.settings.sync_timeout));
         let synced = waits.into_iter().map(async |(informer, handler)| {
             let synced = handler.synced().until(limit.1).await;
-            synced.map_err(|error| Error::not_synced(&name, &informer, limit, &error))
+            synced.map_err(|error| Error::not_synced(&name, informer, limit, &error))
         });
         try_join_all(synced).await.map(drop)
     }
 }
 
-impl<K> Warm<K> {
+impl<K> Attached<'_, K> {
     /// Ends the triggers and drops the queued keys.
-    fn stop(&mut self) {
+    fn detach(&mut self) {
         self.streams.abort_all();
         for handler in self.handlers.drain(..) {
             drop(handler.remove());
         }
-        self.workers.queue.shut_down();
         self.workers.queue.retain(|_| false);
     }
 }
 
+impl<K> Drop for Attached<'_, K> {
+    fn drop(&mut self) {
+        self.detach();
+        self.workers.status.paused();
+    }
+}
+
 /// Adds the keys of a stream to a queue.
-async fn enqueue<K: Key>(mut keys: BoxStream<'static, K>, queue: Queue<K>, controller: Arc<str>) {
+async fn enqueue<K: Key>(
+    keys: Arc<tokio::sync::Mutex<BoxStream<'static, K>>>,
+    queue: Queue<K>,
+    controller: Arc<str>,
+) {
     let add = Add::new().marks(Reason::Stream.mark());
     let adding = async {
+        let mut keys = keys.lock().await;
         while let Some(key) = keys.next().await {
             queue.add_with(key, add);
             // So that a stream that is always ready does not keep its thread, and can be ended.
@@ -475,12 +514,6 @@ async fn enqueue<K: Key>(mut keys: BoxStream<'static, K>, queue: Queue<K>, contr
     if let Err(panic) = AssertUnwindSafe(adding).catch_unwind().await {
         let error = panic_message(panic);
         tracing::error!(%controller, %error, "the stream of a trigger panicked; it ends");
-    }
-}
-
-impl<K> Drop for Warm<K> {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 

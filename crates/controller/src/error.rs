@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinformer::Informer;
+use kinformer::{BoxError, Informer};
+use kinformer_core::internal::with_causes;
 use tokio::time::Instant;
 
 /// The error of this crate.
@@ -58,12 +59,57 @@ pub enum Error {
         /// The name of the controller.
         controller: Arc<str>,
     },
-    /// A controller of the manager has the same name.
-    #[error("the manager has a controller with the name {name:?}; set another one with name()")]
+    /// The manager runs something else with this name.
+    #[error("the manager already runs something with the name {name:?}; set another name")]
     DuplicateName {
         /// The name.
         name: Arc<str>,
     },
+    /// A group of the manager has a name that nothing has.
+    #[error("nothing with the name {name:?} was added to the manager, and a group has it")]
+    UnknownName {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A controller or a task was added to a manager that has ended.
+    #[error("{name} was not started: the manager has ended")]
+    ManagerEnded {
+        /// The name of the controller or task.
+        name: Arc<str>,
+    },
+    /// A task has failed.
+    #[error("task {name}: {}", with_causes(&**source))]
+    Task {
+        /// The name of the task.
+        name: Arc<str>,
+        /// Its error.
+        source: BoxError,
+    },
+    /// A task has ended before the shutdown.
+    #[error("task {name} has ended before the shutdown; use Task::once for one that may")]
+    EndedEarly {
+        /// The name of the task.
+        name: Arc<str>,
+    },
+    /// A task had not ended when its grace period was over. Its future was dropped.
+    #[error("task {name}: not ended within {grace:?} after the shutdown")]
+    NotEnded {
+        /// The name of the task.
+        name: Arc<str>,
+        /// The grace period.
+        grace: Duration,
+    },
+    /// A task has panicked.
+    #[error("{name} panicked: {message}")]
+    Panicked {
+        /// The name of what has panicked.
+        name: Arc<str>,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The informers of a [factory](crate::Manager::factory) could not be started, did not sync, or did not end.
+    #[error(transparent)]
+    Factory(kinformer::Error),
     /// Another controller with this name provides metrics.
     #[cfg(feature = "prometheus")]
     #[error(
@@ -73,7 +119,7 @@ pub enum Error {
         /// The name.
         name: Arc<str>,
     },
-    /// Several controllers of a manager ended with an error.
+    /// Several controllers or tasks of a manager ended with an error.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
     /// The process is not the leader any more.

@@ -152,6 +152,14 @@ impl Status {
         }
     }
 
+    /// A controller that works no longer, and has not ended, can work again.
+    pub(crate) fn paused(&self) {
+        let mut state = self.state.lock();
+        if *state == ControllerState::Running {
+            *state = ControllerState::Synced;
+        }
+    }
+
     /// The controller has ended, if not with an error before.
     pub(crate) fn ended(&self) {
         let mut state = self.state.lock();

@@ -45,7 +45,7 @@
 //!
 //! [`Controller`] has triggers: the kind that it [reconciles](NewController::reconciles), those that it
 //! [owns](ControllerBuilder::owns) or [watches](ControllerBuilder::watches), and any other [`Trigger`], with
-//! [`Predicate`]s. A [`Manager`] runs several controllers.
+//! [`Predicate`]s. A [`Manager`] runs controllers and [`Task`]s, with a leader election.
 //!
 //! # Writes
 //!
@@ -104,7 +104,7 @@ pub use failures::FailedReconciliation;
 pub use health::{ControllerHealth, ControllerState, Health, State};
 pub use kinformer;
 pub use kinformer::CancellationToken;
-pub use manager::Manager;
+pub use manager::{Manager, ManagerHandle, Runnable, Task};
 pub use metrics::ControllerMetrics;
 pub use monitor::Monitor;
 pub use owner::{Owner, OwnerError, set_controller_reference};

@@ -20,7 +20,7 @@ use crate::event_metrics::{Counters, EventMetrics};
 use crate::events::EventRecorder;
 use crate::manager::Manager;
 use crate::metrics::ControllerMetrics;
-use crate::worker::{Key, Observed};
+use crate::worker::{Key, Named, Observed};
 
 /// Collects the [metrics](crate::Monitor::metrics) of controllers and of their queues at each scrape. The series of a
 /// controller disappear when it has ended or was dropped.
@@ -121,7 +121,7 @@ impl ControllerCollector {
         Ok(())
     }
 
-    fn add_all(&self, added: &[(Arc<str>, Weak<dyn Observed>)]) -> Result<(), Error> {
+    fn add_all(&self, added: &[Named]) -> Result<(), Error> {
         let mut controllers = self.controllers.lock();
         for (name, new) in added {
             if let Some(old) = controllers.get(name)

@@ -13,7 +13,7 @@ use kinformer::{
 use kinformer_core::internal::{contain, with_causes};
 use kinformer_workqueue::{Add, LOW_PRIORITY, WorkQueue};
 use kube_core::discovery::{ApiResource, Scope};
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tracing::Span;
 
 use crate::owner::OwnerKind;
@@ -41,16 +41,20 @@ pub struct Trigger<Key> {
 }
 
 pub(crate) enum Source<Key> {
-    Informer { informer: Informer<()>, attach: Attach<Key> },
-    Stream(BoxStream<'static, Key>),
+    Informer {
+        informer: Informer<()>,
+        attach: Attach<Key>,
+    },
+    /// Locked by the task that reads it.
+    Stream(Arc<Mutex<BoxStream<'static, Key>>>),
 }
 
 /// The queue of a controller. Its items have the events that led to them.
 pub type Queue<Key> = WorkQueue<Key, Cause>;
 
-/// Adds the handler of an informer, which adds keys to the queue.
+/// Adds a handler to an informer, which adds keys to the queue.
 pub(crate) type Attach<Key> =
-    Box<dyn FnOnce(Arc<str>, Queue<Key>) -> Result<Registration, kinformer::Error> + Send + Sync>;
+    Box<dyn Fn(Arc<str>, Queue<Key>) -> Result<Registration, kinformer::Error> + Send + Sync>;
 
 impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
     /// Enqueues the keys that are sent to a channel.
@@ -74,7 +78,7 @@ impl<Key: Eq + Hash + Clone + Send + Sync + 'static> Trigger<Key> {
 
     /// Enqueues the keys of a stream.
     pub fn stream(keys: impl Stream<Item = Key> + Send + 'static) -> Self {
-        Self { source: Source::Stream(keys.boxed()) }
+        Self { source: Source::Stream(Arc::new(Mutex::new(keys.boxed()))) }
     }
 }
 
@@ -237,11 +241,14 @@ impl<K: 'static> InformerTrigger<K> {
     {
         let Self { informer, predicate, add, is_priority_set } = self;
         let of_handler = informer.clone();
+        let functions = Arc::new((predicate, map));
         let attach = move |controller: Arc<str>, queue: Queue<Key>| {
             let resource: Arc<str> = of_handler.selection().resource().into();
+            let functions = functions.clone();
             let mut keys = Vec::new();
             let handler = of_handler.handler().name(controller.clone()).inline();
             handler.for_each(move |event| {
+                let (predicate, map) = &*functions;
                 if predicate.as_ref().is_some_and(|predicate| !predicate.passes(&event)) {
                     return;
                 }

@@ -49,6 +49,12 @@ impl<K> Workers<K> {
     pub(crate) fn metrics(&self) -> ControllerMetrics {
         self.counters.read(self.queue.metrics())
     }
+
+    /// The queue accepts no key any more, and has none.
+    pub(crate) fn end(&self) {
+        self.queue.shut_down();
+        self.queue.retain(|_| false);
+    }
 }
 
 /// Ends a controller when it is dropped, also one that was never polled: its queue accepts no key any more.
@@ -56,10 +62,14 @@ pub(crate) struct Ending<K>(pub(crate) Arc<Workers<K>>);
 
 impl<K> Drop for Ending<K> {
     fn drop(&mut self) {
-        self.0.queue.shut_down();
+        self.0.end();
         self.0.status.ended();
     }
 }
+
+/// The name of a controller, and its metrics.
+#[cfg(feature = "prometheus")]
+pub(crate) type Named = (Arc<str>, std::sync::Weak<dyn Observed>);
 
 /// A controller with keys of any type.
 #[cfg(feature = "prometheus")]

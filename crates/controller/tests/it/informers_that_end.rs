@@ -1,10 +1,10 @@
 //! The informers of a controller that runs: kept alive, and missed when they stop.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::SharedInformerFactory;
+use kinformer::{BoxError, SharedInformerFactory};
 use kinformer_apiserver::Fault;
 use kinformer_controller::{
-    Action, CancellationToken, Controller, ControllerState, Error, Manager, State, Trigger,
+    Action, CancellationToken, Controller, ControllerState, Error, Manager, State, Task, Trigger,
 };
 use serde_json::{Value, json};
 
@@ -141,7 +141,8 @@ async fn informer_that_stops_ends_the_wait_for_the_leadership() {
     let (_calls, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
     let numbers = Controller::of(&cluster.factory).keyed("numbers").build(reconcile);
     let manager = manager.add(numbers).unwrap().add(controller).unwrap();
-    let running = tokio::spawn(manager.run_when(CancellationToken::new(), std::future::pending()));
+    let wait = Task::once("wait", std::future::pending::<Result<(), BoxError>>).need_leader_election(false);
+    let running = tokio::spawn(manager.add(wait).unwrap().run(CancellationToken::new()));
     until(|| health.has_synced()).await;
     cluster.factory.informer::<ConfigMap>().remove().await;
     let error = within(running).await.unwrap().unwrap_err();

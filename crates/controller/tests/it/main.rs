@@ -24,6 +24,7 @@ mod owners;
 mod predicates;
 mod shutdown;
 mod sync;
+mod tasks;
 mod triggers;
 mod web_app;
 mod writes;

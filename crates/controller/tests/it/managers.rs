@@ -7,11 +7,18 @@ use kinformer_apiserver::{Fault, Verb};
 use kinformer_controller::events::{EventRecorder, EventType};
 use kinformer_controller::kinformer_leader_election::{End, LeaderElector};
 use kinformer_controller::{
-    Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State, Trigger,
+    Action, CancellationToken, Controller, ControllerState, Error, Health, Manager, State, Task, Trigger,
 };
 use kinformer_workqueue::LOW_PRIORITY;
+use tokio::sync::oneshot;
 
 use crate::common::{Cluster, config_map, key, recorded, until, within};
+
+/// Keeps the controllers from their start.
+fn gate(may_start: oneshot::Receiver<()>) -> Task {
+    let mut may_start = Some(may_start);
+    Task::once("gate", move || may_start.take().unwrap()).need_leader_election(false)
+}
 
 /// The controllers start together and end together. The health shows it.
 // contract: K-08a, K-08d
@@ -93,7 +100,7 @@ async fn names_are_unique() {
     };
     let error = Manager::new().add(controller()).unwrap().add(controller()).unwrap_err();
     assert!(matches!(&error, Error::DuplicateName { name } if &**name == "configmap"));
-    assert!(error.to_string().contains("set another one with name()"), "{error}");
+    assert!(error.to_string().contains("set another name"), "{error}");
     cluster.end().await;
 }
 
@@ -125,7 +132,7 @@ async fn errors_of_several_controllers() {
     cluster.end().await;
 }
 
-/// With `run_when`, the informers sync before the controllers may reconcile.
+/// A task that ends by itself runs when the informers have synced, and before the controllers reconcile.
 // contract: K-08e
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reconciles_only_when_it_may() {
@@ -133,11 +140,11 @@ async fn reconciles_only_when_it_may() {
     cluster.create(config_map("a", "1"));
     let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
     let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
-    let (sender, may_start) = tokio::sync::oneshot::channel::<()>();
-    let manager = Manager::new().add(controller).unwrap();
+    let (sender, may_start) = oneshot::channel::<()>();
+    let manager = Manager::new().add(controller).unwrap().add(gate(may_start)).unwrap();
     let health = manager.health();
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { may_start.await.unwrap() }));
+    let running = tokio::spawn(manager.run(shutdown.clone()));
     until(|| health.has_synced()).await;
     assert!(calls.rest().is_empty() && !health.is_ready());
     sender.send(()).unwrap();
@@ -163,7 +170,10 @@ async fn signals_end_the_controllers() {
         let controller = Controller::of(&cluster.factory).keyed::<u32>("numbers").build(reconcile);
         let queue = controller.queue().clone();
         queue.add(1);
-        let running = tokio::spawn(Manager::new().add(controller).unwrap().run_until_signal());
+        let elector = LeaderElector::builder(cluster.factory.client().clone(), "default", "test");
+        let elector = elector.identity("own").retry_period(Duration::from_millis(50)).build().unwrap();
+        let manager = Manager::new().leader_election(&elector).add(controller).unwrap();
+        let running = tokio::spawn(manager.run_until_signal());
         calls.next().await;
         terminate();
         while !queue.is_shut_down() {
@@ -208,7 +218,7 @@ async fn reconciles_as_leader() {
     let health = manager.health();
     let running = tokio::spawn({
         let (own, shutdown) = (own.clone(), shutdown.clone());
-        async move { manager.run_as_leader(&own, shutdown).await }
+        async move { manager.leader_election(&own).run(shutdown).await }
     });
     until(|| health.candidacy().is_some_and(|candidacy| candidacy.answered.is_some())).await;
     assert_eq!((monitor.state(), health.candidacy().unwrap().error), (ControllerState::Synced, None));
@@ -225,7 +235,7 @@ async fn reconciles_as_leader() {
     let (mut calls, _gate, reconcile) = crate::common::gated();
     let second = controller().build(reconcile);
     let running = tokio::spawn(async move {
-        Manager::new().add(second).unwrap().run_as_leader(&own, CancellationToken::new()).await
+        Manager::new().leader_election(&own).add(second).unwrap().run(CancellationToken::new()).await
     });
     calls.next().await;
     cluster.server.delete("coordination.k8s.io/v1", "Lease", "default", "test").unwrap();
@@ -264,7 +274,7 @@ async fn last_events_are_written_before_the_release() {
     let manager = Manager::new().add(controller).unwrap().events(&recorder, Duration::from_secs(60));
     let running = tokio::spawn({
         let shutdown = shutdown.clone();
-        async move { manager.run_as_leader(&elector, shutdown).await }
+        async move { manager.leader_election(&elector).run(shutdown).await }
     });
     until(|| monitor.metrics().queue.in_flight == 1).await;
     shutdown.cancel();
@@ -287,10 +297,10 @@ async fn standby_has_an_empty_queue() {
     let builder = Controller::of(&cluster.factory).reconciles::<ConfigMap>();
     let controller = builder.trigger(Trigger::channel(receiver)).build(reconcile);
     let monitor = controller.monitor();
-    let (sender, leads) = tokio::sync::oneshot::channel::<()>();
+    let (sender, leads) = oneshot::channel::<()>();
     let shutdown = CancellationToken::new();
     let manager = Manager::new().add(controller).unwrap();
-    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { leads.await.unwrap() }));
+    let running = tokio::spawn(manager.add(gate(leads)).unwrap().run(shutdown.clone()));
     until(|| monitor.state() == ControllerState::Synced).await;
     keys.try_send(key("by-hand")).unwrap();
     cluster.server.delete("v1", "ConfigMap", "default", "deleted").unwrap();
@@ -345,9 +355,9 @@ async fn health_of_each_controller() {
     assert_eq!(states(&health), of(waiting(&[]), waiting(&[])));
     assert!(health.is_alive() && !health.has_synced());
 
-    let (sender, leads) = tokio::sync::oneshot::channel::<()>();
+    let (sender, leads) = oneshot::channel::<()>();
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(manager.run_when(shutdown.clone(), async { leads.await.unwrap() }));
+    let running = tokio::spawn(manager.add(gate(leads)).unwrap().run(shutdown.clone()));
     until(|| states(&health) == of(waiting(&["secrets"]), ControllerState::Synced)).await;
     assert_eq!(monitor.state().to_string(), "waiting for secrets");
     assert!(health.is_alive() && !health.has_synced());

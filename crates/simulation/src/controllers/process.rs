@@ -61,7 +61,7 @@ async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
     match elector {
-        Some(elector) => manager.run_as_leader(&elector, shutdown).await,
+        Some(elector) => manager.leader_election(&elector).run(shutdown).await,
         None => manager.run(shutdown).await,
     }
 }

@@ -35,7 +35,7 @@ impl Replica {
         let manager = Manager::new().add(controller).unwrap().events(&events, Duration::from_secs(10));
         let shutdown = CancellationToken::new();
         let ending = shutdown.clone();
-        let running = tokio::spawn(async move { manager.run_as_leader(&elector, ending).await });
+        let running = tokio::spawn(async move { manager.leader_election(&elector).run(ending).await });
         Self { shutdown, running }
     }
 

@@ -1,0 +1,308 @@
+//! Runs controllers and tasks with one start and one end.
+
+mod election;
+mod layers;
+mod plan;
+mod runnable;
+mod stage;
+mod task;
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kinformer::SharedInformerFactory;
+use kinformer_leader_election::LeaderElector;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::election::Election;
+use self::layers::Progress;
+use self::plan::{Ending, Plan};
+pub use self::runnable::Runnable;
+pub use self::task::Task;
+use crate::error::Error;
+use crate::events::EventRecorder;
+use crate::health::{Health, State};
+use crate::signal::Signals;
+#[cfg(feature = "prometheus")]
+use crate::worker::Named;
+
+/// Runs the controllers of a program, and what else it runs, with one start, one end, and a leader election.
+///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use kinformer::SharedInformerFactory;
+/// use kinformer_controller::kinformer_leader_election::LeaderElector;
+/// use kinformer_controller::{Action, Controller, Manager};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = kinformer::client(kinformer::config()?)?;
+/// let factory = SharedInformerFactory::new(client.clone());
+/// let elector = LeaderElector::builder(client, "default", "my-controller").build()?;
+/// let config_maps = Controller::of(&factory).reconciles::<ConfigMap>().build(async |key| {
+///     println!("reconcile {}", *key);
+///     Ok(Action::none())
+/// });
+/// Manager::new().factory(&factory).leader_election(&elector).add(config_maps)?.run_until_signal().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Order
+///
+/// 1. [Servers](Task::server) begin.
+/// 2. The [factories](Self::factory) start, and the informers of all controllers sync.
+/// 3. What [needs no leader](Task::need_leader_election) begins.
+/// 4. The manager waits for the [leadership](Self::leader_election), if there is an election.
+/// 5. Controllers and tasks begin, in the order of their [groups](Self::group).
+///
+/// The end has the opposite order: the controllers finish their reconciliations, then the [last events](Self::events) are written,
+/// the Lease is released, what needs no leader ends, the factories shut down, and the servers end. An error, a panic or an early
+/// end of one ends all in this order, and is the error of the run.
+///
+/// Follows controller-runtime 0.25 (`manager`).
+#[must_use = "it does nothing until it is run"]
+pub struct Manager {
+    plan: Arc<Plan>,
+    /// Ends the plan with the manager.
+    ending: Ending,
+    groups: Vec<Vec<Arc<str>>>,
+    factories: Vec<SharedInformerFactory>,
+    sync_timeout: Duration,
+    /// The recorders of events, with the time limits of their end.
+    recorders: Vec<(EventRecorder, Duration)>,
+    state: Stopping,
+    elector: Arc<OnceLock<LeaderElector>>,
+    rejoins: bool,
+}
+
+impl Default for Manager {
+    fn default() -> Self {
+        let plan = Arc::<Plan>::default();
+        Self {
+            ending: Ending(plan.clone()),
+            plan,
+            groups: Vec::new(),
+            factories: Vec::new(),
+            sync_timeout: Duration::from_secs(120),
+            recorders: Vec::new(),
+            state: Stopping::default(),
+            elector: Arc::default(),
+            rejoins: false,
+        }
+    }
+}
+
+impl Manager {
+    /// Creates a manager that runs nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a controller or a task.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateName`].
+    pub fn add(self, runnable: impl Into<Runnable>) -> Result<Self, Error> {
+        self.plan.add(runnable.into())?;
+        Ok(self)
+    }
+
+    /// Returns a handle that adds controllers and tasks while the manager runs.
+    pub fn handle(&self) -> ManagerHandle {
+        ManagerHandle { plan: Arc::downgrade(&self.plan) }
+    }
+
+    /// Starts the informers of a factory, waits until they have synced, and shuts the factory down at the end. So a reconciliation
+    /// can read each informer that was requested before the run, also one that triggers nothing. For a cache of kinformer-cache,
+    /// give its factory.
+    pub fn factory(mut self, factory: &SharedInformerFactory) -> Self {
+        self.factories.push(factory.clone());
+        self
+    }
+
+    /// Sets how long the start waits for the informers of the [factories](Self::factory). The default is 2 minutes. For the
+    /// informers of a controller see [`sync_timeout`](crate::ControllerBuilder::sync_timeout).
+    pub fn sync_timeout(mut self, timeout: Duration) -> Self {
+        self.sync_timeout = timeout;
+        self
+    }
+
+    /// Runs the controllers, and the tasks that [need it](Task::need_leader_election), only while this process is the leader. The
+    /// informers sync before, so that a new leader begins at once. Until then, triggers enqueue nothing; then the objects that
+    /// exist are enqueued with a low priority.
+    ///
+    /// Give the controllers the [client of the elector](LeaderElector::client): it refuses writes as soon as the leadership
+    /// has ended, whatever still runs.
+    ///
+    /// When the leadership is lost, all reconciliations are dropped at once, and the run ends with [`Error::NotLeader`], unless
+    /// the manager [is a candidate again](Self::rejoin_election). A process usually exits then, and its next start is a candidate.
+    ///
+    /// The first elector counts.
+    pub fn leader_election(self, elector: &LeaderElector) -> Self {
+        _ = self.elector.set(elector.clone());
+        self
+    }
+
+    /// Waits for the leadership again when it was lost, and begins again with the same controllers and the same informers.
+    ///
+    /// A reconciliation that blocks its thread cannot be dropped; its key is not reconciled by the next leadership of this process
+    /// before it has ended.
+    ///
+    /// controller-runtime 0.25 always ends; KEP-5366 of Kubernetes is for this.
+    pub fn rejoin_election(mut self) -> Self {
+        self.rejoins = true;
+        self
+    }
+
+    /// Runs the controllers and tasks with these names as a group: they begin when those of the groups before have begun, and
+    /// have ended before the end of those begins. What is in no group begins last. A group does not change the
+    /// [order](Self#order) of leaders and others.
+    ///
+    /// A controller has begun when the keys of the objects that exist are enqueued, and its workers have begun; a task when its
+    /// future was polled; a [`Task::once`] when it has ended.
+    pub fn group<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.groups.push(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Writes the last events of a recorder when the controllers have ended, within a limit: before a leadership is released, and
+    /// after one that was lost. The recorder is [shut down](EventRecorder::shutdown) then.
+    pub fn events(mut self, recorder: &EventRecorder, limit: Duration) -> Self {
+        self.recorders.push((recorder.clone(), limit));
+        self
+    }
+
+    /// Returns the health of the manager and of its controllers, which can be read while they run, and later.
+    pub fn health(&self) -> Health {
+        let (controllers, elector) = (self.plan.statuses.clone(), self.elector.clone());
+        Health { state: self.state.0.subscribe(), controllers, elector }
+    }
+
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn observed(&self) -> Vec<Named> {
+        self.plan.observed.lock().clone()
+    }
+
+    /// Runs until the token is cancelled, or until something fails or ends. Without controllers, waits for the token, as
+    /// controller-runtime does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends all at once, as [`Controller::run`](crate::Controller::run). A Lease stays held until it expires.
+    ///
+    /// # Errors
+    /// The error of a controller or a task, with its name; [`Error::Several`]. [`Error::NotLeader`] if the leadership was lost.
+    /// [`Error::UnknownName`] for a group, before anything begins. [`Error::Factory`].
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        let progress = Progress::until(&shutdown);
+        for (number, factory) in self.factories.iter().enumerate() {
+            self.plan.add(runnable::informers(factory.clone(), number, self.sync_timeout))?;
+        }
+        let layers = self.plan.begin(&self.groups)?;
+        let (each, leaders) = layers.split();
+        let state = &self.state.0;
+        let work = || {
+            state.send_replace(State::Running);
+            layers::run(leaders, &progress, progress.ending.cancelled())
+        };
+        let last = || write_last_events(&self.recorders);
+        let lead = async {
+            let Some(elector) = self.elector.get() else {
+                work().await;
+                return last().await;
+            };
+            let election = Election { elector: elector.clone(), rejoins: self.rejoins };
+            let paused = || _ = state.send_replace(State::Starting);
+            election.lead(&progress, work, paused, last).await;
+        };
+        layers::run(each, &progress, lead).await;
+        drop(self.ending);
+        progress.result()
+    }
+
+    /// As [`Self::run`], until the process receives SIGINT or SIGTERM (on Windows, Ctrl-C). A second signal ends all at once,
+    /// without the grace period. From the call on, these signals no longer end the process by themselves.
+    ///
+    /// # Cancel safety
+    /// As [`Self::run`].
+    ///
+    /// # Errors
+    /// As [`Self::run`], [`Error::Signal`] if the handlers of the signals cannot be installed, and [`Error::Interrupted`]
+    /// after a second signal.
+    pub async fn run_until_signal(self) -> Result<(), Error> {
+        let shutdown = CancellationToken::new();
+        let mut signals = Signals::new().map_err(Error::Signal)?;
+        let mut run = pin!(self.run(shutdown.clone()));
+        tokio::select! {
+            biased;
+            () = signals.next() => {
+                tracing::info!("shutting down");
+                shutdown.cancel();
+            }
+            result = &mut run => return result,
+        }
+        tokio::select! {
+            biased;
+            () = signals.next() => Err(Error::Interrupted),
+            result = run => result,
+        }
+    }
+}
+
+/// Adds controllers and tasks to a [`Manager`], before and while it runs. Cheap to clone; it does not keep the manager alive.
+#[derive(Clone)]
+pub struct ManagerHandle {
+    plan: Weak<Plan>,
+}
+
+impl ManagerHandle {
+    /// Adds a controller or a task. If the manager runs, it begins as soon as its place in the [order](Manager#order) is reached,
+    /// and does not wait for others of its group.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateName`]. [`Error::ManagerEnded`] if the manager has ended.
+    pub fn add(&self, runnable: impl Into<Runnable>) -> Result<(), Error> {
+        let runnable = runnable.into();
+        match self.plan.upgrade() {
+            Some(plan) => plan.add(runnable),
+            None => Err(Error::ManagerEnded { name: runnable.name }),
+        }
+    }
+}
+
+impl fmt::Debug for ManagerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagerHandle").finish_non_exhaustive()
+    }
+}
+
+async fn write_last_events(recorders: &[(EventRecorder, Duration)]) {
+    join_all(recorders.iter().map(async |(recorder, limit)| {
+        if !recorder.shutdown(*limit).await {
+            tracing::warn!(?limit, "the last events were not written in time");
+        }
+    }))
+    .await;
+}
+
+/// Publishes the end of the manager, also if it or its future is dropped.
+#[derive(Default)]
+struct Stopping(watch::Sender<State>);
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.0.send_replace(State::Stopped);
+    }
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("names", &self.plan.names())
+            .field("state", &*self.state.0.borrow())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+//! What a manager has been given, before and during its run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::layers::{Layer, Run};
+use super::runnable::Runnable;
+use super::stage::Stage;
+use crate::error::Error;
+use crate::health::Status;
+#[cfg(feature = "prometheus")]
+use crate::worker::Named;
+
+/// The layers of a run: for each stage one for each group, and one for what is in no group.
+pub(crate) struct Layers {
+    pub(crate) layers: Vec<Layer>,
+    groups: BTreeMap<Arc<str>, usize>,
+    /// The layers of each stage.
+    of_stage: usize,
+}
+
+impl Layers {
+    fn new(groups: &[Vec<Arc<str>>], names: &BTreeSet<Arc<str>>) -> Result<Self, Error> {
+        let of_stage = groups.len().saturating_add(1);
+        let layers = (0..of_stage.saturating_mul(Stage::COUNT)).map(|_| Layer::default()).collect();
+        let all =
+            groups.iter().enumerate().flat_map(|(place, group)| group.iter().map(move |name| (name, place)));
+        let groups: BTreeMap<_, _> = all.map(|(name, place)| (name.clone(), place)).collect();
+        match groups.keys().find(|name| !names.contains(*name)) {
+            Some(name) => Err(Error::UnknownName { name: name.clone() }),
+            None => Ok(Self { layers, groups, of_stage }),
+        }
+    }
+
+    fn add(&self, Entry { name, stage, run }: Entry) {
+        let last = self.of_stage.saturating_sub(1);
+        let group = self.groups.get(&name).copied().unwrap_or(last);
+        let place = (stage as usize).saturating_mul(self.of_stage).saturating_add(group);
+        if let Some(layer) = self.layers.get(place) {
+            layer.add(name, run);
+        }
+    }
+
+    /// The layers of the leader, and those before.
+    pub(crate) fn split(&self) -> (&[Layer], &[Layer]) {
+        self.layers.split_at((Stage::Leaders as usize).saturating_mul(self.of_stage))
+    }
+}
+
+struct Entry {
+    name: Arc<str>,
+    stage: Stage,
+    run: Box<dyn Run>,
+}
+
+enum Phase {
+    NotStarted(Vec<Entry>),
+    Running(Arc<Layers>),
+    Ended,
+}
+
+/// What a manager and its handles share.
+pub(crate) struct Plan {
+    names: Mutex<BTreeSet<Arc<str>>>,
+    phase: Mutex<Phase>,
+    pub(crate) statuses: Arc<Mutex<Vec<Arc<Status>>>>,
+    #[cfg(feature = "prometheus")]
+    pub(crate) observed: Mutex<Vec<Named>>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            names: Mutex::default(),
+            phase: Mutex::new(Phase::NotStarted(Vec::new())),
+            statuses: Arc::default(),
+            #[cfg(feature = "prometheus")]
+            observed: Mutex::default(),
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        self.names.lock().iter().cloned().collect()
+    }
+
+    pub(crate) fn add(&self, runnable: Runnable) -> Result<(), Error> {
+        let name = runnable.name;
+        let mut phase = self.phase.lock();
+        if matches!(*phase, Phase::Ended) {
+            return Err(Error::ManagerEnded { name });
+        }
+        if !self.names.lock().insert(name.clone()) {
+            return Err(Error::DuplicateName { name });
+        }
+        self.statuses.lock().extend(runnable.status);
+        #[cfg(feature = "prometheus")]
+        self.observed.lock().extend(runnable.observed.map(|observed| (name.clone(), observed)));
+        for (stage, run) in runnable.parts {
+            let entry = Entry { name: name.clone(), stage, run };
+            match &mut *phase {
+                Phase::NotStarted(entries) => entries.push(entry),
+                Phase::Running(layers) => layers.add(entry),
+                Phase::Ended => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the run.
+    pub(crate) fn begin(&self, groups: &[Vec<Arc<str>>]) -> Result<Arc<Layers>, Error> {
+        let layers = Arc::new(Layers::new(groups, &self.names.lock())?);
+        let before = std::mem::replace(&mut *self.phase.lock(), Phase::Running(layers.clone()));
+        if let Phase::NotStarted(entries) = before {
+            entries.into_iter().for_each(|entry| layers.add(entry));
+        }
+        Ok(layers)
+    }
+}
+
+/// Ends a plan when it is dropped: nothing can be added any more, and what it has is dropped.
+pub(crate) struct Ending(pub(crate) Arc<Plan>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let before = std::mem::replace(&mut *self.0.phase.lock(), Phase::Ended);
+        drop(before);
+    }
+}
