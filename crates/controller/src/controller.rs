@@ -23,6 +23,7 @@ use crate::action::{Action, ReconcileError};
 use crate::error::Error;
 use crate::failures::Failures;
 use crate::health::{ControllerState, Status};
+use crate::history::History;
 use crate::metrics::Counters;
 use crate::monitor::Monitor;
 use crate::owner::OwnerKind;
@@ -65,6 +66,7 @@ pub struct ControllerBuilder<K> {
     factory: SharedInformerFactory,
     name: Arc<str>,
     owner: Option<OwnerKind>,
+    resource: Option<Arc<str>>,
     owns_without_kind: bool,
     triggers: Vec<Trigger<K>>,
     /// Makes the queue.
@@ -99,8 +101,9 @@ impl NewController {
         let informer = objects.informer();
         let kind = OwnerKind::of(informer.selection().api_resource(), informer.selection().is_namespaced());
         let name = kind.kind.to_lowercase();
+        let resource = informer.selection().resource().into();
         let mut builder = self.keyed(name).trigger(objects.object());
-        builder.owner = Some(kind);
+        (builder.owner, builder.resource) = (Some(kind), Some(resource));
         builder
     }
 
@@ -110,6 +113,7 @@ impl NewController {
             factory: self.factory,
             name: name.into(),
             owner: None,
+            resource: None,
             owns_without_kind: false,
             triggers: Vec::new(),
             queue: Box::new(|| {
@@ -222,11 +226,13 @@ impl<K: Key> ControllerBuilder<K> {
         let workers = Workers {
             status: Status::new(self.name.clone()),
             name: self.name.clone(),
+            resource: self.resource,
             queue: (self.queue)(),
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
             timeout: self.settings.timeout,
             counters: Counters::new(self.settings.workers),
             failures: Failures::default(),
+            history: History::default(),
         };
         let Self { factory, triggers, owns_without_kind, settings, .. } = self;
         let workers = Arc::new(workers);
@@ -259,6 +265,12 @@ impl<K: Key> Controller<K> {
     pub(crate) fn observed(&self) -> std::sync::Weak<dyn crate::worker::Observed> {
         let observed: Arc<dyn crate::worker::Observed> = self.workers.clone();
         Arc::downgrade(&observed)
+    }
+
+    #[cfg(feature = "serve")]
+    pub(crate) fn shown(&self) -> std::sync::Weak<dyn crate::view::Shown> {
+        let shown: Arc<dyn crate::view::Shown> = self.workers.clone();
+        Arc::downgrade(&shown)
     }
 
     /// Returns a handle that reads the metrics, the state and the last errors while the controller runs, and after it.

@@ -119,6 +119,10 @@ pub enum Error {
         /// The name.
         name: Arc<str>,
     },
+    /// The server of the manager could not be started.
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Serve(kinformer_serve::Error),
     /// Several controllers or tasks of a manager ended with an error.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),

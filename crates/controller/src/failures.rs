@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -21,12 +22,14 @@ pub struct FailedReconciliation<K> {
     pub error: String,
     /// The number of the attempt since the key last succeeded, from 1.
     pub attempt: u32,
+    /// When it ended.
+    pub time: SystemTime,
 }
 
 /// One line: `default/web, attempt 3: the error`.
 impl<K: fmt::Debug> fmt::Display for FailedReconciliation<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, error, attempt } = self;
+        let Self { key, error, attempt, .. } = self;
         write!(f, "{key:?}, attempt {attempt}: {error}")
     }
 }
@@ -47,7 +50,7 @@ impl<K> Failures<K> {
             end -= 1;
         }
         error.truncate(end);
-        let failure = Arc::new(FailedReconciliation { key, error, attempt });
+        let failure = Arc::new(FailedReconciliation { key, error, attempt, time: SystemTime::now() });
         let mut failures = self.0.lock();
         failures.push_back(failure);
         // Dropped without the lock: keys are of the program.

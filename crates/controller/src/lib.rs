@@ -82,6 +82,7 @@ pub mod events;
 mod failures;
 pub mod finalizer;
 mod health;
+mod history;
 mod manager;
 mod metrics;
 mod monitor;
@@ -93,6 +94,8 @@ mod reason;
 mod request;
 mod signal;
 mod trigger;
+#[cfg(feature = "serve")]
+mod view;
 mod worker;
 mod write_error;
 
@@ -104,6 +107,8 @@ pub use failures::FailedReconciliation;
 pub use health::{ControllerHealth, ControllerState, Health, State};
 pub use kinformer;
 pub use kinformer::CancellationToken;
+#[cfg(feature = "serve")]
+pub use kinformer_serve;
 pub use manager::{Manager, ManagerHandle, Runnable, Task};
 pub use metrics::ControllerMetrics;
 pub use monitor::Monitor;

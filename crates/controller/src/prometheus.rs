@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use kinformer::prometheus::escaped;
+use kinformer_leader_election::LeaderElector;
 use kinformer_workqueue::Histogram;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -18,7 +19,6 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::event_metrics::{Counters, EventMetrics};
 use crate::events::EventRecorder;
-use crate::manager::Manager;
 use crate::metrics::ControllerMetrics;
 use crate::worker::{Key, Named, Observed};
 
@@ -56,6 +56,7 @@ use crate::worker::{Key, Named, Observed};
 pub struct ControllerCollector {
     controllers: Arc<Mutex<Registered>>,
     recorders: Arc<Mutex<Recorders>>,
+    electors: Arc<Mutex<Vec<LeaderElector>>>,
 }
 
 /// Recorders of events, by the name of their controller.
@@ -78,18 +79,40 @@ impl ControllerCollector {
         self.add_all(&[(controller.name().clone(), controller.observed())])
     }
 
-    /// Adds the controllers that were added to a manager.
-    ///
-    /// # Errors
-    /// As [`Self::add`]. Then no controller of the manager is added.
-    pub fn add_manager(&self, manager: &Manager) -> Result<(), Error> {
-        self.add_all(&manager.observed())
-    }
-
     /// Adds a recorder of events, without keeping it alive, by the name of its controller. Replaces another one with this name.
     pub fn add_events(&self, recorder: &EventRecorder) {
         let (controller, counters) = recorder.observed();
         self.recorders.lock().insert(controller, counters);
+    }
+
+    /// Adds an elector, by the name of its Lease. Replaces another one with this name.
+    ///
+    /// Follows client-go 0.37 (`leader_election_master_status`, `leader_election_slowpath_total`).
+    pub fn add_election(&self, elector: &LeaderElector) {
+        let mut electors = self.electors.lock();
+        electors.retain(|other| other.lease_name() != elector.lease_name());
+        electors.push(elector.clone());
+    }
+
+    /// Encodes the metrics of the electors, if there is one.
+    fn encode_elections(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let electors = self.electors.lock().clone();
+        if electors.is_empty() {
+            return Ok(());
+        }
+        let (name, help) = ("leader_election_master_status", "1 if this process is the leader, else 0");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for elector in &electors {
+            let labels = [("name", escaped(elector.lease_name()))];
+            count(usize::from(elector.is_leader())).encode(family.encode_family(&labels)?)?;
+        }
+        let (name, help) = ("leader_election_slowpath", "Renewals that needed a read of the Lease");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for elector in &electors {
+            let labels = [("name", escaped(elector.lease_name()))];
+            ConstCounter::new(elector.slow_renewals()).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 
     /// Encodes the metrics of the recorders, if there is one.
@@ -121,7 +144,7 @@ impl ControllerCollector {
         Ok(())
     }
 
-    fn add_all(&self, added: &[Named]) -> Result<(), Error> {
+    pub(crate) fn add_all(&self, added: &[Named]) -> Result<(), Error> {
         let mut controllers = self.controllers.lock();
         for (name, new) in added {
             if let Some(old) = controllers.get(name)
@@ -280,7 +303,8 @@ impl Collector for ControllerCollector {
         for metric in QUEUE_DURATIONS {
             page.gauge(metric, of_queue, |duration| ConstGauge::new(duration.as_secs_f64()))?;
         }
-        self.encode_events(&mut encoder)
+        self.encode_events(&mut encoder)?;
+        self.encode_elections(&mut encoder)
     }
 }
 

@@ -48,7 +48,7 @@ impl<Key> Deref for Request<Key> {
 }
 
 /// The number of a reconciliation: a random number of the process, and a count. The text has 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReconcileId(u64);
 
 static LAST: AtomicU64 = AtomicU64::new(0);

@@ -19,6 +19,7 @@ use tracing::{Instrument as _, Span, field};
 use crate::action::{Action, ReconcileError};
 use crate::failures::Failures;
 use crate::health::Status;
+use crate::history::History;
 use crate::metrics::{ControllerMetrics, Counters, Outcome};
 use crate::reason::{Cause, Reason, Reasons};
 use crate::request::{ReconcileId, Request};
@@ -37,12 +38,15 @@ type Item<K> = kinformer_workqueue::Item<K, Cause>;
 /// What the workers of a controller share.
 pub(crate) struct Workers<K> {
     pub(crate) name: Arc<str>,
+    /// The resource of the reconciled kind.
+    pub(crate) resource: Option<Arc<str>>,
     pub(crate) status: Arc<Status>,
     pub(crate) queue: Queue<K>,
     pub(crate) reconcile: Box<Reconcile<K>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) counters: Counters,
     pub(crate) failures: Failures<K>,
+    pub(crate) history: History<K>,
 }
 
 impl<K> Workers<K> {
@@ -114,6 +118,8 @@ impl<K: Key> Workers<K> {
             queued: item.queued(),
         };
         let span = self.span(&request);
+        // Not of a key that panics.
+        let recording = contain(|| self.history.begin(&request)).ok().flatten();
         let active = Active::new(&self.counters); // not of a key that panicked
         let reconciliation = AssertUnwindSafe(async {
             let future = (self.reconcile)(request);
@@ -124,8 +130,11 @@ impl<K: Key> Workers<K> {
         });
         let ended = reconciliation.catch_unwind().instrument(span.clone()).await.map_err(panic_message);
         let _entered = span.enter();
-        self.record(&item, &ended);
-        self.finish(item, ended, active, &span);
+        let error = self.record(&item, &ended);
+        let outcome = self.finish(item, ended, active, &span);
+        if let Some(recording) = recording {
+            recording.end(outcome, error);
+        }
     }
 
     /// The span of a reconciliation, within that of the event that led to it.
@@ -151,8 +160,8 @@ impl<K: Key> Workers<K> {
         span
     }
 
-    /// Keeps the error of a reconciliation.
-    fn record(&self, item: &Item<K>, ended: &Ended) {
+    /// Keeps the error of a reconciliation, and returns it.
+    fn record(&self, item: &Item<K>, ended: &Ended) -> Option<String> {
         let text = || match ended {
             Ok(Ok(Ok(_))) => None,
             Ok(Ok(Err(error))) => Some(error.to_string()),
@@ -160,12 +169,12 @@ impl<K: Key> Workers<K> {
             Err(panic) => Some(format!("it panicked: {panic}")),
         };
         // One whose error or key panics is only missing here.
-        if let Ok(Some((key, error))) = contain(|| text().map(|error| (item.key().clone(), error))) {
-            self.failures.push(key, error, item.retries().saturating_add(1));
-        }
+        let (key, error) = contain(|| text().map(|error| (item.key().clone(), error))).ok()??;
+        self.failures.push(key, error.clone(), item.retries().saturating_add(1));
+        Some(error)
     }
 
-    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>, span: &Span) {
+    fn finish(&self, mut item: Item<K>, ended: Ended, mut active: Active<'_>, span: &Span) -> Outcome {
         let (name, key) = (&self.name, item.key());
         let (outcome, next, priority) = match ended {
             Ok(Ok(Ok(Action { requeue_after, priority }))) => match requeue_after {
@@ -213,6 +222,7 @@ impl<K: Key> Workers<K> {
                 item.retry_after(delay);
             }
         }
+        outcome
     }
 
     /// The keys that are being reconciled, in their `Debug` form.

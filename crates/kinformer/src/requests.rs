@@ -104,6 +104,12 @@ impl SharedInformerFactory {
         entries.filter_map(|entry| Informer::of_entry(self, entry)).collect()
     }
 
+    /// Returns all informers of Kubernetes objects that the factory has now, ordered by their resources: for what shows or exports
+    /// each of them. Does not keep them, as [`Self::informers_of`].
+    pub fn informers(&self) -> Vec<Informer<DynamicObject>> {
+        self.entries().into_iter().filter_map(|entry| Informer::of_entry(self, entry)).collect()
+    }
+
     fn view<K>(&self, resource: ApiResource, scope: Scope, projection: Projection) -> Informer<K> {
         Informer::new(self, Target { resource, scope, projection })
     }

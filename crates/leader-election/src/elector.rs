@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kube_client::Client;
@@ -55,6 +56,7 @@ pub struct LeaderElector {
     waits: Arc<Waits>,
     /// The last leadership of this elector.
     term: Arc<Mutex<Option<Arc<Term>>>>,
+    slow_renewals: Arc<AtomicU64>,
 }
 
 /// Options of a [`LeaderElector`].
@@ -143,6 +145,7 @@ impl LeaderElectorBuilder {
             leader: ObservedLeader::default(),
             waits: Arc::default(),
             term: Arc::default(),
+            slow_renewals: Arc::default(),
         })
     }
 }
@@ -172,6 +175,22 @@ impl LeaderElector {
     /// The identity of this process.
     pub fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// The name of the Lease.
+    pub fn lease_name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether this process is the leader now, by this elector or one of its clones.
+    pub fn is_leader(&self) -> bool {
+        self.term.lock().clone().is_some_and(|term| term.check().is_ok())
+    }
+
+    /// The number of renewals that needed a read of the Lease, since another client had changed it. Follows client-go 0.37
+    /// (`leader_election_slowpath_total`).
+    pub fn slow_renewals(&self) -> u64 {
+        self.slow_renewals.load(Ordering::Relaxed)
     }
 
     /// Returns the identity of the leader that this elector has seen last; `None` if there was none.
@@ -268,6 +287,7 @@ impl LeaderElector {
             self.clock.clone(),
         )
         .labels(self.labels.clone())
+        .count_slow_renewals(self.slow_renewals.clone())
     }
 }
 

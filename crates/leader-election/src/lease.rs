@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,6 +39,8 @@ pub struct LeaseHolder {
     unknown: VecDeque<LeaseSpec>,
     /// The last state of another holder, and when it was first seen.
     other: Option<(LeaseSpec, Duration)>,
+    /// The renewals that found another version of the Lease.
+    slow_renewals: Arc<AtomicU64>,
 }
 
 /// The result of an attempt to hold a Lease.
@@ -93,7 +96,20 @@ impl LeaseHolder {
     ) -> Self {
         let api = Api::namespaced(client, &namespace);
         let (labels, written, unknown, other) = (BTreeMap::new(), None, VecDeque::new(), None);
-        Self { api, namespace, name, identity, duration, clock, labels, written, unknown, other }
+        let slow_renewals = Arc::default();
+        Self {
+            api,
+            namespace,
+            name,
+            identity,
+            duration,
+            clock,
+            labels,
+            written,
+            unknown,
+            other,
+            slow_renewals,
+        }
     }
 
     /// Sets labels that the Lease has from the next acquisition on. Its other labels are kept.
@@ -121,6 +137,9 @@ impl LeaseHolder {
             && let Some(hold) = self.renew(lease).await?
         {
             return Ok(Attempt::Held(hold));
+        }
+        if self.written.is_some() {
+            self.slow_renewals.fetch_add(1, Ordering::Relaxed);
         }
         let found = self.api.get_opt(&self.name).await.map_err(|error| self.error(error))?;
         match found {
@@ -160,6 +179,12 @@ impl LeaseHolder {
         }
         self.forget();
         Ok(false)
+    }
+
+    /// Counts the renewals that need a read of the Lease, since another client has changed it.
+    pub(crate) fn count_slow_renewals(mut self, count: Arc<AtomicU64>) -> Self {
+        self.slow_renewals = count;
+        self
     }
 
     fn forget(&mut self) {

@@ -4,6 +4,8 @@ mod election;
 mod layers;
 mod plan;
 mod runnable;
+#[cfg(feature = "serve")]
+mod serve;
 mod stage;
 mod task;
 
@@ -26,9 +28,9 @@ pub use self::task::Task;
 use crate::error::Error;
 use crate::events::EventRecorder;
 use crate::health::{Health, State};
-use crate::signal::Signals;
 #[cfg(feature = "prometheus")]
-use crate::worker::Named;
+use crate::prometheus::ControllerCollector;
+use crate::signal::Signals;
 
 /// Runs the controllers of a program, and what else it runs, with one start, one end, and a leader election.
 ///
@@ -182,11 +184,6 @@ impl Manager {
         Health { state: self.state.0.subscribe(), controllers, elector }
     }
 
-    #[cfg(feature = "prometheus")]
-    pub(crate) fn observed(&self) -> Vec<Named> {
-        self.plan.observed.lock().clone()
-    }
-
     /// Runs until the token is cancelled, or until something fails or ends. Without controllers, waits for the token, as
     /// controller-runtime does.
     ///
@@ -249,6 +246,18 @@ impl Manager {
             () = signals.next() => Err(Error::Interrupted),
             result = run => result,
         }
+    }
+}
+
+#[cfg(feature = "prometheus")]
+impl ControllerCollector {
+    /// Adds the controllers of a manager, also those that are added to it later.
+    ///
+    /// # Errors
+    /// As [`Self::add`]. Then no controller of the manager is added. A controller that is added later under a name that another
+    /// one has gets no metrics, which is logged.
+    pub fn add_manager(&self, manager: &Manager) -> Result<(), Error> {
+        manager.plan.collect(self)
     }
 }
 

@@ -2,16 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+#[cfg(feature = "prometheus")]
+use std::sync::Weak;
 
 use parking_lot::Mutex;
 
 use super::layers::{Layer, Run};
-use super::runnable::Runnable;
+use super::runnable::{OfController, Runnable};
 use super::stage::Stage;
 use crate::error::Error;
 use crate::health::Status;
 #[cfg(feature = "prometheus")]
-use crate::worker::Named;
+use crate::prometheus::ControllerCollector;
+#[cfg(feature = "serve")]
+use crate::view::Shown;
+#[cfg(feature = "prometheus")]
+use crate::worker::{Named, Observed};
 
 /// The layers of a run: for each stage one for each group, and one for what is in no group.
 pub(crate) struct Layers {
@@ -49,6 +55,29 @@ impl Layers {
     }
 }
 
+#[cfg(feature = "prometheus")]
+impl Collected {
+    fn add(&mut self, name: &Arc<str>, observed: Weak<dyn Observed>) {
+        let named = (name.clone(), observed);
+        for collector in &self.collectors {
+            if let Err(error) = collector.add_all(std::slice::from_ref(&named)) {
+                tracing::warn!(%error, "a controller has no metrics");
+            }
+        }
+        self.controllers.push(named);
+    }
+}
+
+#[cfg(feature = "serve")]
+impl Shows {
+    fn add(&mut self, name: &Arc<str>, controller: Weak<dyn Shown>) {
+        if let Some(controller) = controller.upgrade().filter(|_| self.is_shown) {
+            controller.keep();
+        }
+        self.controllers.push((name.clone(), controller));
+    }
+}
+
 struct Entry {
     name: Arc<str>,
     stage: Stage,
@@ -67,7 +96,25 @@ pub(crate) struct Plan {
     phase: Mutex<Phase>,
     pub(crate) statuses: Arc<Mutex<Vec<Arc<Status>>>>,
     #[cfg(feature = "prometheus")]
-    pub(crate) observed: Mutex<Vec<Named>>,
+    collected: Mutex<Collected>,
+    #[cfg(feature = "serve")]
+    shown: Mutex<Shows>,
+}
+
+/// The metrics of the controllers, and who collects them.
+#[cfg(feature = "prometheus")]
+#[derive(Default)]
+struct Collected {
+    controllers: Vec<Named>,
+    collectors: Vec<ControllerCollector>,
+}
+
+/// The controllers with their names, and whether somebody shows them.
+#[cfg(feature = "serve")]
+#[derive(Default)]
+struct Shows {
+    controllers: Vec<(Arc<str>, Weak<dyn Shown>)>,
+    is_shown: bool,
 }
 
 impl Default for Plan {
@@ -77,7 +124,9 @@ impl Default for Plan {
             phase: Mutex::new(Phase::NotStarted(Vec::new())),
             statuses: Arc::default(),
             #[cfg(feature = "prometheus")]
-            observed: Mutex::default(),
+            collected: Mutex::default(),
+            #[cfg(feature = "serve")]
+            shown: Mutex::default(),
         }
     }
 }
@@ -96,9 +145,9 @@ impl Plan {
         if !self.names.lock().insert(name.clone()) {
             return Err(Error::DuplicateName { name });
         }
-        self.statuses.lock().extend(runnable.status);
-        #[cfg(feature = "prometheus")]
-        self.observed.lock().extend(runnable.observed.map(|observed| (name.clone(), observed)));
+        if let Some(controller) = runnable.controller {
+            self.add_controller(&name, controller);
+        }
         for (stage, run) in runnable.parts {
             let entry = Entry { name: name.clone(), stage, run };
             match &mut *phase {
@@ -108,6 +157,40 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    fn add_controller(&self, name: &Arc<str>, controller: OfController) {
+        #[cfg(feature = "prometheus")]
+        self.collected.lock().add(name, controller.observed);
+        #[cfg(feature = "serve")]
+        self.shown.lock().add(name, controller.shown);
+        #[cfg(not(feature = "prometheus"))]
+        _ = name;
+        self.statuses.lock().push(controller.status);
+    }
+
+    /// Adds the controllers to a collector, also those that are added later.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn collect(&self, collector: &ControllerCollector) -> Result<(), Error> {
+        let mut collected = self.collected.lock();
+        collector.add_all(&collected.controllers)?;
+        collected.collectors.push(collector.clone());
+        Ok(())
+    }
+
+    /// Lets the controllers keep their reconciliations, also those that are added later.
+    #[cfg(feature = "serve")]
+    pub(crate) fn show(&self) {
+        self.shown.lock().is_shown = true;
+        self.shown(|_| true).iter().for_each(|controller| controller.keep());
+    }
+
+    /// The controllers that have not ended and have such a name, in the order in which they were added.
+    #[cfg(feature = "serve")]
+    pub(crate) fn shown(&self, is_such: impl Fn(&str) -> bool) -> Vec<Arc<dyn Shown>> {
+        let shown = self.shown.lock();
+        let such = shown.controllers.iter().filter(|(name, _)| is_such(name));
+        such.filter_map(|(_, controller)| controller.upgrade()).collect()
     }
 
     /// Begins the run.

@@ -16,6 +16,8 @@ use super::task::Task;
 use crate::controller::{Controller, Warm, after};
 use crate::error::Error;
 use crate::health::Status;
+#[cfg(feature = "serve")]
+use crate::view::Shown;
 use crate::worker::Key;
 #[cfg(feature = "prometheus")]
 use crate::worker::Observed;
@@ -25,10 +27,23 @@ pub struct Runnable {
     pub(crate) name: Arc<str>,
     /// Its parts, which run in different stages.
     pub(crate) parts: Vec<(Stage, Box<dyn Run>)>,
-    /// Of a controller.
-    pub(crate) status: Option<Arc<Status>>,
+    pub(crate) controller: Option<OfController>,
+}
+
+/// What a manager keeps of a controller.
+pub(crate) struct OfController {
+    pub(crate) status: Arc<Status>,
     #[cfg(feature = "prometheus")]
-    pub(crate) observed: Option<Weak<dyn Observed>>,
+    pub(crate) observed: Weak<dyn Observed>,
+    #[cfg(feature = "serve")]
+    pub(crate) shown: Weak<dyn Shown>,
+}
+
+impl Runnable {
+    /// Something that is no controller.
+    pub(crate) fn of(name: Arc<str>, parts: Vec<(Stage, Box<dyn Run>)>) -> Self {
+        Self { name, parts, controller: None }
+    }
 }
 
 impl<K: Key> From<Controller<K>> for Runnable {
@@ -37,9 +52,13 @@ impl<K: Key> From<Controller<K>> for Runnable {
         let (sender, receiver) = oneshot::channel();
         Self {
             name: controller.name().clone(),
-            status: Some(controller.status().clone()),
-            #[cfg(feature = "prometheus")]
-            observed: Some(controller.observed()),
+            controller: Some(OfController {
+                status: controller.status().clone(),
+                #[cfg(feature = "prometheus")]
+                observed: controller.observed(),
+                #[cfg(feature = "serve")]
+                shown: controller.shown(),
+            }),
             parts: vec![
                 (Stage::Caches, Box::new(Syncing(Some((controller, sender))))),
                 (stage, Box::new(Working::Waits(receiver))),
@@ -50,13 +69,7 @@ impl<K: Key> From<Controller<K>> for Runnable {
 
 impl From<Task> for Runnable {
     fn from(task: Task) -> Self {
-        Self {
-            name: task.name.clone(),
-            status: None,
-            #[cfg(feature = "prometheus")]
-            observed: None,
-            parts: vec![(task.stage, Box::new(task))],
-        }
+        Self::of(task.name.clone(), vec![(task.stage, Box::new(task))])
     }
 }
 
@@ -118,13 +131,9 @@ impl<K: Key> Run for Working<K> {
 /// Starts a factory, waits for its informers, and shuts it down at the end. The number is for its name.
 pub(crate) fn informers(factory: SharedInformerFactory, number: usize, sync_timeout: Duration) -> Runnable {
     let sync = Synced { factory: factory.clone(), sync_timeout };
-    Runnable {
-        name: format!("informers {number}").into(),
-        status: None,
-        #[cfg(feature = "prometheus")]
-        observed: None,
-        parts: vec![(Stage::Caches, Box::new(sync)), (Stage::Caches, Box::new(ShutDown(factory)))],
-    }
+    let parts: Vec<(_, Box<dyn Run>)> =
+        vec![(Stage::Caches, Box::new(sync)), (Stage::Caches, Box::new(ShutDown(factory)))];
+    Runnable::of(format!("informers {number}").into(), parts)
 }
 
 /// A factory that is started and synced.

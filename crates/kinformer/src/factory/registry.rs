@@ -49,6 +49,10 @@ impl SharedInformerFactory {
     }
 
     /// Returns the entries of all versions of a resource, ordered by version and projection.
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.inner.entries()
+    }
+
     pub(crate) fn entries_of(&self, group: &str, plural: &str) -> Vec<Arc<Entry>> {
         self.inner.entries_with(|key| key.is_version_of(group, plural))
     }
