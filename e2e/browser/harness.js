@@ -11,6 +11,7 @@ import { chromium } from "playwright-core";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const PROGRAM = process.env.KINFORMER_PROGRAM ?? join(ROOT, "target/debug/kinformer");
 const SLOW_HANDLER = process.env.KINFORMER_SLOW_HANDLER ?? join(ROOT, "target/debug/examples/slow_handler");
+const CONTROLLERS = process.env.KINFORMER_CONTROLLERS ?? join(ROOT, "target/debug/examples/controllers");
 const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 /** How long a program may take until it has printed its address. */
 const START_MS = 120_000;
@@ -115,6 +116,11 @@ export function serve(t, server, resources, { port = 0, args = [] } = {}) {
 /** The example with a handler that is behind. */
 export function slowHandler(t) {
   return start(t, SLOW_HANDLER, []);
+}
+
+/** The example with controllers. */
+export function controllers(t) {
+  return start(t, CONTROLLERS, []);
 }
 
 const PLURALS = { Pod: "pods", Node: "nodes", ConfigMap: "configmaps", Secret: "secrets", Namespace: "namespaces" };

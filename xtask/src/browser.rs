@@ -11,9 +11,10 @@ use crate::files;
 const FOLDER: &str = "e2e/browser";
 /// The variable that passes the path of the browser to the tests; it can also be set by the user.
 const BROWSER: &str = "KINFORMER_BROWSER";
-/// The variables that pass the paths of `kinformer` and of the example with a slow handler to the tests, and the targets.
+/// The variables that pass the paths of `kinformer` and of the examples to the tests, and the targets.
 const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
 const SLOW_HANDLER: (&str, &str) = ("KINFORMER_SLOW_HANDLER", "slow_handler");
+const CONTROLLERS: (&str, &str) = ("KINFORMER_CONTROLLERS", "controllers");
 /// The names of Chromium and Chrome in distributions.
 const BROWSERS: [&str; 5] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
@@ -88,10 +89,10 @@ fn tests() -> Result<Command, String> {
     let mut npm = Command::new("npm");
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(&folder);
     finish(&mut npm)?;
-    let built = build(&["--bin", KINFORMER.1, "--example", SLOW_HANDLER.1])?;
+    let built = build(&["--bin", KINFORMER.1, "--example", SLOW_HANDLER.1, "--example", CONTROLLERS.1])?;
     let mut node = Command::new("node");
     node.current_dir(folder);
-    for (variable, target) in [KINFORMER, SLOW_HANDLER] {
+    for (variable, target) in [KINFORMER, SLOW_HANDLER, CONTROLLERS] {
         node.env(variable, built.get(target).ok_or(format!("cargo has not built {target}"))?);
     }
     if let Some(browser) = browser() {

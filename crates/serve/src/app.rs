@@ -11,8 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Access;
 use crate::ask_limit::AskLimit;
 use crate::change::Encoded;
+use crate::checks::Checks;
+use crate::controllers::Controllers;
 use crate::encodings::Encodings;
 use crate::failures::FailureLog;
 use crate::format::rfc3339;
@@ -47,6 +50,8 @@ pub(crate) struct App {
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) streams: Arc<Streams>,
     reads: Arc<Semaphore>,
+    /// As `reads`, for the provider of controllers, which may block.
+    controller_reads: Arc<Semaphore>,
     pub(crate) started_at: Timestamp,
     pub(crate) shutdown: CancellationToken,
     informers: RwLock<Vec<Arc<Watched>>>,
@@ -68,10 +73,22 @@ pub(crate) struct Settings {
     pub(crate) index_fields: HashMap<String, Vec<String>>,
     /// The logs of objects that could not be stored, by cluster.
     pub(crate) failures: HashMap<String, FailureLog>,
+    pub(crate) checks: Checks,
+    pub(crate) controllers: Option<Arc<dyn Controllers>>,
+    pub(crate) surface: Surface,
+    pub(crate) access: Option<Access>,
+}
+
+/// What the server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surface {
+    All,
+    /// The health and the metrics: no page and no data of objects.
+    MetricsOnly,
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, metrics: Metrics) -> Self {
         let limits = &settings.limits;
         let started_at = Timestamp::now();
         let memory = Arc::new(Memory::new(limits.memory(), first_id(started_at)));
@@ -79,11 +96,12 @@ impl App {
             encodings: Encodings::new(),
             views: Views::new(limits.views_bounds()),
             trends: Trends::default(),
-            metrics: Metrics::new(),
+            metrics,
             ask_limit: AskLimit::default(),
             requests: Arc::new(Semaphore::new(limits.requests)),
             streams: Streams::new(limits.streams, memory.last()),
             reads: Arc::new(Semaphore::new(READS)),
+            controller_reads: Arc::new(Semaphore::new(READS)),
             started_at,
             shutdown: CancellationToken::new(),
             informers: RwLock::default(),
@@ -127,7 +145,7 @@ impl App {
         let new = Watched::new(
             known.len(),
             informer.clone(),
-            &self.memory,
+            (settings.surface == Surface::All).then_some(&self.memory),
             settings.show_secrets,
             &settings.hidden,
         )?;
@@ -201,12 +219,19 @@ impl App {
         &self,
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = self.reads.clone().acquire_owned().await;
-        let reading = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            read()
-        });
-        reading.await.map_err(|error| Failure::internal(error.to_string()))
+        blocking(&self.reads, read).await
+    }
+
+    /// Calls the provider of controllers as [`Self::read`]; `None` if there is none.
+    ///
+    /// # Errors
+    /// 500 if it panics.
+    pub(crate) async fn read_controllers<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Controllers) -> T + Send + 'static,
+    ) -> Result<Option<T>, Failure> {
+        let Some(provider) = self.settings.controllers.clone() else { return Ok(None) };
+        blocking(&self.controller_reads, move || read(&*provider)).await.map(Some)
     }
 
     /// Reads the state of all informers.
@@ -239,6 +264,18 @@ impl App {
         *self.state.lock() = Some((Instant::now(), json.clone()));
         Ok(json)
     }
+}
+
+async fn blocking<T: Send + 'static>(
+    permits: &Arc<Semaphore>,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let permit = permits.clone().acquire_owned().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        read()
+    });
+    reading.await.map_err(|error| Failure::internal(error.to_string()))
 }
 
 /// The identifier of the first change of a server: higher than those of servers before it, also in the same second, which

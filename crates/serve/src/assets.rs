@@ -34,6 +34,7 @@ pub(crate) const ASSETS: &[Asset] = assets! {
     "/page.css", "page.css", STYLE;
     "/page.js", "page.js", SCRIPT;
     "/api.js", "api.js", SCRIPT;
+    "/controllers.js", "controllers.js", SCRIPT;
     "/diff.js", "diff.js", SCRIPT;
     "/dom.js", "dom.js", SCRIPT;
     "/events.js", "events.js", SCRIPT;

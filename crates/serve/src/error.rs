@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// The error of a [`ServerBuilder`](crate::ServerBuilder) or of a [`Server`](crate::Server).
 #[derive(Debug, thiserror::Error)]
@@ -15,10 +16,10 @@ pub enum Error {
         /// The cause; [`io::ErrorKind::AddrInUse`] if another program listens there.
         source: io::Error,
     },
-    /// The address is not a loopback address, and no token is set.
+    /// The address is not a loopback address, and neither a token nor access checks are set.
     #[error(
-        "listening on {address} needs a token: other machines can reach that address, and could read every object \
-         that the informers hold"
+        "listening on {address} needs a token, or access checks: other machines can reach that address, and could read \
+         every object that the informers hold"
     )]
     TokenRequired {
         /// The address.
@@ -57,6 +58,37 @@ pub enum Error {
         cluster: String,
         /// The scope.
         scope: String,
+    },
+    /// Both a token and [access checks](crate::ServerBuilder::delegate_access) are set.
+    #[error("a server has a token of its own, or lets the API server decide, not both")]
+    TokenAndAccess,
+    /// A file of the [certificate](crate::ServerBuilder::tls) is missing, unreadable, or no certificate or key.
+    #[error("cannot use {}: {reason}", file.display())]
+    Certificate {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A named check cannot be added.
+    #[error("the check {name:?} cannot be added: {reason}")]
+    InvalidCheck {
+        /// The name of the check.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two registries have metrics of the same name, so that no one could read `/metrics`.
+    #[error("two registries have the metric {name:?}")]
+    DuplicateMetric {
+        /// The name of the family.
+        name: String,
+    },
+    /// A registry cannot be written: a collector of it has failed, or panicked.
+    #[error("the metrics cannot be written: {message}")]
+    Metrics {
+        /// The error of the collector.
+        message: String,
     },
     /// The handler that records changes cannot be added, since the informer has stopped.
     #[error(transparent)]

@@ -12,6 +12,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use subtle::ConstantTimeEq;
 
 use crate::assets;
+use crate::checks::is_health;
 use crate::reply::Failure;
 
 /// The longest URL.
@@ -55,6 +56,8 @@ pub(crate) struct Guard {
     pub(crate) hosts: Vec<String>,
     /// The address on which the server listens.
     pub(crate) address: IpAddr,
+    /// Whether requests for the health need no token.
+    pub(crate) is_health_public: bool,
 }
 
 impl Guard {
@@ -83,7 +86,7 @@ impl Guard {
 
     fn check_token<B>(&self, request: &Request<B>) -> Result<(), Failure> {
         let Some(Token(token)) = &self.token else { return Ok(()) };
-        if is_public(request.uri().path()) {
+        if self.is_public(request.uri().path()) {
             return Ok(());
         }
         match bearer(request.headers()) {
@@ -91,6 +94,12 @@ impl Guard {
             Some(_) => Err(unauthorized("the token is not the one of this server")),
             None => Err(unauthorized("this server requires the header Authorization: Bearer TOKEN")),
         }
+    }
+
+    /// Whether a path needs no token: the page, which asks for it, and the health, for probes that have no listener of their
+    /// own.
+    pub(crate) fn is_public(&self, path: &str) -> bool {
+        (self.is_health_public && is_health(path)) || assets::find(path).is_some()
     }
 
     /// Whether a host is loopback, an address of the server, or an added name. The port may differ, as behind a tunnel.
@@ -109,24 +118,21 @@ impl Guard {
     }
 }
 
-fn unauthorized(message: &str) -> Failure {
+pub(crate) fn unauthorized(message: &str) -> Failure {
     Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
 }
 
-/// The page, which asks for the token, and the health, for probes.
-fn is_public(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz") || assets::find(path).is_some()
-}
-
 /// Returns the token of a request. Follows Kubernetes 1.37 (`bearertoken.Authenticator`).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
+/// # Errors
+/// 414, 413.
+pub(crate) fn check_size<B>(request: &Request<B>) -> Result<(), Failure> {
     let uri = request.uri();
     let length = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if length > URL_BYTES {

@@ -34,18 +34,23 @@
 //!   one object, which is for the button "ask the API server".
 //! * Changes are remembered in a memory of [limited](Limits) size, as the shared objects of the store; their differences
 //!   are computed when they are read. A stream of events has no queue of its own: a client that is too slow gets a gap.
-//! * Without a token the server listens on loopback addresses only, and anyone on the machine can read it. There is no TLS:
-//!   put a proxy or a tunnel before it.
+//! * Without a token or [access checks](ServerBuilder::delegate_access) the server listens on loopback addresses only, and
+//!   anyone on the machine can read it. Beyond loopback, use TLS ([`ServerBuilder::tls`]), or a proxy or a tunnel.
 //! * Objects of kind `Secret` are not shown, unless [`ServerBuilder::show_secrets`] is used.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
 mod app;
 mod ask;
 mod ask_limit;
 mod assets;
+mod builder;
 mod change;
+mod checks;
 mod connections;
+mod controller_answers;
+mod controllers;
 mod diff;
 mod encodings;
 mod error;
@@ -54,6 +59,7 @@ mod explain;
 mod failures;
 mod format;
 mod guard;
+mod health;
 mod hidden;
 mod limits;
 mod listen;
@@ -70,14 +76,24 @@ mod server;
 mod state;
 mod streams;
 mod summary;
+#[cfg(feature = "rustls-tls")]
+mod tls;
+#[cfg(not(feature = "rustls-tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod trends;
 mod views;
 mod watched;
 mod write_timeout;
 
 pub use self::{
+    builder::ServerBuilder,
+    controllers::{
+        CauseView, ControllerView, Controllers, CountsView, FailureView, LeadershipView, QueueView,
+        ReconciliationView, RunningView,
+    },
     error::Error,
     failures::FailureLog,
     limits::Limits,
-    server::{Server, ServerBuilder, ServerHandle},
+    server::{Server, ServerHandle},
 };

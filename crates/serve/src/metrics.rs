@@ -1,16 +1,20 @@
 //! The metrics of the informers, under client-go's names where they exist, and of the server.
 
-use std::fmt;
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use kinformer::Informer;
 use kinformer::prometheus::InformerCollector;
+use kinformer_core::internal::contain;
 use parking_lot::Mutex;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::Error;
 
 /// The content type of the metrics.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -30,6 +34,30 @@ pub(crate) struct Metrics {
     change_bytes: Gauge,
     /// Not locked while metrics are updated, only while they are written.
     registry: Mutex<Registry>,
+    /// The registries of the program.
+    added: Vec<Arc<Registry>>,
+}
+
+/// How often the files of the certificate were read, under controller-runtime's names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CertificateReads {
+    pub(crate) total: Counter,
+    pub(crate) errors: Counter,
+}
+
+impl CertificateReads {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "certwatcher_read_certificate",
+            "Reads of the files of the certificate",
+            self.total.clone(),
+        );
+        registry.register(
+            "certwatcher_read_certificate_errors",
+            "Reads of files that are no certificate and its key",
+            self.errors.clone(),
+        );
+    }
 }
 
 /// The figures that are read when the metrics are.
@@ -40,10 +68,18 @@ pub(crate) struct Figures {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    /// # Errors
+    /// [`Error::DuplicateMetric`], [`Error::Metrics`].
+    pub(crate) fn new(
+        added: Vec<Arc<Registry>>,
+        certificate: Option<&CertificateReads>,
+    ) -> Result<Self, Error> {
         let informers = InformerCollector::new();
         let mut registry = Registry::default();
         registry.register_collector(Box::new(informers.clone()));
+        if let Some(reads) = certificate {
+            reads.register(&mut registry);
+        }
         let this = Self {
             informers,
             requests: Family::default(),
@@ -55,6 +91,7 @@ impl Metrics {
             changes: Gauge::default(),
             change_bytes: Gauge::default(),
             registry: Mutex::default(),
+            added,
         };
         registry.register(
             "kinformer_serve_requests",
@@ -85,7 +122,35 @@ impl Metrics {
             this.change_bytes.clone(),
         );
         *this.registry.lock() = registry;
-        this
+        this.check_names()?;
+        Ok(this)
+    }
+
+    /// Checks that no two registries have a family of the same name. A registry does not list its families, so that these
+    /// are the ones that it writes now: not those of a `Family` without a metric, nor what a collector adds later.
+    fn check_names(&self) -> Result<(), Error> {
+        let text = self.written().map_err(|message| Error::Metrics { message })?;
+        let mut known = HashSet::new();
+        let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        match names.into_iter().find(|name| !known.insert(*name)) {
+            Some(name) => Err(Error::DuplicateMetric { name: name.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// A collector has failed, or panicked.
+    fn written(&self) -> Result<String, String> {
+        let mut text = String::new();
+        encode_registry(&mut text, &self.registry.lock()).map_err(|error| error.to_string())?;
+        for registry in &self.added {
+            // Its collectors are of the program.
+            match contain(|| encode_registry(&mut text, registry)) {
+                Ok(written) => written.map_err(|error| error.to_string())?,
+                Err(panic) => return Err(panic.to_string()),
+            }
+        }
+        Ok(text)
     }
 
     /// Adds an informer. One whose labels are those of another informer is left out.
@@ -111,15 +176,15 @@ impl Metrics {
     ///
     /// # Errors
     /// The text could not be written.
-    pub(crate) fn text(&self, figures: &Figures) -> Result<String, fmt::Error> {
+    pub(crate) fn text(&self, figures: &Figures) -> Result<String, String> {
         let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         self.streams.set(number(figures.streams));
         self.views.set(number(figures.views.0));
         self.view_bytes.set(number(figures.views.1));
         self.changes.set(number(figures.changes.0));
         self.change_bytes.set(number(figures.changes.1));
-        let mut text = String::new();
-        encode(&mut text, &self.registry.lock())?;
+        let mut text = self.written()?;
+        encode_eof(&mut text).map_err(|error| error.to_string())?;
         Ok(text)
     }
 }

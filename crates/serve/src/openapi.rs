@@ -58,6 +58,11 @@ const EVENTS: &[(&str, &str)] = &[
     SCOPE,
 ];
 
+const HEALTH: &[(&str, &str)] = &[
+    ("verbose", "Name each check also if all pass"),
+    ("exclude", "Leave out the check of this name; may be repeated"),
+];
+
 /// All paths, apart from the files of the page.
 pub(crate) const ROUTES: &[Route] = &[
     get("/api/v1/informers", "The state of all informers", &[], (JSON, "Informers")),
@@ -111,15 +116,25 @@ pub(crate) const ROUTES: &[Route] = &[
         "Asks the API server for an object once",
         (JSON, "Answer"),
     ),
+    get("/api/v1/controllers", "The controllers of the program, and who leads", &[], (JSON, "Controllers")),
+    get("/api/v1/controllers/{controller}", "The state of one controller", &[], (JSON, "Controller")),
+    get(
+        "/api/v1/controllers/{controller}/reconciliations",
+        "The last reconciliations of a key, newest first",
+        &[("key", "The key: namespace/name, or name")],
+        (JSON, "Reconciliations"),
+    ),
     get("/api/v1/events", "Server-sent events: state, change, gap", EVENTS, ("text/event-stream", "")),
     get("/metrics", "The metrics, in the OpenMetrics text format", &[], ("application/openmetrics-text", "")),
-    get("/healthz", "200 while the server runs", &[], (TEXT, "")),
+    get("/healthz", "200 if all checks of the liveness pass, else 503", HEALTH, (TEXT, "")),
+    get("/healthz/{check}", "One check of the liveness", &[], (TEXT, "")),
     get(
         "/readyz",
-        "200 if all informers have synced, else 503",
-        &[("verbose", "Name each informer also if all have synced")],
+        "200 if all checks of the readiness pass, and all informers have synced, else 503",
+        HEALTH,
         (TEXT, ""),
     ),
+    get("/readyz/{check}", "One check of the readiness", &[], (TEXT, "")),
     get("/openapi.json", "This document", &[], (JSON, "")),
 ];
 
@@ -185,7 +200,11 @@ fn field(kind: &str) -> Value {
         return json!({"type": "array", "items": field(kind)});
     }
     if let Some(kind) = kind.strip_suffix('?') {
-        return json!({"type": [kind, "null"]});
+        let inner = field(kind);
+        return match inner.get("$ref") {
+            Some(_) => json!({"oneOf": [inner, {"type": "null"}]}),
+            None => json!({"type": [kind, "null"]}),
+        };
     }
     match kind {
         "any" => json!({}),
@@ -196,6 +215,41 @@ fn field(kind: &str) -> Value {
 }
 
 fn schemas() -> Value {
+    let mut all = informer_schemas();
+    if let (Value::Object(all), Value::Object(controllers)) = (&mut all, controller_schemas()) {
+        all.extend(controllers);
+    }
+    all
+}
+
+fn controller_schemas() -> Value {
+    json!({
+        "Controllers": object(&[("time", "time"), ("leadership", "Leadership?"), ("controllers", "Controller[]")]),
+        "Leadership": object(&[("holder", "string?"), ("since", "string?"), ("isLeader", "boolean")]),
+        "Controller": object(&[
+            ("name", "string"), ("resource", "string?"), ("state", "string"), ("error", "string?"),
+            ("queue", "ControllerQueue"), ("workers", "integer"), ("running", "Running[]"), ("counts", "Counts"),
+            ("failures", "Failure[]"), ("hidden", "boolean"),
+        ]),
+        "ControllerQueue": object(&[
+            ("ready", "integer"), ("delayed", "integer"), ("inFlight", "integer"), ("longestRunning", "number?"),
+        ]),
+        "Running": object(&[("key", "string"), ("since", "string?")]),
+        "Counts": object(&[
+            ("succeeded", "integer"), ("requeued", "integer"), ("failed", "integer"), ("permanent", "integer"),
+            ("panicked", "integer"), ("timedOut", "integer"),
+        ]),
+        "Failure": object(&[("key", "string"), ("error", "string"), ("attempt", "integer"), ("time", "string?")]),
+        "Reconciliations": object(&[("key", "string"), ("items", "Reconciliation[]")]),
+        "Reconciliation": object(&[
+            ("id", "string"), ("reasons", "string[]"), ("cause", "Cause?"), ("queued", "number"), ("took", "number?"),
+            ("result", "string"), ("error", "string?"), ("time", "string?"),
+        ]),
+        "Cause": object(&[("event", "string"), ("resource", "string"), ("key", "string?")]),
+    })
+}
+
+fn informer_schemas() -> Value {
     json!({
         "Status": object(&[("kind", "string"), ("apiVersion", "string"), ("status", "string"), ("reason", "string"), ("message", "string"), ("code", "integer")]),
         "Informers": object(&[("time", "time"), ("startedAt", "time"), ("cluster", "string"), ("eventsKept", "integer"), ("informers", "Informer[]")]),

@@ -90,19 +90,22 @@ mod tests {
     use kube_client::{Client, Config};
 
     use super::*;
-    use crate::app::Settings;
+    use crate::app::{Settings, Surface};
+    use crate::checks::Checks;
     use crate::events::events;
     use crate::guard::Guard;
     use crate::hidden::HiddenFields;
     use crate::limits::Limits;
     use crate::memory::tests::add;
-    use crate::metrics::Figures;
+    use crate::metrics::{Figures, Metrics};
     use crate::query::Query;
 
     /// An application with an informer that is not started, and with a publisher.
     fn publishing(limits: Limits) -> Arc<App> {
-        let app = Arc::new(App::new(Settings {
-            guard: Guard { token: None, hosts: Vec::new(), address: [127, 0, 0, 1].into() },
+        let guard =
+            Guard { token: None, hosts: Vec::new(), address: [127, 0, 0, 1].into(), is_health_public: true };
+        let settings = Settings {
+            guard,
             hidden: HiddenFields::default(),
             show_secrets: false,
             cluster: String::new(),
@@ -110,7 +113,12 @@ mod tests {
             clients: HashMap::new(),
             index_fields: HashMap::new(),
             failures: HashMap::new(),
-        }));
+            checks: Checks::default(),
+            controllers: None,
+            surface: Surface::All,
+            access: None,
+        };
+        let app = Arc::new(App::new(settings, Metrics::new(Vec::new(), None).unwrap()));
         let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         app.add(SharedInformerFactory::new(client).informer::<Pod>().dynamic()).unwrap();
         tokio::spawn(run(app.clone()));

@@ -12,23 +12,25 @@ use kinformer::ObjectKey;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
-use crate::app::App;
+use crate::app::{App, Surface};
 use crate::assets;
+use crate::checks::is_health;
 use crate::connections::Holding;
+use crate::controller_answers::{self, CONTROLLERS};
+use crate::guard::check_size;
 use crate::metrics::{self, Figures};
 use crate::openapi;
 use crate::query::{Query, segments};
 use crate::reply::{Failure, body_of, json_of};
 use crate::state::InformerState;
 use crate::watched::Watched;
-use crate::{ask, events, explain, objects};
+use crate::{ask, events, explain, health, objects};
 
 /// The prefix of the paths of informers.
 pub(crate) const INFORMERS: &str = "/api/v1/informers";
 
 const EVENTS: &str = "/api/v1/events";
-/// Requests that do not count as requests: streams have a limit of their own, and the health is answered under any load.
-const UNCOUNTED: [&str; 3] = [EVENTS, "/healthz", "/readyz"];
+const METRICS: &str = "/metrics";
 
 /// Responses of at least this many bytes are compressed.
 const COMPRESSED: u64 = 1024;
@@ -37,19 +39,21 @@ type Shared = State<Arc<App>>;
 
 /// Builds the router.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let mut router = Router::new()
-        .route(INFORMERS, get(informers))
-        // The segments of deeper paths depend on the scope of the resource, so they are split in one place.
-        .route(&format!("{INFORMERS}/{{*path}}"), get(below_informers).post(below_informers))
-        .route(EVENTS, get(stream))
-        .route("/metrics", get(metrics_text))
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/openapi.json", get(document));
-    for asset in assets::ASSETS {
-        let file: MethodRouter<Arc<App>> =
-            get(move |headers: HeaderMap| async move { asset.response(&headers) });
-        router = router.route(asset.path, file);
+    let mut router = health::router().route(METRICS, get(metrics_text));
+    if app.settings.surface == Surface::All {
+        router = router
+            .route(INFORMERS, get(informers))
+            // The segments of deeper paths depend on the scope of the resource, so they are split in one place.
+            .route(&format!("{INFORMERS}/{{*path}}"), get(below_informers).post(below_informers))
+            .route(CONTROLLERS, get(controller_answers::all))
+            .route(&format!("{CONTROLLERS}/{{*path}}"), get(controller_answers::below))
+            .route(EVENTS, get(stream))
+            .route("/openapi.json", get(document));
+        for asset in assets::ASSETS {
+            let file: MethodRouter<Arc<App>> =
+                get(move |headers: HeaderMap| async move { asset.response(&headers) });
+            router = router.route(asset.path, file);
+        }
     }
     let compressed = SizeAbove::new(COMPRESSED).and(NotForContentType::const_new("text/event-stream"));
     router
@@ -60,14 +64,36 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Builds the router of the listener for probes.
+pub(crate) fn probes(app: Arc<App>) -> Router {
+    health::router()
+        .fallback(|| async { Failure::not_found("this address has /healthz and /readyz only") })
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(app.clone(), around_probes))
+        .with_state(app)
+}
+
+async fn around_probes(State(app): Shared, request: Request, next: Next) -> Response {
+    let response = match check_size(&request) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    };
+    finished(&app, response, true)
+}
+
 /// Checks a request, limits its time, and adds the headers that all responses have.
 async fn around(State(app): Shared, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_api = path.starts_with("/api/") || path == "/metrics" || path == "/openapi.json";
-    let mut response = match app.settings.guard.check(&request) {
+    let is_api = path.starts_with("/api/") || path == METRICS || path == "/openapi.json";
+    let response = match app.settings.guard.check(&request) {
         Ok(()) => limited(&app, request, next).await,
         Err(failure) => failure.into_response(),
     };
+    finished(&app, response, is_api)
+}
+
+/// Counts a response, and adds the headers that all have.
+fn finished(app: &App, mut response: Response, is_api: bool) -> Response {
     app.metrics.answered(response.status().as_u16());
     let headers = response.headers_mut();
     for (name, value) in [
@@ -85,8 +111,10 @@ async fn around(State(app): Shared, request: Request, next: Next) -> Response {
 }
 
 async fn limited(app: &App, request: Request, next: Next) -> Response {
-    if UNCOUNTED.contains(&request.uri().path()) {
-        return next.run(request).await;
+    let path = request.uri().path();
+    // Streams have a limit of their own, and the health is answered under any load.
+    if path == EVENTS || is_health(path) {
+        return allowed(app, request, next).await;
     }
     let Ok(permit) = app.requests.clone().try_acquire_owned() else {
         let message =
@@ -95,7 +123,7 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
             .retry_after(1)
             .into_response();
     };
-    match tokio::time::timeout(app.settings.limits.request_timeout, next.run(request)).await {
+    match tokio::time::timeout(app.settings.limits.request_timeout, allowed(app, request, next)).await {
         // A response that the client does not read is limited by the time for writes.
         Ok(response) => response.map(|body| Holding::body(body, permit)),
         Err(_) => {
@@ -104,6 +132,18 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
                 .into_response()
         }
     }
+}
+
+/// Answers a request that the API server allows, if it is asked.
+async fn allowed(app: &App, request: Request, next: Next) -> Response {
+    let (settings, path) = (&app.settings, request.uri().path());
+    if let Some(access) = &settings.access
+        && !settings.guard.is_public(path)
+        && let Err(failure) = access.check(request.method(), path, request.headers()).await
+    {
+        return failure.into_response();
+    }
+    next.run(request).await
 }
 
 async fn informers(State(app): Shared) -> Result<Response, Failure> {
@@ -118,56 +158,22 @@ async fn stream(State(app): Shared, uri: Uri, headers: HeaderMap) -> Result<Resp
 async fn metrics_text(State(app): Shared) -> Result<Response, Failure> {
     let figures =
         Figures { streams: app.streams.len(), views: app.views.figures(), changes: app.memory.figures() };
-    let text = app.metrics.text(&figures).map_err(|error| Failure::internal(error.to_string()))?;
+    let text = app.metrics.text(&figures).map_err(Failure::internal)?;
     Ok(body_of(metrics::CONTENT_TYPE, text))
-}
-
-async fn healthz() -> Response {
-    body_of("text/plain; charset=utf-8", "ok\n")
-}
-
-/// Follows Kubernetes 1.37 (`healthz.handleRootHealth`) in the form of its answer.
-async fn readyz(State(app): Shared, uri: Uri) -> Response {
-    let informers = app.informers();
-    let is_ready =
-        |watched: &Watched| watched.informer.has_synced() && !watched.informer.status().is_stopped();
-    let all_ready = informers.iter().all(|watched| is_ready(watched));
-    let mut text = String::new();
-    if !all_ready || Query::of(&uri).has("verbose") {
-        for watched in &informers {
-            let informer = &watched.informer;
-            let place: String = [("cluster", &*watched.cluster), ("scope", &watched.scope)]
-                .iter()
-                .filter(|(_, value)| !value.is_empty())
-                .map(|(name, value)| format!(" {name}={value}"))
-                .collect();
-            let (sign, state) = match (is_ready(watched), informer.status().is_stopped()) {
-                (true, _) if informer.status().not_watchable().is_some() => {
-                    ("+", "ok (not watchable: as fresh as the last list)")
-                }
-                (true, _) => ("+", "ok"),
-                (false, true) => ("-", "failed: stopped"),
-                (false, false) => ("-", "failed: not synced"),
-            };
-            text.push_str(&format!("[{sign}]informer/{}{place} {state}\n", watched.name()));
-        }
-        text.push_str(if all_ready { "readyz check passed\n" } else { "readyz check failed\n" });
-    } else {
-        text.push_str("ok\n");
-    }
-    let mut response = body_of("text/plain; charset=utf-8", text);
-    if !all_ready {
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    }
-    response
 }
 
 async fn document() -> Response {
     json_of(&openapi::document())
 }
 
-async fn unknown(uri: Uri) -> Failure {
-    let paths: Vec<&str> = openapi::ROUTES.iter().map(|route| route.path).collect();
+async fn unknown(State(app): Shared, uri: Uri) -> Failure {
+    no_path(&app, &uri)
+}
+
+fn no_path(app: &App, uri: &Uri) -> Failure {
+    let is_served = |path: &str| app.settings.surface == Surface::All || path == METRICS || is_health(path);
+    let paths: Vec<&str> =
+        openapi::ROUTES.iter().map(|route| route.path).filter(|path| is_served(path)).collect();
     Failure::not_found(format!("there is no path {:?}; the paths are: {}", uri.path(), paths.join(", ")))
 }
 
@@ -218,7 +224,7 @@ async fn below_informers(
     let path = uri.path().strip_prefix(INFORMERS).and_then(|path| path.strip_prefix('/')).unwrap_or_default();
     let all = segments(path)?;
     let names: Vec<&str> = all.iter().map(String::as_str).collect();
-    let [informer, below @ ..] = names.as_slice() else { return Err(unknown(uri.clone()).await) };
+    let [informer, below @ ..] = names.as_slice() else { return Err(no_path(&app, &uri)) };
     let watched = app.find(informer, &query)?;
     let is_read = matches!(method, Method::GET | Method::HEAD);
     if !is_read && !matches!(below, ["objects", _, ..]) {
@@ -248,7 +254,7 @@ async fn below_informers(
                 Of::Ask => ask::ask(app, watched, key).await,
             }
         }
-        _ => Err(unknown(uri.clone()).await),
+        _ => Err(no_path(&app, &uri)),
     }
 }
 

@@ -44,7 +44,8 @@ pub(crate) struct Watched {
     /// The events since the handler was added, without those of initial lists.
     events: Arc<AtomicU64>,
     bytes: Mutex<Option<Bytes>>,
-    registration: Registration,
+    /// `None` if the server shows no objects.
+    registration: Option<Registration>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,14 +56,14 @@ struct Bytes {
 }
 
 impl Watched {
-    /// Adds the handler that records changes.
+    /// Adds the handler that records changes, if there is a memory for them.
     ///
     /// # Errors
     /// [`Error::Informer`] if the informer has stopped.
     pub(crate) fn new(
         number: usize,
         informer: Informer<DynamicObject>,
-        memory: &Arc<Memory>,
+        memory: Option<&Arc<Memory>>,
         show_secrets: bool,
         hidden: &HiddenFields,
     ) -> Result<Self, Error> {
@@ -74,22 +75,26 @@ impl Watched {
         let names = [(Projection::Metadata, format!("{name} (metadata)")), (Projection::Whole, name)];
         let is_hidden = !show_secrets && api.group.is_empty() && api.kind == "Secret";
         let last_event = Arc::new(AtomicI64::new(0));
-        let memory: Weak<Memory> = Arc::downgrade(memory);
         let events = Arc::new(AtomicU64::new(0));
-        let (last, counted) = (last_event.clone(), events.clone());
-        let handler = informer.handler().name(HANDLER).resync(Duration::ZERO).inline();
         let since = Timestamp::now();
-        let registration = handler.for_each(move |event| {
-            let now = Timestamp::now();
-            last.store(now.as_millisecond(), Ordering::Relaxed);
-            if !matches!(&event, Event::Added(added) if added.in_initial_list) {
-                counted.fetch_add(1, Ordering::Relaxed);
-            }
-            // Changes that are not shown do not displace others.
-            if !is_hidden && let Some(memory) = memory.upgrade() {
-                memory.record(number, &event, now);
-            }
-        })?;
+        let registration = memory
+            .map(|memory| {
+                let memory: Weak<Memory> = Arc::downgrade(memory);
+                let (last, counted) = (last_event.clone(), events.clone());
+                let handler = informer.handler().name(HANDLER).resync(Duration::ZERO).inline();
+                handler.for_each(move |event| {
+                    let now = Timestamp::now();
+                    last.store(now.as_millisecond(), Ordering::Relaxed);
+                    if !matches!(&event, Event::Added(added) if added.in_initial_list) {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // Changes that are not shown do not displace others.
+                    if !is_hidden && let Some(memory) = memory.upgrade() {
+                        memory.record(number, &event, now);
+                    }
+                })
+            })
+            .transpose()?;
         Ok(Self {
             number,
             names,
@@ -114,7 +119,9 @@ impl Watched {
 
     /// Removes the handler.
     pub(crate) async fn leave(&self) {
-        self.informer.remove_handler(&self.registration).await;
+        if let Some(registration) = &self.registration {
+            self.informer.remove_handler(registration).await;
+        }
     }
 
     pub(crate) fn names(&self) -> Names<'_> {

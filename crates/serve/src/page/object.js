@@ -1,6 +1,7 @@
 // One object beside the view: its content, its history since the page opened, and why it is there or not.
 
 import { json, objectPath, request } from "./api.js";
+import { reconciliationsOf } from "./controllers.js";
 import { button, chip, clock, count, el, fill, since, text, toast } from "./dom.js";
 import { TYPES, diffList } from "./diff.js";
 import { sentence } from "./informers.js";
@@ -13,6 +14,7 @@ const TABS = [
   ["json", "JSON"],
   ["history", "History"],
   ["why", "Why"],
+  ["reconciliations", "Reconciliations"],
 ];
 /** Lines of an object in the document at first. */
 const LINES = 1500;
@@ -45,15 +47,16 @@ export function mountObject(drawer, { id, key, tab }) {
   );
   for (const [value, label] of TABS) {
     tabs.append(
-      button(label, () => replace(openObject(id, key, value)), { role: "tab", data: { tab: value } }),
+      button(label, () => replace(openObject(id, key, value)), { role: "tab", data: { tab: value }, hidden: value === "reconciliations" && !state.hasControllers }),
     );
   }
   tabs.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     event.stopPropagation();
-    const position = TABS.findIndex(([value]) => value === current());
-    const [next] = TABS[(position + by + TABS.length) % TABS.length];
+    const shown = TABS.filter(([value]) => !tabs.querySelector(`[data-tab=${value}]`).hidden);
+    const position = shown.findIndex(([value]) => value === current());
+    const [next] = shown[(position + by + shown.length) % shown.length];
     replace(openObject(id, key, next));
     tabs.querySelector(`[data-tab=${next}]`).focus();
   });
@@ -66,6 +69,7 @@ export function mountObject(drawer, { id, key, tab }) {
       element.setAttribute("aria-selected", String(element.dataset.tab === current()));
       element.tabIndex = element.dataset.tab === current() ? 0 : -1;
     }
+    tabs.querySelector("[data-tab=reconciliations]").hidden = !state.hasControllers;
     text(tabs.querySelector("[data-tab=why]"), present === false ? "Why is it not there?" : "Why is it there?");
   };
   const setPresence = (is, label, tone) => {
@@ -88,6 +92,7 @@ export function mountObject(drawer, { id, key, tab }) {
     try {
       if (part === "history") await loadHistory(info, signal);
       else if (part === "why") await loadWhy(info, signal);
+      else if (part === "reconciliations") await loadReconciliations(info, signal);
       else await loadContent(info, part, signal);
       if (current() !== part) load();
     } catch (error) {
@@ -199,6 +204,15 @@ export function mountObject(drawer, { id, key, tab }) {
     fill(content, el("ol.history", {}, entries.length > 0 ? entries : el("li.blank", {}, el("h3", {}, "No change yet"), el("p", {}, "A change of this object appears here as soon as the informer receives it.")), open));
   };
 
+  const loadReconciliations = async (info, signal) => {
+    const [found, why] = await Promise.all([
+      reconciliationsOf(info, key, signal),
+      present === null ? json(objectPath(info, key, "/explain"), { signal }) : null,
+    ]);
+    if (why) applyExplanation(why);
+    fill(content, found);
+  };
+
   const applyExplanation = (why) => {
     setPresence(why.present, why.present ? "in the store" : "not in the store", why.present ? "ok" : "error");
     text(version, why.resourceVersion ? `version ${why.resourceVersion}` : "");
@@ -262,6 +276,7 @@ export function mountObject(drawer, { id, key, tab }) {
       }
     },
     recovered: load,
+    controllers: drawTabs,
   });
   drawTabs();
   load();

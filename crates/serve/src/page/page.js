@@ -1,6 +1,7 @@
 // The page: its frame, its views by route, the keyboard, the connection.
 
 import { authentication, setToken } from "./api.js";
+import { mount as mountControllers, readControllers } from "./controllers.js";
 import { age, button, clock, count, el, fill, rate, text, toast } from "./dom.js";
 import { mount as mountEvents } from "./events.js";
 import { openFind } from "./find.js";
@@ -28,6 +29,7 @@ function show() {
     viewRoute = next;
     const [name] = next.path;
     if (name === "informers" && next.path.length > 1) view = mountInformer(main, next);
+    else if (name === "controllers") view = mountControllers(main, next);
     else if (name === "events") view = mountEvents(main, next);
     else view = mountInformers(main, next);
     main.scrollTop = 0;
@@ -71,13 +73,17 @@ function drawTitle() {
 
 const railRows = new Map();
 const railList = el("ul");
-const links = { informers: el("a", { href: "#/" }, "Informers"), events: el("a", { href: "#/events" }, "Events") };
-fill(element("rail"), el("ul.rail-top", {}, el("li", {}, links.informers), el("li", {}, links.events)), el("h2", {}, "Kinds"), railList);
+const links = {
+  informers: el("a", { href: "#/" }, "Informers"),
+  events: el("a", { href: "#/events" }, "Events"),
+  controllers: el("a", { href: "#/controllers", hidden: true }, "Controllers"),
+};
+fill(element("rail"), el("ul.rail-top", {}, Object.values(links).map((link) => el("li", {}, link))), el("h2", {}, "Kinds"), railList);
 
 function drawRail() {
   const { path } = route();
   links.informers.setAttribute("aria-current", path.length === 0 ? "page" : "false");
-  links.events.setAttribute("aria-current", path[0] === "events" ? "page" : "false");
+  for (const name of ["events", "controllers"]) links[name].setAttribute("aria-current", path[0] === name ? "page" : "false");
   for (const [id, row] of railRows) {
     if (!state.informers.has(id)) {
       row.item.remove();
@@ -99,6 +105,14 @@ function drawRail() {
     row.link.title = info.problems.map((problem) => problem.message).join("\n") || `${info.name}: ${rate(rates.recent())} events per second`;
     row.link.setAttribute("aria-current", path[0] === "informers" && path[1] === id ? "page" : "false");
   }
+}
+
+/** Shows the link to the controllers if the program has some. */
+async function findControllers() {
+  // A failure is shown by the view, if it is opened.
+  const { controllers } = await readControllers().catch(() => ({ controllers: [] }));
+  links.controllers.hidden = controllers.length === 0;
+  state.setHasControllers(controllers.length > 0);
 }
 
 // The connection.
@@ -130,6 +144,9 @@ function drawConnection() {
 }
 
 state.addEventListener("connection", drawConnection);
+state.addEventListener("connection", () => {
+  if (state.connection.phase === "live") findControllers();
+});
 state.addEventListener("recovered", () => toast("Connected again"));
 state.addEventListener("restart", () => toast("The server was started again"));
 state.addEventListener("state", () => {
@@ -158,7 +175,7 @@ authentication.required = () => {
       },
     },
     el("h2", {}, "This server requires a token"),
-    el("p", {}, "It is the one that the server was started with. This browser keeps it until the tab is closed."),
+    el("p", {}, "It is the one that the server was started with or, if the API server decides, one of a user of the cluster. This browser keeps it until the tab is closed."),
     input,
     el("button.primary", { type: "submit" }, "Connect"),
   );
@@ -203,7 +220,7 @@ const SHORTCUTS = [
   ["g G", "first or last row; also Home and End"],
   ["y h w", "content, history, or why of the open object"],
   ["p", "pause or resume the events"],
-  ["i e", "informers, events"],
+  ["i e c", "informers, events, controllers"],
   ["t", "color theme"],
   ["?", "these keys"],
 ];
@@ -251,6 +268,7 @@ const KEYS = {
   p: () => view.pause?.(),
   i: () => go("#/"),
   e: () => go("#/events"),
+  c: () => go("#/controllers"),
   t: nextTheme,
   "?": showKeys,
   y: () => object?.nextTab("yaml"),

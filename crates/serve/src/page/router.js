@@ -5,6 +5,8 @@
 //   #/informers/ID/indexes                its indexes
 //   #/informers/ID/indexes/INDEX?filter=  the values of an index
 //   #/informers/ID/health                 its sources, handlers and counters
+//   #/controllers                         the controllers of the program
+//   #/controllers/NAME                    one of them
 //   #/events?informer=&filter=            the tail of changes
 //
 // On every view, `open=ID|KEY` and `tab=` show one object beside it.

@@ -79,6 +79,8 @@ class State extends EventTarget {
   changes = [];
   startedAt = null;
   cluster = "";
+  /** Whether the program has controllers. */
+  hasControllers = false;
   connection = { phase: "connecting", since: Date.now(), reason: "", retryAt: 0 };
   #stream = new Stream({
     message: (event, data) => this.#message(event, data),
@@ -91,6 +93,12 @@ class State extends EventTarget {
 
   get(id) {
     return this.informers.get(id)?.info ?? null;
+  }
+
+  setHasControllers(has) {
+    if (has === this.hasControllers) return;
+    this.hasControllers = has;
+    this.#emit("controllers");
   }
 
   /** The id of the informer that a change belongs to. */

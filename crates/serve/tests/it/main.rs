@@ -10,7 +10,10 @@
 #![allow(clippy::too_many_lines, reason = "a test shows each step of a case")]
 
 mod access;
+mod checks;
 mod common;
+mod controllers;
+mod delegated;
 mod events;
 mod explain;
 mod health;
@@ -18,3 +21,5 @@ mod hidden;
 mod large;
 mod objects;
 mod state;
+#[cfg(feature = "rustls-tls")]
+mod tls;
