@@ -135,6 +135,11 @@ impl Status {
         Arc::new(Self { name, state: Mutex::new(ControllerState::Waiting { missing: Vec::new() }) })
     }
 
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     pub(crate) fn get(&self) -> ControllerState {
         self.state.lock().clone()
     }

@@ -1,15 +1,12 @@
 //! What kinformer-serve shows of a controller.
 
-use std::fmt;
-
-use kinformer_core::internal::contain;
 use kinformer_serve::{
     CauseView, ControllerView, CountsView, FailureView, QueueView, ReconciliationView, RunningView,
 };
 
 use crate::health::ControllerState;
 use crate::history::Reconciliation;
-use crate::worker::{Key, Workers};
+use crate::worker::{Key, Workers, text_of};
 
 /// A controller with keys of any type.
 pub(crate) trait Shown: Send + Sync {
@@ -34,10 +31,10 @@ impl<K: Key> Shown for Workers<K> {
             _ => None,
         };
         let running = self.history.running();
-        let running = running.iter().map(|one| RunningView { key: text(&one.key), since: one.time });
+        let running = running.iter().map(|one| RunningView { key: text_of(&one.key), since: one.time });
         let failures = self.failures.read();
         let failures = failures.iter().rev().map(|failure| FailureView {
-            key: text(&failure.key),
+            key: text_of(&failure.key),
             error: failure.error.clone(),
             attempt: failure.attempt,
             time: failure.time,
@@ -70,7 +67,7 @@ impl<K: Key> Shown for Workers<K> {
 
     fn reconciliations(&self, key: &str) -> Vec<ReconciliationView> {
         let all = self.history.all();
-        all.iter().filter(|one| text(&one.key) == key).map(|one| of(one)).collect()
+        all.iter().filter(|one| text_of(&one.key) == key).map(|one| of(one)).collect()
     }
 }
 
@@ -90,9 +87,4 @@ fn of<K: Key>(one: &Reconciliation<K>) -> ReconciliationView {
         error: ended.and_then(|ended| ended.error.clone()),
         time: one.time,
     }
-}
-
-/// The text of a key, as in log lines.
-fn text(key: &impl fmt::Debug) -> String {
-    contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string())
 }

@@ -229,7 +229,7 @@ impl<K: Key> Workers<K> {
     pub(crate) async fn keys_in_flight(&self) -> Vec<String> {
         let mut keys = Vec::new();
         let visit = |key: &K| {
-            keys.push(contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string()));
+            keys.push(debug_of(key));
             false // no wait
         };
         // A key in flight may also be one that the program took itself, or that its worker has not begun.
@@ -240,11 +240,20 @@ impl<K: Key> Workers<K> {
     }
 }
 
+/// The text of a key: that of an object has no quotes.
+#[cfg(feature = "serve")]
+pub(crate) fn text_of<K: Key>(key: &K) -> String {
+    (key as &dyn Any).downcast_ref::<ObjectKey>().map_or_else(|| debug_of(key), ObjectKey::to_string)
+}
+
+fn debug_of<K: Key>(key: &K) -> String {
+    contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string())
+}
+
 /// Records the parts of the key of an object, or the text of another key.
 fn record_key<K: Key>(span: &Span, key: &K) {
     let Some(key) = (key as &dyn Any).downcast_ref::<ObjectKey>() else {
-        let text = contain(|| format!("{key:?}")).unwrap_or_else(|error| error.to_string());
-        span.record("kinformer.reconcile.name", text);
+        span.record("kinformer.reconcile.name", debug_of(key));
         return;
     };
     span.record("kinformer.reconcile.name", key.name());

@@ -8,9 +8,9 @@ pub use kinformer_core::{
 pub use kinformer_kube::{
     DecodeAs, Decoded, DecodedCache, DecodedRef, Encoding, Error as ClientError, FieldPath,
     KubeListerWatcher, KubeObject, Kubeconfig, LabelSelector, ManagedFields, ObjectDecoder, Packed,
-    PackedMetadata, PackedObject, PackedRef, Params, ProtobufProblem, SelectorError, SelectorProblem,
-    WireError, client, client_http1, config, discovery_client, drop_credentials, parse_server,
-    sends_credentials,
+    PackedMetadata, PackedObject, PackedRef, Params, ProtobufProblem, RequestCount, SelectorError,
+    SelectorProblem, WireError, client, client_http1, config, discovery_client, drop_credentials,
+    parse_server, request_counts, sends_credentials,
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,
@@ -21,8 +21,6 @@ pub use kinformer_reflector::{
     ApiStatus, Backoff, DecodeError, Failure, NextRequest, Recovery, ReflectorHandle, ReflectorMetrics,
     ReflectorOptions, ReflectorState, RequestLimit, SourceError, StatusCause, StopReason, WatchListMode,
 };
-#[cfg(feature = "prometheus")]
-pub use kinformer_shared_informer::prometheus;
 pub use kinformer_shared_informer::{
     Bound, DeltaQueueMetrics, Error as InformerError, InformerMetrics, LatencySummary, NotSynced, Part,
     Phase, Queue, QueueKind, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,

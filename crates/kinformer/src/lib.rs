@@ -106,6 +106,8 @@ mod options;
 mod own_informer;
 pub mod prelude;
 mod projection;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]

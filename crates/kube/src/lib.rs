@@ -58,7 +58,9 @@ mod scope;
 mod selector;
 mod watch_events;
 
-pub use client::{client, client_http1, drop_credentials, parse_server, sends_credentials};
+pub use client::{
+    RequestCount, client, client_http1, drop_credentials, parse_server, request_counts, sends_credentials,
+};
 pub use discovery::discovery_client;
 pub use error::Error;
 pub use kubeconfig::{Kubeconfig, config};

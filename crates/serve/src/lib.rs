@@ -68,6 +68,8 @@ mod metrics;
 mod objects;
 mod openapi;
 mod problems;
+#[cfg(target_os = "linux")]
+mod process;
 mod publish;
 mod query;
 mod reply;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use kinformer::Informer;
-use kinformer::prometheus::InformerCollector;
+use kinformer::prometheus::{InformerCollector, RequestCollector};
 use kinformer_core::internal::contain;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -77,6 +77,9 @@ impl Metrics {
         let informers = InformerCollector::new();
         let mut registry = Registry::default();
         registry.register_collector(Box::new(informers.clone()));
+        registry.register_collector(Box::new(RequestCollector));
+        #[cfg(target_os = "linux")]
+        registry.register_collector(Box::new(crate::process::ProcessCollector));
         if let Some(reads) = certificate {
             reads.register(&mut registry);
         }

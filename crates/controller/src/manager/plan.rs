@@ -146,7 +146,7 @@ impl Plan {
             return Err(Error::DuplicateName { name });
         }
         if let Some(controller) = runnable.controller {
-            self.add_controller(&name, controller);
+            self.add_controller(controller);
         }
         for (stage, run) in runnable.parts {
             let entry = Entry { name: name.clone(), stage, run };
@@ -159,13 +159,11 @@ impl Plan {
         Ok(())
     }
 
-    fn add_controller(&self, name: &Arc<str>, controller: OfController) {
+    fn add_controller(&self, controller: OfController) {
         #[cfg(feature = "prometheus")]
-        self.collected.lock().add(name, controller.observed);
+        self.collected.lock().add(controller.status.name(), controller.observed);
         #[cfg(feature = "serve")]
-        self.shown.lock().add(name, controller.shown);
-        #[cfg(not(feature = "prometheus"))]
-        _ = name;
+        self.shown.lock().add(controller.status.name(), controller.shown);
         self.statuses.lock().push(controller.status);
     }
 

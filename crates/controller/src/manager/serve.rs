@@ -1,6 +1,6 @@
 //! The HTTP server of a manager.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use futures::future::BoxFuture;
 use futures::future::FutureExt as _;

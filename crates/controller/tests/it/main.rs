@@ -22,6 +22,7 @@ mod managers;
 mod outcomes;
 mod owners;
 mod predicates;
+mod serving;
 mod shutdown;
 mod sync;
 mod tasks;

@@ -17,6 +17,7 @@ pub(crate) mod redirect;
 mod renewal;
 #[cfg(feature = "rustls-tls")]
 mod repeat;
+mod requests;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 mod transport;
@@ -37,6 +38,7 @@ pub(crate) use normalize::normalize;
 pub use normalize::parse_server;
 use redirect::Redirects;
 use renewal::Renewing;
+pub use requests::{RequestCount, request_counts};
 
 /// Creates a client for reflectors from a configuration.
 ///

@@ -12,6 +12,7 @@ use tower::Service;
 
 use super::copy::copy;
 use super::renewal::Renewing;
+use super::requests;
 use super::transport::AnswerBody;
 use super::warnings::Warnings;
 use crate::Error;
@@ -55,7 +56,9 @@ async fn follow(
     loop {
         let (from, method) = (request.uri().clone(), request.method().clone());
         let again = copy(&request);
-        let answer = inner.send(request).await?;
+        let answer = inner.send(request).await;
+        requests::count(&from, &method, answer.as_ref().ok().map(Response::status));
+        let answer = answer?;
         warnings.log(&method, &from, answer.headers());
         let Some(location) = location(answer.status(), answer.headers()) else { return Ok(answer) };
         let refused = |reason| {

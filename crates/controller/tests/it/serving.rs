@@ -1,0 +1,127 @@
+//! The HTTP server of a manager.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kinformer_controller::kinformer_leader_election::LeaderElector;
+use kinformer_controller::kinformer_serve::{Error as ServeError, Server};
+use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, ReconcileError};
+use kube_client::Config;
+use kube_client::client::Body;
+use serde_json::Value;
+
+use crate::common::{Cluster, config_map, key, recorded, short, within};
+
+/// Sends a GET. Returns the status code and the body.
+async fn get(server: std::net::SocketAddr, path: &str) -> (u16, String) {
+    let client =
+        kube_client::Client::try_from(Config::new(format!("http://{server}").parse().unwrap())).unwrap();
+    let request = http::Request::get(path).body(Body::empty()).unwrap();
+    let response = within(client.send(request)).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn wait_for(server: std::net::SocketAddr, path: &str, status: u16) -> String {
+    within(async {
+        loop {
+            let (found, body) = get(server, path).await;
+            if found == status {
+                return body;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+/// A replica that waits for the leadership is ready, and says who leads. The metrics have the controllers, the informers, the
+/// client and the election, and the page has the last reconciliations.
+// contract: K-22a, K-22b, K-22c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_metrics_and_controllers() {
+    let cluster = Cluster::start().await;
+    cluster.create(config_map("a", "1"));
+    let elector = |identity: &str| {
+        LeaderElector::builder(cluster.factory.client().clone(), "default", "test")
+            .identity(identity)
+            .retry_period(Duration::from_millis(50))
+            .build()
+            .unwrap()
+    };
+    let other = within(elector("other").acquire()).await;
+    let (mut calls, reconcile) = recorded(|request| match request.failures {
+        0 => Err(ReconcileError::from("not yet")),
+        _ => Ok(Action::none()),
+    });
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>();
+    let own = elector("own");
+    let manager = Manager::new().factory(&cluster.factory).leader_election(&own);
+    let handle = manager.handle();
+    let server = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = server.probes_on("127.0.0.1:0".parse().unwrap());
+    let manager = manager.add(controller.rate_limiter(short()).build(reconcile)).unwrap();
+    let server = manager.observed_by(server).unwrap().bind().await.unwrap();
+    let (main, probes) = (server.local_addr(), server.probes_addr().unwrap());
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(manager.add(server).unwrap().run(shutdown.clone()));
+
+    wait_for(probes, "/readyz", 200).await;
+    let ready = get(probes, "/readyz?verbose").await.1;
+    assert!(ready.contains("[+]controllers ok") && ready.contains("configmaps"), "{ready}");
+    assert_eq!(get(probes, "/healthz").await, (200, "ok\n".to_owned()));
+    let (_, metrics) = get(main, "/metrics").await;
+    assert!(metrics.contains("leader_election_master_status{name=\"test\"} 0"), "{metrics}");
+    let view: Value = serde_json::from_str(&get(main, "/api/v1/controllers").await.1).unwrap();
+    assert_eq!(view["leadership"]["holder"], "other", "{view}");
+
+    within(other.release()).await.unwrap();
+    assert_eq!([calls.next().await.key, calls.next().await.key], [key("a"), key("a")]);
+    // One that is added later is shown, too.
+    let (mut late, reconcile) = recorded::<u32>(|_| Ok(Action::none()));
+    let numbers = Controller::of(&cluster.factory).keyed("numbers").build(reconcile);
+    numbers.queue().add(7);
+    handle.add(numbers).unwrap();
+    assert_eq!(late.next().await.key, 7);
+    let path = "/api/v1/controllers/configmap/reconciliations?key=default/a";
+    let last = within(async {
+        loop {
+            let last: Value = serde_json::from_str(&get(main, path).await.1).unwrap();
+            let results: Vec<_> = last["items"].as_array().into_iter().flatten().collect();
+            if results.len() == 2 && results[0]["result"] == "success" {
+                return last;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(last["items"][1]["error"], "not yet", "{last}");
+    assert_eq!(last["items"][1]["reasons"][0], "listed", "{last}");
+    let (_, metrics) = get(main, "/metrics").await;
+    for line in [
+        "leader_election_master_status{name=\"test\"} 1",
+        "controller_runtime_reconcile_total{controller=\"configmap\",result=\"success\"} 1",
+        "controller_runtime_max_concurrent_reconciles{controller=\"numbers\"} 1",
+        "rest_client_requests_total{code=\"201\",host=\"127.0.0.1:",
+        "process_open_fds ",
+        "informer_objects{name=\"configmaps\",resource=\"configmaps\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    cluster.server.shutdown().await;
+}
+
+/// A port in use is an error before anything begins, and names the address.
+// contract: K-22d
+#[tokio::test]
+async fn port_in_use_is_an_error() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = Manager::new().serve(Server::builder().listen(address)).await.unwrap_err();
+    assert!(matches!(error, Error::Serve(ServeError::Listen { .. })), "{error}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+}
