@@ -8,62 +8,45 @@
 #![allow(clippy::disallowed_names, reason = "the kind of the sample is Foo")]
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value returns null for a missing field")]
 
-use std::borrow::Cow;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kinformer::{FieldPath, Lister, ObjectKey, PackedMetadata as _, SharedInformerFactory};
 use kinformer_apiserver::ApiServer;
 use kinformer_controller::{
     Action, CancellationToken, Controller, Manager, ReconcileError, Request, set_controller_reference,
 };
+use kube::{CustomResource, CustomResourceExt as _};
 use kube_client::api::{Patch, PatchParams, PostParams};
 use kube_client::config::{KubeConfigOptions, Kubeconfig};
 use kube_client::{Api, Client, Config};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// A custom resource. With kube's derive macro it would be `#[derive(CustomResource)]`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Foo {
-    metadata: ObjectMeta,
-    spec: FooSpec,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The custom resource. Groups below k8s.io require the annotation.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "samplecontroller.k8s.io",
+    version = "v1alpha1",
+    kind = "Foo",
+    namespaced,
+    status = "FooStatus"
+)]
+#[kube(annotation("api-approved.kubernetes.io", "unapproved, experimental-only"))]
 #[serde(rename_all = "camelCase")]
 struct FooSpec {
     deployment_name: String,
     replicas: i32,
 }
 
-impl kube_core::Resource for Foo {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Foo".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "samplecontroller.k8s.io".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1alpha1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "foos".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FooStatus {
+    available_replicas: i32,
 }
 
 /// What a reconciliation needs: the stores of the informers, and a client to write.
@@ -188,7 +171,7 @@ async fn run(kubeconfig: &str) -> Result<(), Box<dyn Error>> {
 
 async fn demo() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::builder().start().await?; // a cluster in this process
-    server.create(definition())?;
+    server.create(serde_json::to_value(Foo::crd())?)?;
     let client = kinformer::client(server.config()?)?;
     let factory = SharedInformerFactory::new(client.clone());
     let shutdown = CancellationToken::new();
@@ -243,21 +226,4 @@ async fn change_objects(
 async fn print_next(written: &mut mpsc::Receiver<String>) -> Result<(), Box<dyn Error>> {
     println!("{}", written.recv().await.ok_or("the controller has ended")?);
     Ok(())
-}
-
-fn definition() -> serde_json::Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "foos.samplecontroller.k8s.io",
-            // Groups below k8s.io require it.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only"},
-        },
-        "spec": {
-            "group": "samplecontroller.k8s.io", "scope": "Namespaced",
-            "names": {"kind": "Foo", "plural": "foos", "singular": "foo"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    })
 }
