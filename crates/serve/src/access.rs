@@ -34,6 +34,9 @@ const KEY_BYTES: usize = 10_000;
 /// How many reviews are requested at the same time.
 const REVIEWS: usize = 16;
 
+/// The prefix of reviewed paths that start with `/api`.
+const PREFIX: &str = "/kinformer";
+
 const TOKENS: (&str, &str) = ("authentication.k8s.io", "TokenReview");
 const ACCESS: (&str, &str) = ("authorization.k8s.io", "SubjectAccessReview");
 
@@ -84,7 +87,7 @@ impl Access {
             return Err(unauthorized("the token is not one of a user of the cluster"));
         };
         let verb = method.as_str().to_ascii_lowercase();
-        let path = percent_decode_str(path).decode_utf8_lossy();
+        let path = reviewed(path);
         let key = format!("{verb} {path} {}", user.identity);
         let review = self.is_allowed(&user, &verb, &path);
         let is_allowed = match key.len() > KEY_BYTES {
@@ -141,6 +144,14 @@ impl Access {
             }
         }
     }
+}
+
+/// The path of a review: decoded, as in Go. In every cluster, the role `system:discovery` allows all users to read `/api/*`,
+/// which is the discovery of kube-apiserver, so paths of that name have a prefix of their own.
+fn reviewed(path: &str) -> String {
+    let path = percent_decode_str(path).decode_utf8_lossy();
+    let prefix = if path.starts_with("/api") { PREFIX } else { "" };
+    format!("{prefix}{path}")
 }
 
 fn failed(error: &str) -> Failure {

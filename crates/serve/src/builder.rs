@@ -235,9 +235,12 @@ impl ServerBuilder {
     /// Lets the API server decide about each request but those for the page's files and, without a
     /// [listener for probes](Self::probes_on), for the health. The bearer token must be one of a user, by a TokenReview, who
     /// is allowed by a SubjectAccessReview to read the path: `nonResourceURLs`, with the method in lower case as the verb.
+    /// Paths that start with `/api` are reviewed with the prefix `/kinformer`: every cluster allows all users to read `/api/*`
+    /// (`system:discovery`).
+    ///
     /// Addresses that other machines can reach are then allowed; see also [`allowed_host`](Self::allowed_host).
     ///
-    /// Answers are kept: for 1 min of which user a token is, for 5 min that a path is allowed, and for 30 s that it is not.
+    /// Answers are kept: for 1 min the user of a token, for 5 min that a path is allowed, and for 30 s that it is not.
     /// If the API server does not answer within 10 s, the response is 500. The client needs the permissions to create
     /// `tokenreviews` and `subjectaccessreviews`, as by the cluster role `system:auth-delegator`.
     ///

@@ -16,7 +16,7 @@ async fn cluster() -> ApiServer {
     let server = server.start().await.unwrap();
     let group = "rbac.authorization.k8s.io";
     let version = format!("{group}/v1");
-    let urls = ["/metrics", "/api/v1/controllers", "/api/v1/controllers/a b"];
+    let urls = ["/metrics", "/kinformer/api/v1/controllers", "/kinformer/api/v1/controllers/a b"];
     let role = json!({
         "apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "reader"},
         "rules": [{"nonResourceURLs": urls, "verbs": ["get"]}],
@@ -51,7 +51,7 @@ fn reviews(cluster: &ApiServer) -> (usize, usize) {
     (of("tokenreviews"), of("subjectaccessreviews"))
 }
 
-// contract: H-33a, H-33c
+// contract: H-33a, H-33c, H-33e
 #[tokio::test]
 async fn api_server_decides() {
     let cluster = cluster().await;
@@ -80,6 +80,9 @@ async fn api_server_decides() {
     for path in ["/api/v1/informers", "/api/v1/events", "/none", "/openapi.json"] {
         send(&client, Method::GET, path, "alice-token").await.fails(403, "Forbidden");
     }
+    // All users may read /api/* of kube-apiserver: the role system:discovery.
+    let message = send(&client, Method::GET, "/api/v1/informers", "bob-token").await.fails(403, "Forbidden");
+    assert!(message.contains("\"/kinformer/api/v1/informers\""), "{message}");
     assert_eq!(send(&client, Method::GET, "/api/v1/controllers", "alice-token").await.status, StatusCode::OK);
     send(&client, Method::GET, "/api/v1/controllers/a%20b", "alice-token").await.fails(404, "NotFound");
     let head = send(&client, Method::HEAD, "/metrics", "alice-token").await;
