@@ -252,7 +252,8 @@ impl ServerBuilder {
     }
 
     /// Answers `/healthz`, `/readyz` and `/metrics` only: there is no page and no data of objects. The informers then get
-    /// no handler.
+    /// no handler. An address that other machines can reach then needs no token, and answers to any host name, as that of
+    /// a Service which Prometheus scrapes.
     pub fn metrics_only(mut self) -> Self {
         self.surface = Surface::MetricsOnly;
         self
@@ -303,6 +304,7 @@ impl ServerBuilder {
             hosts: self.hosts,
             address: main.address.ip(),
             is_health_public: probes.is_none(),
+            any_host: self.surface == Surface::MetricsOnly && !main.address.ip().to_canonical().is_loopback(),
         };
         let settings = Settings {
             guard,
@@ -335,7 +337,9 @@ impl ServerBuilder {
         if self.token.is_some() && self.access.is_some() {
             return Err(Error::TokenAndAccess);
         }
-        if self.token.is_none() && self.access.is_none() && !self.address.ip().to_canonical().is_loopback() {
+        let is_open =
+            self.token.is_none() && self.access.is_none() && !self.address.ip().to_canonical().is_loopback();
+        if is_open && self.surface != Surface::MetricsOnly {
             return Err(Error::TokenRequired { address: self.address });
         }
         if let Some(host) = self.hosts.iter().find(|host| !is_host(host)) {

@@ -102,8 +102,13 @@ mod tests {
 
     /// An application with an informer that is not started, and with a publisher.
     fn publishing(limits: Limits) -> Arc<App> {
-        let guard =
-            Guard { token: None, hosts: Vec::new(), address: [127, 0, 0, 1].into(), is_health_public: true };
+        let guard = Guard {
+            token: None,
+            hosts: Vec::new(),
+            address: [127, 0, 0, 1].into(),
+            is_health_public: true,
+            any_host: false,
+        };
         let settings = Settings {
             guard,
             hidden: HiddenFields::default(),

@@ -222,3 +222,16 @@ async fn server_without_a_page() {
     }
     world.end().await;
 }
+
+// contract: H-32
+#[tokio::test]
+async fn metrics_for_other_machines() {
+    let builder = || Server::builder().listen("0.0.0.0:0".parse().unwrap());
+    let error = builder().bind().await.unwrap_err();
+    assert!(matches!(error, Error::TokenRequired { .. }), "{error}");
+    let server = builder().metrics_only().bind().await.unwrap().spawn();
+    let client = Client { address: ([127, 0, 0, 1], server.local_addr().port()).into() };
+    let reply = client.request(Method::GET, "/metrics", &[("host", "operator.operators.svc")]).await;
+    assert_eq!(reply.status, 200);
+    server.shutdown().await;
+}
