@@ -52,7 +52,7 @@
 //! [`apply`] writes by server-side apply, [`create_or_update`] and [`create_or_patch`] write what differs,
 //! [`set_controller_reference`] and [`Owner`] make an object owned, [`condition`] edits the conditions of a status, [`finalizer`]
 //! runs a cleanup before an object is deleted, and [`events`] reports what was done. [`crd`] installs the definitions of the
-//! program's own kinds.
+//! program's own kinds, and [`client`] wraps clients: with a field manager, for dry runs, with a limit of requests.
 //!
 //! # Errors of a reconciliation
 //!
@@ -71,6 +71,7 @@
 
 mod action;
 pub mod apply;
+pub mod client;
 pub mod condition;
 mod controller;
 pub mod crd;

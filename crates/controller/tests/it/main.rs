@@ -11,6 +11,7 @@
 mod apply;
 mod auto_traits;
 #[cfg(feature = "prometheus")]
+mod clients;
 mod collector;
 mod common;
 mod conditions;

@@ -1,0 +1,134 @@
+//! Clients with a field manager, of dry runs, and with a limit of requests.
+//!
+//! ```
+//! use std::num::NonZeroU32;
+//!
+//! use kinformer_controller::client;
+//! use kube_client::Client;
+//!
+//! # fn example(client: &Client) {
+//! let writes = client::with_field_owner(client, "my-controller");
+//! let asks = client::dry_run(client);
+//! let slow = client::limited(client, NonZeroU32::new(20).unwrap(), NonZeroU32::new(30).unwrap());
+//! # _ = (writes, asks, slow);
+//! # }
+//! ```
+//!
+//! Each wraps another client, such as [that of an elector](kinformer_leader_election::LeaderElector::client), and can be wrapped again.
+//! Writes are all requests but `GET`, `HEAD` and `OPTIONS`.
+//!
+//! Follows controller-runtime 0.25 (`client.WithFieldOwner`, `client.NewDryRunClient`) and client-go 0.37 (`rest.Config.QPS`).
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use http::uri::PathAndQuery;
+use http::{Method, Request, Response, Uri};
+use kinformer::BoxError;
+use kinformer_workqueue::{Bucket, RateLimiter as _};
+use kube_client::Client;
+use kube_client::client::Body;
+use tokio::time::sleep;
+use tower::Service;
+
+/// Returns a client whose writes have this field manager, unless a request names another one.
+///
+/// The API server refuses a name that is longer than 128 characters, or has characters that cannot be printed.
+pub fn with_field_owner(client: &Client, owner: &str) -> Client {
+    let owner = format!("fieldManager={}", encoded(owner));
+    wrap(client, move |request| add(request, "fieldManager", &owner))
+}
+
+/// Returns a client whose writes are dry runs: the API server answers as to a write, and stores nothing.
+pub fn dry_run(client: &Client) -> Client {
+    wrap(client, |request| add(request, "dryRun", "dryRun=All"))
+}
+
+/// Returns a client that sends at most this number of requests each second, and `burst` more after a pause. Further ones wait, in
+/// their order; a watch is one request. Without it, a client has no limit: the API server's priority and fairness is one.
+///
+/// # Cancel safety
+/// A request whose future is dropped while it waits counts as sent.
+pub fn limited(client: &Client, per_second: NonZeroU32, burst: NonZeroU32) -> Client {
+    let bucket = Arc::new(Bucket::per_second(per_second, burst));
+    let service = Limited { client: client.clone(), bucket };
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+fn wrap(client: &Client, change: impl Fn(&mut Request<Body>) + Send + Sync + 'static) -> Client {
+    let service = Changed { client: client.clone(), change: Arc::new(change) };
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+/// Adds a parameter to a write that does not have it.
+fn add(request: &mut Request<Body>, name: &str, parameter: &str) {
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return;
+    }
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    if query.split('&').any(|pair| pair.split('=').next() == Some(name)) {
+        return;
+    }
+    let and = if query.is_empty() { "" } else { "&" };
+    let path = PathAndQuery::try_from(format!("{}?{query}{and}{parameter}", uri.path()));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = path.ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// A value of a query.
+fn encoded(value: &str) -> String {
+    form_urlencoded::byte_serialize(value.as_bytes()).collect()
+}
+
+struct Changed {
+    client: Client,
+    change: Arc<dyn Fn(&mut Request<Body>) + Send + Sync>,
+}
+
+impl Service<Request<Body>> for Changed {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(())) // `Client::send` waits for it
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        (self.change)(&mut request);
+        let client = self.client.clone();
+        async move { Ok(client.send(request).await?) }.boxed()
+    }
+}
+
+struct Limited {
+    client: Client,
+    bucket: Arc<Bucket>,
+}
+
+impl Service<Request<Body>> for Limited {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, delay) = (self.client.clone(), self.bucket.when(&()));
+        async move {
+            if !delay.is_zero() {
+                sleep(delay).await;
+            }
+            Ok(client.send(request).await?)
+        }
+        .boxed()
+    }
+}
