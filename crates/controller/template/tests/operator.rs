@@ -50,7 +50,7 @@ async fn life_of_a_website() -> Result {
     let website = reason(&cluster, "Progressing").await?;
     assert_eq!(website.metadata.finalizers.unwrap_or_default(), ["example.com/cleanup"]);
     let deployment = cluster.get::<Deployment>("shop")?;
-    assert_eq!(deployment.spec.and_then(|spec| spec.replicas), Some(2));
+    assert_eq!(deployment.spec.replicas, Some(2));
     cluster.get::<Service>("shop")?;
 
     // The controller of Deployments does not run here.
