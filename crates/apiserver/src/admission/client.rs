@@ -29,7 +29,7 @@ pub(crate) struct Endpoint {
 /// An HTTP response.
 pub(crate) struct Response {
     pub(crate) code: u16,
-    pub(super) is_text: bool,
+    pub(super) content_type: Option<String>,
     pub(crate) body: Bytes,
 }
 
@@ -158,8 +158,8 @@ mod tls {
                 })?;
                 let content_type =
                     parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-                let is_text = content_type.is_none_or(|media_type| media_type.starts_with("text/"));
-                Ok(Response { code: parts.status.as_u16(), is_text, body: body.to_bytes() })
+                let content_type = content_type.map(str::to_owned);
+                Ok(Response { code: parts.status.as_u16(), content_type, body: body.to_bytes() })
             };
             // The response may still be read when the connection has ended.
             let connection = async {

@@ -29,10 +29,45 @@ impl Endpoint {
             return Err(unexpected(&response));
         }
         if response.body.is_empty() {
-            return Err(format!("0-length response with status code: {} and content type: ", response.code));
+            let content_type = response.content_type.unwrap_or_default();
+            return Err(format!(
+                "0-length response with status code: {} and content type: {content_type}",
+                response.code
+            ));
         }
         Ok(response.body)
     }
+}
+
+/// Parses a review, which may have no type.
+///
+/// `scheme` is the line of a file that Kubernetes 1.37 names in its message about a kind that does not exist.
+///
+/// # Errors
+/// Why the body is no review of this version.
+pub(crate) fn parse_review(
+    body: &[u8],
+    (api_version, kind): (&str, &str),
+    scheme: u32,
+) -> Result<Value, String> {
+    let review: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or("");
+    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    if !given_kind.is_empty() && given_kind != kind {
+        return Err(format!(
+            "no kind {given_kind:?} is registered for version {given_version:?} in scheme \
+             \"pkg/runtime/scheme.go:{scheme}\""
+        ));
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let given = given_version.split_once('/').filter(|(given, _)| *given == group);
+    if let Some((_, given @ ("v1" | "v1beta1"))) = given
+        && given != version
+    {
+        return Err(format!("converting ({given}.{kind}) to ({version}.{kind}): unknown conversion"));
+    }
+    Ok(review)
 }
 
 /// Describes a response with an error code. Follows client-go 1.37 (`NewGenericServerResponse`).
@@ -44,7 +79,8 @@ fn unexpected(response: &Response) -> String {
         return message.to_owned();
     }
     let text = String::from_utf8_lossy(&response.body);
-    let text = if response.is_text { text.trim() } else { "unknown" };
+    let is_text = response.content_type.as_deref().is_none_or(|media_type| media_type.starts_with("text/"));
+    let text = if is_text { text.trim() } else { "unknown" };
     let known = match response.code {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",

@@ -45,6 +45,7 @@ pub(crate) use attributes::{Asked, Gvk, Operation};
 pub(crate) use client::Endpoint;
 pub(crate) use client_config::ClientConfig;
 pub(crate) use dispatch::Caller;
+pub(crate) use exchange::parse_review;
 pub(crate) use registered::Webhooks;
 pub(crate) use services::Services;
 pub(crate) use session::{Calls, Outcome, Session};

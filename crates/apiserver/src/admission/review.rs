@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::status::Status;
 
 use super::attributes::{Attributes, Gvk};
+use super::exchange::parse_review;
 use super::invocation::Invocation;
 
 const GROUP: &str = "admission.k8s.io";
@@ -154,24 +155,7 @@ pub(super) fn answer(version: Version, uid: &str, mutating: bool, body: &[u8]) -
 /// # Errors
 /// Why the body is no review.
 fn decode(version: Version, body: &[u8]) -> Result<Review, String> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
-    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("");
-    let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
-    if !kind.is_empty() && kind != KIND {
-        // the file in which the client of webhooks of Kubernetes 1.37 makes its scheme
-        return Err(format!(
-            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:110\""
-        ));
-    }
-    let expected = format!("{GROUP}/{}", version.name());
-    let is_other = version == Version::V1 && api_version == "admission.k8s.io/v1beta1"
-        || version == Version::V1Beta1 && api_version == "admission.k8s.io/v1";
-    if is_other {
-        let of = |text: &str| format!("{}.{KIND}", text.rsplit('/').next().unwrap_or(text));
-        let (from, to) = (of(&api_version), of(&expected));
-        return Err(format!("converting ({from}) to ({to}): unknown conversion"));
-    }
+    let value = parse_review(body, (&format!("{GROUP}/{}", version.name()), KIND), 110)?;
     Review::deserialize(value).map_err(|error| error.to_string())
 }
 

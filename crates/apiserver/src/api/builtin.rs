@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use crate::builtin::{self, Validation};
-use crate::conversion::unwritable;
+use crate::conversion::{unreadable, unwritable};
 use crate::registry::{Kind, Resource, set_defaults};
 use crate::status::{Cause, Status};
 use crate::storage::Stored;
@@ -61,7 +61,11 @@ impl Api {
         write: Write<'_>,
     ) -> Result<(Value, bool), Status> {
         let present = Self::present(resource, stored, write.session);
-        let mut object = present.map_err(|error| unwritable(stored, &error))?;
+        let mut object = present.map_err(|error| match write.dry_run {
+            // it reads the object first
+            DryRun::All => unreadable(&resource.kind, stored, &error),
+            DryRun::No => unwritable(stored, &error),
+        })?;
         if !self.has_incomplete.load(Ordering::Relaxed) {
             return Ok((Value::Object(object), false));
         }

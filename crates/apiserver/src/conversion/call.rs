@@ -36,6 +36,10 @@ pub(crate) async fn convert(
     let about = review::type_text(text("apiVersion"), text("kind"));
     let mut sent = object.clone();
     unpack(&mut sent);
+    // what Kubernetes stores has no version
+    if let Some(Value::Object(metadata)) = sent.get_mut("metadata") {
+        metadata.remove("resourceVersion");
+    }
     let error = |why: String| Status::new(500, "", why);
     let version = review::negotiated(&webhook.conversion_review_versions)
         .ok_or_else(|| error("no supported conversion review versions".into()))?;

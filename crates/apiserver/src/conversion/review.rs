@@ -4,9 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::admission::parse_review;
 use crate::apply::{go_type, quoted};
 use crate::builtin::MAX_ANNOTATIONS;
 use crate::causes::{invalid, too_long};
+use crate::protobuf::json_type;
 use crate::selectors::{key_fault, value_fault};
 use crate::status::Cause;
 
@@ -42,14 +44,12 @@ pub(super) fn type_text(api_version: &str, kind: &str) -> String {
 /// # Errors
 /// Why there are none.
 pub(super) fn objects(version: &str, uid: &str, body: &[u8]) -> Result<Vec<Value>, String> {
-    let review: Value = serde_json::from_slice(body)
-        .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
+    let api_version = format!("{GROUP}/{version}");
+    let review = parse_review(body, (&api_version, KIND), 111)?;
     let empty = Map::new();
     let of_review = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or("");
-    let (given, expected) = (
-        type_text(of_review("apiVersion"), of_review("kind")),
-        type_text(&format!("{GROUP}/{version}"), KIND),
-    );
+    let (given, expected) =
+        (type_text(of_review("apiVersion"), of_review("kind")), type_text(&api_version, KIND));
     if version == "v1" && given != expected {
         return Err(format!("expected webhook response of {expected}, got {given}"));
     }
@@ -79,8 +79,15 @@ pub(super) fn converted(original: &Object, answer: Vec<Value>, to: &str) -> Resu
     let (Some(first), None) = (answer.next(), answer.next()) else {
         return Err(format!("conversion webhook for {about} returned {count} objects, expected 1"));
     };
-    let Value::Object(mut object) = first else {
-        return Err(format!("json: cannot unmarshal {} into Go value of type struct", go_type(&first)));
+    let mut object = match first {
+        Value::Object(object) => object,
+        Value::Null => return Err("unexpected end of JSON input".into()),
+        other => {
+            let given = json_type(&other, "");
+            return Err(format!(
+                "json: cannot unmarshal {given} into Go value of type map[string]interface {{}}"
+            ));
+        }
     };
     if text(&object, "kind").is_empty() {
         let shown = Value::Object(object);

@@ -130,14 +130,16 @@ pub(super) async fn page_in_version(
         return Ok((resource.clone(), page(params, resource)?));
     }
     let read = read(params, resource)?;
-    let namespace = &params.selection.namespace;
-    let states = read.snapshot.objects.iter();
-    let states = states.filter(|(key, _)| namespace.is_empty() || key.namespace() == namespace);
-    let states = states.map(|(_, stored)| (EventType::Added, stored.clone())).collect();
+    let selection = &params.selection;
+    // without selectors, kube-apiserver reads no object after the page
+    let count = read.limit.filter(|_| selection.has_no_selector()).unwrap_or(usize::MAX);
+    let states = objects_from(&read.snapshot, read.start.as_ref(), &selection.namespace);
+    let states = states.filter(|stored| selection.reads(stored.key())).take(count);
+    let states = states.map(|stored| (EventType::Added, stored.clone())).collect();
     let objects = conversion::states(context, resource, states).await;
     let objects = objects.map_err(|failures| unlistable(&resource.kind, &failures))?;
-    let objects = objects.into_iter().map(|stored| (stored.key().clone(), stored)).collect();
-    let converted = Snapshot { version: read.snapshot.version, objects };
+    let mut converted = read.snapshot.clone();
+    converted.objects.extend(objects.into_iter().map(|stored| (stored.key().clone(), stored)));
     let resource = Arc::new(resource.of_converted());
     let page = page_of(&resource, converted, read, params);
     Ok((resource, page))
@@ -195,6 +197,19 @@ fn exact(store: &crate::storage::ResourceStore, version: u64) -> Result<Snapshot
         .ok_or_else(|| Status::expired("The resourceVersion for the provided list is too old."))
 }
 
+/// Returns the objects of a namespace, or of all if it is empty, from a key on.
+fn objects_from<'a>(
+    snapshot: &'a Snapshot,
+    start: Option<&Key>,
+    namespace: &str,
+) -> impl Iterator<Item = &'a Arc<Stored>> {
+    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let first = Key::raw(&prefix);
+    let from = start.cloned().map_or_else(|| first.clone(), |start| start.max(first.clone()));
+    let all = snapshot.objects.range(from..).map(|(_, stored)| stored);
+    all.take_while(move |stored| stored.key().as_str().starts_with(&prefix))
+}
+
 fn page_of(
     resource: &Resource,
     snapshot: Snapshot,
@@ -203,16 +218,7 @@ fn page_of(
 ) -> Page {
     let kept = stored;
     let selection = &params.selection;
-    let prefix = (!selection.namespace.is_empty()).then(|| format!("{}/", selection.namespace));
-    let from = match (start, &prefix) {
-        (Some(start), Some(prefix)) => start.max(Key::raw(prefix)),
-        (Some(start), None) => start,
-        (None, Some(prefix)) => Key::raw(prefix),
-        (None, None) => Key::raw(""),
-    };
-    let inside = |key: &Key| prefix.as_deref().is_none_or(|prefix| key.as_str().starts_with(prefix));
-    let mut rest =
-        snapshot.objects.range(from..).take_while(|(key, _)| inside(key)).map(|(_, stored)| stored);
+    let mut rest = objects_from(&snapshot, start.as_ref(), &selection.namespace);
     let mut items: Vec<Arc<Stored>> = Vec::new();
     let mut more = false;
     for stored in rest.by_ref() {

@@ -53,6 +53,7 @@ pub(super) async fn answer(
     let params = ListParams::parse(query, target, &resource, true)?;
     let mut start = start(&params, &resource, &mut faults)?;
     let source = resource.is_converted().then(|| resource.clone());
+    start.initial.retain(|stored| params.selection.reads(stored.key()));
     let resource = start.in_version(context, resource).await;
     start.initial.retain(|stored| selects(&params.selection, &resource, stored));
     let Start { from, initial, failure, hidden_up_to } = start;
@@ -162,9 +163,9 @@ fn never_issued(requested: u64, current: u64) -> Status {
     ))
 }
 
-/// The error that ends a watch. Follows Kubernetes 1.37 (`etcd3.parseError`).
+/// The error that ends a watch. Follows Kubernetes 1.37 (`etcd3.transformErrorToEvent`).
 fn conversion_error(failures: &[Unreadable]) -> Option<Status> {
-    failures.first().map(|failure| Status::new(500, "InternalError", failure.error.message()))
+    failures.first().map(|failure| Status::internal(failure.error.message()))
 }
 
 fn default_timeout() -> Duration {
@@ -294,7 +295,8 @@ impl Watch {
     /// Converts the events that have been read. After an error there are none.
     async fn convert(&mut self) {
         let Some(source) = &self.source else { return };
-        let events = std::mem::take(&mut self.events);
+        let mut events = std::mem::take(&mut self.events);
+        events.retain(|event| self.selection.reads(event.object.key()));
         let needs_previous = !self.selection.has_no_selector();
         let states = events.iter().flat_map(|event| {
             let previous = event.previous.clone().filter(|_| needs_previous);

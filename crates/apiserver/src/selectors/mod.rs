@@ -8,7 +8,7 @@ pub(crate) use label::{LabelSelector, key_fault, value_fault};
 
 use serde_json::{Map, Value};
 
-use crate::storage::Stored;
+use crate::storage::{Key, Stored};
 
 /// All selection criteria of a request.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,15 @@ impl Selection {
         (self.namespace.is_empty() || object.key().namespace() == self.namespace)
             && self.labels.matches(|name| object.label(name))
             && self.fields.matches(object, served)
+    }
+
+    /// Whether an object with this key may match. Of one namespace, kube-apiserver reads only the object that a field
+    /// selector names.
+    pub(crate) fn reads(&self, key: &Key) -> bool {
+        let is_of_other_namespace = !self.namespace.is_empty() && key.namespace() != self.namespace;
+        let names_one = self.namespace == key.namespace();
+        let name = self.fields.exact("metadata.name").filter(|_| names_one);
+        !is_of_other_namespace && name.is_none_or(|name| key.name() == name)
     }
 
     /// Whether there is neither a label selector nor a field selector.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{answer, convert, converted, reply, serving, thing, things};
 use crate::admission::Reply;
+use crate::common::names;
 
 type Respond = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
 
@@ -33,6 +34,11 @@ async fn answers_are_checked_as_by_kubernetes() {
             answer(request, &json!([object]))
         })
     };
+    let review = |api_version: &'static str, kind: &'static str| -> Respond {
+        Box::new(move |_| {
+            Reply::Raw(200, "application/json", json!({"apiVersion": api_version, "kind": kind}).to_string())
+        })
+    };
     let about = "conversion webhook for example.com/v1, Kind=Thing";
     let rows: Vec<(Respond, &str)> = vec![
         (Box::new(|request| answer(request, &json!([]))), " returned 0 objects, expected 1"),
@@ -49,6 +55,19 @@ async fn answers_are_checked_as_by_kubernetes() {
             " failed: response.result.status was 'Failure', not 'Success'",
         ),
         (Box::new(|_| reply(&Value::Null)), " failed: no response provided"),
+        (
+            review("apiextensions.k8s.io/v1beta1", "ConversionReview"),
+            " failed: converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
+        ),
+        (
+            review("apiextensions.k8s.io/v1", "Review"),
+            " failed: no kind \"Review\" is registered for version \"apiextensions.k8s.io/v1\" in scheme \
+             \"pkg/runtime/scheme.go:111\"",
+        ),
+        (
+            Box::new(|_| Reply::Raw(200, "application/json", String::new())),
+            " failed: 0-length response with status code: 200 and content type: application/json",
+        ),
         (
             changed("/apiVersion", "example.com/v3".into()),
             " returned invalid object at index 0: invalid groupVersion (expected example.com/v2, received example.com/v3)",
@@ -86,10 +105,21 @@ async fn answers_are_checked_as_by_kubernetes() {
         let change = json!({"count": 5});
         let patched = client.patch(&format!("{}/a", things("v2")), "merge-patch", &change).await;
         assert_eq!(patched.status(500, ""), undecodable);
+        let tried = client.patch(&format!("{}/a?dryRun=All", things("v2")), "merge-patch", &change).await;
+        assert_eq!(tried.status(500, "InternalError"), alone);
         let mut watch = client.watch(&format!("{}?watch=1", things("v2"))).await;
         let event = watch.next().await.unwrap();
-        assert_eq!((&event["type"], &event["object"]["message"]), (&json!("ERROR"), &json!(expected)));
+        let message = format!("Internal error occurred: {expected}");
+        assert_eq!((&event["type"], &event["object"]["message"]), (&json!("ERROR"), &json!(message)));
         assert!(watch.next().await.is_err());
+    }
+    for (object, message) in [
+        (json!("a"), "json: cannot unmarshal string into Go value of type map[string]interface {}"),
+        (Value::Null, "unexpected end of JSON input"),
+    ] {
+        *current.lock() = Box::new(move |request| answer(request, &json!([object])));
+        let read = client.get(&format!("{}/a", things("v2"))).await.status(500, "InternalError");
+        assert!(read.ends_with(&format!("revision={revision}: {message}")), "{read}");
     }
     // other metadata than labels and annotations is that of the stored object
     *current.lock() = changed("/metadata/generation", 7.into());
@@ -123,4 +153,31 @@ async fn failures_end_watches_and_refuse_writes() {
     let event = watch.next().await.unwrap();
     assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(500)));
     assert!(watch.next().await.is_err());
+}
+
+/// Objects that a request does not read may be unreadable. Webhooks see no versions, as in stored objects.
+// contract: E-29e
+#[tokio::test]
+async fn only_objects_that_are_read_are_converted() {
+    let (_server, client, _webhooks) = serving(|request| {
+        let metadata = &request["objects"][0]["metadata"];
+        assert_eq!(metadata["resourceVersion"], Value::Null);
+        if metadata["name"] == "b" { answer(request, &json!([])) } else { convert(request) }
+    })
+    .await;
+    for name in ["a", "b"] {
+        client.post(&things("v1"), &thing("v1", name, &json!({"size": "1"}))).await.ok();
+    }
+    let (all, a) = (things("v2"), "fieldSelector=metadata.name%3Da");
+    client.get(&all).await.status(500, "StorageReadError");
+    assert_eq!(names(&client.get(&format!("{all}?limit=1")).await.ok()), ["a"]);
+    assert_eq!(names(&client.get(&format!("{all}?{a}")).await.ok()), ["a"]);
+    let mut watch = client.watch(&format!("{all}?watch=1&{a}")).await;
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+    for name in ["b", "a"] {
+        let path = format!("{}/{name}", things("v1"));
+        client.patch(&path, "merge-patch", &json!({"size": "2"})).await.ok();
+    }
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["count"]), (&json!("MODIFIED"), &json!(2)));
 }

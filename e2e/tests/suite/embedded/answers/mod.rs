@@ -87,6 +87,7 @@ struct Answer {
 }
 
 /// One of the servers.
+#[derive(Clone)]
 struct Server {
     client: Client,
     /// The numbers of UIDs, and of versions.
@@ -234,6 +235,7 @@ fn without_version(message: &str) -> String {
 }
 
 /// Both servers.
+#[derive(Clone)]
 struct Servers {
     real: Server,
     ours: Server,

@@ -8,15 +8,16 @@ mod converter;
 use std::collections::BTreeMap;
 
 use e2e::Options;
+use futures::StreamExt;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::super::kubectl::compare;
 use super::admission::hooks::Hooks;
 use super::matrix::cases::TABLE;
-use super::{Call, Found, Row, Server, Servers, neutral, report};
+use super::{Answer, Call, Found, Row, Server, Servers, neutral, report};
 use crate::differential::seeds;
-use crate::recorder::eventually;
+use crate::recorder::{check, eventually};
 use converter::{BAD, GOOD};
 
 const IGNORED: compare::Ignored<'_> = compare::Ignored {
@@ -30,47 +31,115 @@ const JSON: &str = "application/json";
 
 /// The behaviours after which objects are stored in the other version.
 const LOSSLESS: [&str; 3] = ["ok", "no-managers", "managers"];
-/// From this number of seeds on, all failing behaviours are compared. That takes long: kube-apiserver tries for seconds to list
-/// what it cannot convert.
-const THOROUGH: usize = 40;
-/// The failing behaviours for which all requests are sent then.
-const SLOW: [&str; 2] = ["name", "failed"];
-/// How many failing behaviours are compared with fewer seeds: others with each first seed.
-const FEW: usize = 6;
+const STORED_IN_V2: &str = ", stored in v2";
+/// Every so many failing behaviours are compared in the stored version, whose objects need no conversion. The first seed
+/// chooses which.
+const STORED: usize = 9;
+/// How many definitions are compared at the same time.
+const DEFINITIONS_AT_ONCE: usize = 12;
 
-struct Run {
+/// The comparison of the objects of one definition.
+struct Run<'a> {
     servers: Servers,
-    counts: BTreeMap<u16, usize>,
-    problems: Vec<String>,
-    rows: BTreeMap<&'static str, usize>,
+    hooks: &'a Hooks,
+    plural: String,
+    behaviour: &'static str,
+    versions: &'static [&'static str],
+    found: Findings,
 }
 
-impl Run {
+/// The answers that were compared.
+#[derive(Default)]
+struct Findings {
+    codes: BTreeMap<u16, usize>,
+    rows: BTreeMap<&'static str, usize>,
+    problems: Vec<String>,
+}
+
+impl Findings {
+    fn add(&mut self, other: Self) {
+        for (code, count) in other.codes {
+            *self.codes.entry(code).or_default() += count;
+        }
+        for (row, count) in other.rows {
+            *self.rows.entry(row).or_default() += count;
+        }
+        self.problems.extend(other.problems);
+    }
+}
+
+impl Run<'_> {
+    /// Compares the answers to all requests.
+    async fn all(mut self) -> Findings {
+        self.define().await;
+        self.wait().await;
+        for (name, color) in [("a", "red"), ("b", "red"), ("c", "blue")] {
+            assert_eq!(self.create("", name, color).await, 201);
+        }
+        for version in self.versions {
+            self.requests(version, "").await;
+        }
+        // appliers of both versions see what a conversion has changed
+        if LOSSLESS.contains(&self.behaviour) {
+            self.store("v2").await;
+            for (name, color) in [("d", "red"), ("e", "blue")] {
+                self.create(STORED_IN_V2, name, color).await;
+            }
+            for version in ["v1", "v2"] {
+                self.requests(version, STORED_IN_V2).await;
+            }
+        }
+        self.found
+    }
+
     fn each(&self) -> [(&'static str, &Server); 2] {
         [("real", &self.servers.real), ("ours", &self.servers.ours)]
+    }
+
+    async fn requests(&mut self, version: &str, about: &str) {
+        for call in requests(version, &self.plural) {
+            self.compare(&format!("{version}{about}"), &call).await;
+        }
+    }
+
+    async fn create(&mut self, about: &str, name: &str, color: &str) -> u16 {
+        let object = thing("v1", &self.plural, name, color);
+        self.compare(about, &Call::new(Method::POST, all("v1", &self.plural), object)).await
     }
 
     async fn compare(&mut self, about: &str, call: &Call) -> u16 {
         let (mut real, mut ours) = self.servers.both(call).await;
         neutral(&mut real.body, &OF_ONE_RUN);
         neutral(&mut ours.body, &OF_ONE_RUN);
-        *self.counts.entry(real.code).or_default() += 1;
+        *self.found.codes.entry(real.code).or_default() += 1;
         match Found::of(call, &real, &ours, &IGNORED, ROWS) {
             Found::Same => {}
-            Found::Known(row) => *self.rows.entry(row).or_default() += 1,
+            Found::Known(row) => *self.found.rows.entry(row).or_default() += 1,
             Found::Differences(found) => {
-                self.problems.push(format!("{about}: {call}\n    {}", found.join("\n    ")));
+                let behaviour = self.behaviour;
+                self.found
+                    .problems
+                    .push(format!("{behaviour} {about}: {call}\n    {}", found.join("\n    ")));
             }
         }
         real.code
     }
 
-    /// Waits until both servers serve a definition.
-    async fn wait(&self, plural: &str) {
+    async fn define(&self) {
+        for (name, server) in self.each() {
+            let url = format!("{}/{name}/convert/{}", self.hooks.server.url, self.behaviour);
+            let object = definition(&self.plural, self.behaviour, &url, &self.hooks.server.bundle);
+            let (code, body) = server.raw(&Method::POST, DEFINITIONS, JSON, &object).await;
+            assert_eq!(code, 201, "{body}");
+        }
+    }
+
+    /// Waits until both servers serve the definition.
+    async fn wait(&self) {
         for (name, server) in self.each() {
             for version in ["v1", "v2"] {
                 // the other version is asked for a missing name, which needs no conversion
-                let path = format!("{}/none", all(version, plural));
+                let path = format!("{}/none", all(version, &self.plural));
                 eventually(&format!("{name}: {path}"), async || {
                     let (code, body) = server.raw(&Method::GET, &path, JSON, &Value::Null).await;
                     if code == 404 && body["reason"] == "NotFound" && body["details"]["name"] == "none" {
@@ -84,33 +153,38 @@ impl Run {
         }
     }
 
-    async fn define(&self, plural: &str, behaviour: &str, hooks: &Hooks) {
-        for (name, server) in self.each() {
-            let url = format!("{}/{name}/convert/{behaviour}", hooks.server.url);
-            let object = definition(plural, behaviour, &url, &hooks.server.bundle);
-            let (code, body) = server.raw(&Method::POST, DEFINITIONS, JSON, &object).await;
-            assert_eq!(code, 201, "{body}");
-        }
-    }
-
     /// Stores objects in another version from now on.
-    async fn store(&self, plural: &str, storage: &str) {
-        let path = format!("{DEFINITIONS}/{plural}.{GROUP}");
-        for (_, server) in self.each() {
+    async fn store(&self, storage: &str) {
+        let path = format!("{DEFINITIONS}/{}.{GROUP}", self.plural);
+        let one = format!("{}/a", all("v1", &self.plural));
+        for (name, server) in self.each() {
             let (_, mut object) = server.raw(&Method::GET, &path, JSON, &Value::Null).await;
             for version in object["spec"]["versions"].as_array_mut().unwrap() {
                 version["storage"] = (version["name"] == storage).into();
+                // the columns of a table show that the change counts
+                version["additionalPrinterColumns"][0]["name"] = storage.into();
             }
             let (code, body) = server.raw(&Method::PUT, &path, JSON, &object).await;
             assert_eq!(code, 200, "{body}");
+            eventually(&format!("{name} stores {storage}"), async || {
+                let table = Call { accept: TABLE, ..get(&one) };
+                let body = server.clone().send(&table).await.body;
+                check(body["columnDefinitions"][1]["name"] == storage, &body)
+            })
+            .await;
         }
-        // the new storage of kube-apiserver is seen by nothing
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     }
 }
 
-/// What differs in every run in messages: versions and UIDs.
-const OF_ONE_RUN: [(&str, &str); 2] = [("revision=", ""), ("expected response.uid=\"", "-")];
+/// What differs in every run in messages: versions, UIDs and times.
+const OF_ONE_RUN: [(&str, &str); 6] = [
+    ("revision=", ""),
+    ("expected response.uid=\"", "-"),
+    ("must have the same UID: ", "-"),
+    ("\"uid\":\"", "-"),
+    ("\"creationTimestamp\":\"", "-:"),
+    ("\"time\":\"", "-:"),
+];
 
 fn all(version: &str, plural: &str) -> String {
     format!("/apis/{GROUP}/{version}/namespaces/default/{plural}")
@@ -221,12 +295,13 @@ fn requests(version: &str, plural: &str) -> Vec<Call> {
         apply(format!("{}?fieldManager=m-{version}", one(&applied)), new(&applied, "red")),
         apply(format!("{}?fieldManager=m-{version}", one(&applied)), new(&applied, "pink")),
         apply(format!("{}?fieldManager=n-{version}", one(&applied)), new(&applied, "white")),
-        apply(format!("{}?fieldManager=n-{version}&force=true", one("b")), new("b", "white")),
+        // kube-apiserver refuses some of these, which the answers after them must not show
+        apply(format!("{}?fieldManager=n-{version}&force=true&dryRun=All", one("b")), new("b", "white")),
         get(format!("{}/status", one("a"))),
         merge(format!("{}/status", one("a")), status.clone()),
         Call::change(format!("{}/status", one("b")), status),
         apply(
-            format!("{}/status?fieldManager=s-{version}&force=true", one("b")),
+            format!("{}/status?fieldManager=s-{version}&force=true&dryRun=All", one("b")),
             json!({"apiVersion": format!("{GROUP}/{version}"), "kind": kind(plural),
             "metadata": {"name": "b"}, "status": {"phase": "applied"}}),
         ),
@@ -259,10 +334,11 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
-        why: "a watch of objects that cannot be converted, and a list of them from any version, fail at once",
-        is: |call, _, ours| {
-            let is_of_cache = ["watch=true", "resourceVersion=0"].iter().any(|part| call.path.contains(part));
-            is_of_cache && ours.text.contains("conversion webhook for ")
+        why: "the message has other words, if a webhook answers with JSON of another form",
+        is: |_, real, ours| {
+            let is_unparsed = real.text.contains("couldn't get version/kind; json parse error");
+            let has_failed = |answer: &Answer| answer.text.contains("conversion webhook for ");
+            is_unparsed && has_failed(ours) && real.code == ours.code
         },
     },
     Row {
@@ -275,57 +351,26 @@ const ROWS: &[Row] = &[
     },
 ];
 
+// contract: E-29a, E-29b, E-29c, E-29d, E-29e
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it finds 76 differences that are not mended; run it by name with --ignored"]
 async fn objects_that_a_webhook_converts_have_equal_answers() {
-    let (running, servers) = Servers::start(Options::new()).await;
+    // with watch caches, the answers about objects that cannot be converted depend on the time
+    let (running, servers) = Servers::start(Options::new().apiserver_flag("--watch-cache=false")).await;
     let hooks = Hooks::answering(converter::answer).await;
-    let mut run = Run { servers, counts: BTreeMap::new(), problems: Vec::new(), rows: BTreeMap::new() };
-    let is_thorough = seeds().count() >= THOROUGH;
-    let first = usize::try_from(seeds().start).unwrap() * FEW % BAD.len();
-    let bad = BAD.iter().cycle().skip(first).take(if is_thorough { BAD.len() } else { FEW });
-    let behaviours: Vec<(String, &str)> = GOOD
-        .iter()
-        .chain(bad)
-        .enumerate()
-        .map(|(number, behaviour)| (format!("t{number}s"), *behaviour))
-        .collect();
-    for (plural, behaviour) in &behaviours {
-        run.define(plural, behaviour, &hooks).await;
+    let behaviours = GOOD.iter().chain(&BAD).enumerate();
+    let chosen = usize::try_from(seeds().start).unwrap();
+    let runs = behaviours.map(|(number, behaviour)| {
+        let (servers, plural) = (servers.clone(), format!("t{number}s"));
+        let in_both = GOOD.contains(behaviour) || (number + chosen).is_multiple_of(STORED);
+        let versions: &[&str] = if in_both { &["v2", "v1"] } else { &["v2"] };
+        Run { servers, hooks: &hooks, plural, behaviour, versions, found: Findings::default() }.all()
+    });
+    let mut found = Findings::default();
+    let mut all = futures::stream::iter(runs).buffer_unordered(DEFINITIONS_AT_ONCE);
+    while let Some(of_one) = all.next().await {
+        found.add(of_one);
     }
-    for (plural, behaviour) in &behaviours {
-        run.wait(plural).await;
-        run.servers.real.forget_numbers();
-        run.servers.ours.forget_numbers();
-        for (name, color) in [("a", "red"), ("b", "red"), ("c", "blue")] {
-            let call = Call::new(Method::POST, all("v1", plural), thing("v1", plural, name, color));
-            assert_eq!(run.compare(behaviour, &call).await, 201);
-        }
-        let is_good = GOOD.contains(behaviour);
-        for version in ["v2", "v1"] {
-            for call in requests(version, plural) {
-                let is_slow =
-                    call.method == Method::GET && !call.path.contains("/a") || call.path.contains("abel");
-                if is_good || is_thorough && SLOW.contains(behaviour) || version == "v2" && !is_slow {
-                    run.compare(&format!("{behaviour} {version}"), &call).await;
-                }
-            }
-        }
-        // appliers of both versions see what a conversion has changed
-        if LOSSLESS.contains(behaviour) {
-            run.store(plural, "v2").await;
-            for (name, color) in [("d", "red"), ("e", "blue")] {
-                let call = Call::new(Method::POST, all("v1", plural), thing("v1", plural, name, color));
-                run.compare(behaviour, &call).await;
-            }
-            for version in ["v1", "v2"] {
-                for call in requests(version, plural) {
-                    run.compare(&format!("{behaviour} {version}, stored in v2"), &call).await;
-                }
-            }
-        }
-    }
-    println!("{} behaviours, codes {:?}; documented: {:?}", behaviours.len(), run.counts, run.rows);
-    report(&run.problems);
+    println!("codes {:?}; documented: {:?}", found.codes, found.rows);
+    report(&found.problems);
     running.shutdown().await;
 }
