@@ -103,18 +103,7 @@ impl<'e, 's> Checker<'e, 's> {
                 let field = field_of(operand, &select.field)?;
                 Ok(if select.test { Type::Bool } else { field })
             }
-            Expr::Call(call) => {
-                let was_mixed = self.is_mixed;
-                self.is_mixed |= call.func_name == "format";
-                let result = self.call(call);
-                self.is_mixed = was_mixed;
-                let result = result?;
-                self.constants(expression, call);
-                if call.func_name == "sum" {
-                    self.sums.extend(sum_name(&result).map(|name| (expression.id, name)));
-                }
-                Ok(result)
-            }
+            Expr::Call(call) => self.called(expression, call),
             Expr::Comprehension(loops) => self.comprehension(loops),
             Expr::List(list) => {
                 let mut of = Type::Open;
@@ -219,6 +208,19 @@ impl<'e, 's> Checker<'e, 's> {
         resolve(name, Some(target), arguments)
     }
 
+    fn called(&mut self, expression: &'e IdedExpr, call: &'e CallExpr) -> Checked<'s> {
+        let was_mixed = self.is_mixed;
+        self.is_mixed |= call.func_name == "format";
+        let result = self.call(call);
+        self.is_mixed = was_mixed;
+        let result = result?;
+        self.constants(expression, call);
+        if call.func_name == "sum" {
+            self.sums.extend(sum_name(&result).map(|name| (expression.id, name)));
+        }
+        Ok(result)
+    }
+
     /// Checks the constants of a call whose types are right.
     fn constants(&mut self, expression: &'e IdedExpr, call: &'e CallExpr) {
         let name = call.func_name.as_str();
@@ -260,9 +262,9 @@ impl<'e, 's> Checker<'e, 's> {
     }
 
     /// Returns the name of the type of a value that a clause of a format does not print.
-    fn unprinted(&mut self, value: &'e IdedExpr, clause: Clause) -> Option<String> {
-        let of = self.check(value).ok()?;
-        if !clause.prints(&of) {
+    fn unprinted(&self, value: &IdedExpr, clause: Clause) -> Option<String> {
+        let of = self.types.get(&value.id)?;
+        if !clause.prints(of) {
             return Some(of.name());
         }
         match &value.expr {

@@ -192,7 +192,7 @@ fn errors_have_the_texts_of_go() {
         ("optional.none().orValue(self.l[9]) == 1", "index out of bounds: 9"),
         ("self.at.getHours('Moon') == 1", "unknown time zone Moon"),
         ("quantity('0.5').asInteger() == 1", "cannot convert value to integer"),
-        ("quantity('1x') == quantity('1')", "unable to parse quantity's suffix"),
+        ("quantity('1mm') == quantity('1')", "unable to parse quantity's suffix"),
         (
             "(self.s + '%d').format([dyn('x')]) == ''",
             "error during formatting: decimal clause can only be used on integers, was given string",

@@ -203,22 +203,8 @@ impl<'e, 's> Estimator<'e, 's> {
             return estimate;
         }
         let arguments: Vec<Estimate<'s>> = call.args.iter().map(|argument| self.estimate(argument)).collect();
-        if let (operators::CONDITIONAL, [condition, then, otherwise]) = (name, arguments.as_slice()) {
-            let cost = condition.cost.plus(then.cost.union(otherwise.cost));
-            let entries = Entries::union(then.entries, otherwise.entries);
-            return Estimate {
-                entries,
-                ..self.made(expression, cost, Some(then.size().union(otherwise.size())))
-            };
-        }
-        if let (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) = (name, arguments.as_slice())
-        {
-            let cost = Range::new(left.cost.min, left.cost.plus(right.cost).max);
-            return self.made(expression, cost, None);
-        }
-        if let ("dyn", [argument]) = (name, arguments.as_slice()) {
-            let made = self.made(expression, argument.cost.plus(ONE), argument.size);
-            return Estimate { entries: argument.entries, ..made };
+        if let Some(estimate) = self.operator(expression, name, &arguments) {
+            return estimate;
         }
         let full = match namespace.map(|target| &target.expr) {
             Some(Expr::Ident(namespace)) => format!("{namespace}.{name}"),
@@ -247,6 +233,32 @@ impl<'e, 's> Estimator<'e, 's> {
             }
             _ => made,
         }
+    }
+
+    /// Estimates an operator that need not evaluate all operands, or `dyn`; `None` for other functions.
+    fn operator(
+        &self,
+        expression: &IdedExpr,
+        name: &str,
+        arguments: &[Estimate<'s>],
+    ) -> Option<Estimate<'s>> {
+        if let (operators::CONDITIONAL, [condition, then, otherwise]) = (name, arguments) {
+            let cost = condition.cost.plus(then.cost.union(otherwise.cost));
+            let entries = Entries::union(then.entries, otherwise.entries);
+            return Some(Estimate {
+                entries,
+                ..self.made(expression, cost, Some(then.size().union(otherwise.size())))
+            });
+        }
+        if let (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) = (name, arguments) {
+            let cost = Range::new(left.cost.min, left.cost.plus(right.cost).max);
+            return Some(self.made(expression, cost, None));
+        }
+        if let ("dyn", [argument]) = (name, arguments) {
+            let made = self.made(expression, argument.cost.plus(ONE), argument.size);
+            return Some(Estimate { entries: argument.entries, ..made });
+        }
+        None
     }
 }
 
