@@ -4,9 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::object_meta::definitions;
+use super::object_meta::{PREFIX, definitions, reference};
 
-const PREFIX: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
@@ -16,11 +15,6 @@ pub(crate) fn meta_definitions() -> Map<String, Value> {
         {"type": "integer", "format": "int64"}, "resourceVersion": {"type": "string"}, "selfLink": {"type": "string"}}});
     let all = definitions().chain([("ListMeta", list)]);
     all.map(|(name, of)| (format!("{PREFIX}{name}"), of)).collect()
-}
-
-/// Returns a reference to a type of `meta/v1`.
-pub(super) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{PREFIX}{name}")})
 }
 
 /// Returns the schema of a kind, from the schema of its definition.

@@ -217,6 +217,7 @@ fn errors_have_the_texts_of_go() {
 }
 
 /// The messages are those of Kubernetes 1.37.
+// contract: E-26h
 #[test]
 fn named_formats_have_the_messages_of_kubernetes() {
     let long = "a".repeat(64);

@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::published::reference;
-
 /// The type of a field.
 #[derive(Clone, Copy)]
 enum Of {
@@ -59,6 +57,14 @@ const ENTRY: &[(&str, Of)] = &[
     ("subresource", Of::Text),
     ("time", Of::Time),
 ];
+
+/// How the names of the types of `meta/v1` begin in OpenAPI.
+pub(in crate::schema) const PREFIX: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+/// Returns a reference to a type of `meta/v1`.
+pub(in crate::schema) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{PREFIX}{name}")})
+}
 
 /// Returns an `ObjectMeta` and the types of its fields in OpenAPI.
 pub(in crate::schema) fn definitions() -> impl Iterator<Item = (&'static str, Value)> {

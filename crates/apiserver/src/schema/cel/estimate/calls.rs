@@ -8,7 +8,7 @@ use super::super::shape::Shape;
 use super::super::types::Type;
 use super::place::{Place, Step};
 use super::range::Range;
-use super::{Estimate, LIST, ONE, TRAVERSAL, ZERO};
+use super::value::{Estimate, LIST, ONE, TRAVERSAL, ZERO};
 
 /// What it costs to match a unit of a pattern.
 const PATTERN: f64 = 0.25;

@@ -3,9 +3,10 @@
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 
 use super::super::types::Type;
+use super::Estimator;
 use super::place::Step;
 use super::range::Range;
-use super::{Entries, Estimate, Estimator, LIST, MAP, ONE, TRAVERSAL, ZERO};
+use super::value::{Entries, Estimate, LIST, MAP, ONE, TRAVERSAL, ZERO};
 
 impl<'e, 's> Estimator<'e, 's> {
     /// Estimates a macro; `None` for functions.

@@ -8,6 +8,7 @@ mod place;
 mod range;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use std::collections::HashMap;
 
@@ -19,46 +20,9 @@ use super::shape::Shape;
 use super::types::Type;
 use place::{Place, Step};
 use range::Range;
+use value::{Entries, Estimate, LIST, MAP, ONE, ZERO, size_of_type};
 
 pub(in crate::schema) use place::max_cardinality;
-
-const LIST: Range = Range { min: 10, max: 10 };
-const MAP: Range = Range { min: 30, max: 30 };
-const ONE: Range = Range { min: 1, max: 1 };
-const ZERO: Range = Range { min: 0, max: 0 };
-/// What it costs to read a unit of a text.
-const TRAVERSAL: f64 = 0.1;
-
-/// The sizes of the keys and values of a list or map that an expression makes.
-#[derive(Clone, Copy)]
-struct Entries {
-    key: Range,
-    value: Range,
-    is_list: bool,
-}
-
-impl Entries {
-    fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        let (one, other) = (one?, other?);
-        Some(Self { key: one.key.union(other.key), value: one.value.union(other.value), ..one })
-    }
-}
-
-/// What is known of the value of an expression.
-#[derive(Clone)]
-struct Estimate<'s> {
-    cost: Range,
-    size: Option<Range>,
-    entries: Option<Entries>,
-    place: Place<'s>,
-    of: Type<'s>,
-}
-
-impl Estimate<'_> {
-    fn size(&self) -> Range {
-        self.size.unwrap_or(Range::UNKNOWN)
-    }
-}
 
 struct Local<'e, 's> {
     name: &'e str,
@@ -76,15 +40,6 @@ struct Estimator<'e, 's> {
 /// Returns the most that an expression may cost. `types` are those of its parts by their identifiers.
 pub(super) fn max_cost<'s>(expression: &IdedExpr, types: &HashMap<u64, Type<'s>>, root: Shape<'s>) -> u64 {
     Estimator { types, root, locals: Vec::new() }.estimate(expression).cost.max
-}
-
-/// Returns the size of values of a type that all have one size.
-fn size_of_type(of: &Type<'_>) -> Option<Range> {
-    match of {
-        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => Some(ONE),
-        Type::Optional(value) => size_of_type(value),
-        _ => None,
-    }
 }
 
 impl<'e, 's> Estimator<'e, 's> {
