@@ -14,8 +14,8 @@ use super::costs;
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::formatting::{self, double};
 use super::named_formats;
-use super::operators;
 use super::quantities;
+use super::sums;
 use super::times;
 use super::urls;
 use super::value::{Val, text};
@@ -236,7 +236,7 @@ fn own<'a>(
         }
         ("sum" | "sum@uint" | "sum@double" | "sum@duration", Some(list), []) => {
             list.length()?;
-            return Some(operators::sum(list, zero(name), budget));
+            return Some(sums::sum(list, zero(name), budget));
         }
         ("string", None, [Val::Type(name)]) => text(name),
         _ => return None,

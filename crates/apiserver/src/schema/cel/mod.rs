@@ -27,6 +27,7 @@ mod quantities;
 mod rule;
 mod shape;
 mod signatures;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod times;

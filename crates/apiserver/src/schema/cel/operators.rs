@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use kube_cel::cel::Value as Plain;
 use kube_cel::cel::common::ast::operators;
-use kube_cel::cel::{ExecutionError, Value as Plain};
 
 use super::eval::Evaluation;
-use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
+use super::fault::{Fault, Found, NO_OVERLOAD, error};
+use super::sums::computed;
 use super::value::{Val, copied};
 
 impl<'a> Evaluation<'_, 'a> {
@@ -89,34 +90,6 @@ impl<'a> Evaluation<'_, 'a> {
             _ => error(NO_OVERLOAD),
         }
     }
-}
-
-fn computed<'a>(result: Result<Plain, ExecutionError>, is_unsigned: bool) -> Found<Val<'a>> {
-    result.map(Val::Plain).or_else(|fault| {
-        error(match fault {
-            ExecutionError::Overflow(..) if is_unsigned => "unsigned integer overflow",
-            ExecutionError::Overflow(..) => "integer overflow",
-            ExecutionError::DivisionByZero(_) => "division by zero",
-            ExecutionError::RemainderByZero(_) => "modulus by zero",
-            _ => NO_OVERLOAD,
-        })
-    })
-}
-
-/// Adds the items of a list; `zero` is the sum of none.
-pub(super) fn sum<'a>(list: &Val<'a>, zero: Found<Plain>, budget: &mut Budget) -> Found<Val<'a>> {
-    let mut total = None;
-    for item in list.items(budget)? {
-        budget.spend(1)?;
-        let Val::Plain(item) = item else { return error(NO_OVERLOAD) };
-        let is_unsigned = matches!(item, Plain::UInt(_));
-        total = Some(match total {
-            None => Val::Plain(item),
-            Some(Val::Plain(total)) => computed(total + item, is_unsigned)?,
-            Some(_) => return error(NO_OVERLOAD),
-        });
-    }
-    total.map_or_else(|| zero.map(Val::Plain), Ok)
 }
 
 fn is_ordered(name: &str, left: &Plain, right: &Plain) -> Found<bool> {

@@ -373,7 +373,7 @@ async fn definitions_with_rules_that_may_cost_too_much_are_refused() {
     let total = format!("{root} Forbidden: Forbidden: {what} exceeds budget by factor of 1.101004x {advice}");
     assert_eq!(refused.last(), Some(&total));
     let fields = many.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties").unwrap();
-    fields.as_object_mut().unwrap().retain(|name, _| name < "lk");
+    fields.as_object_mut().unwrap().retain(|name, _| name.as_str() < "lk");
     client.post(DEFINITIONS, &many).await.ok();
 }
 
