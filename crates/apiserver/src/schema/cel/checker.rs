@@ -462,7 +462,7 @@ fn binds<'s>(
 
 fn substituted<'s>(of: &Type<'static>, bound: &HashMap<&'static str, Type<'s>>) -> Type<'s> {
     match of {
-        Type::Parameter(name) => bound.get(name).cloned().unwrap_or(Type::Dyn),
+        Type::Parameter(name) => bound.get(name).cloned().unwrap_or(Type::Open),
         Type::List(items) => Type::List(Box::new(substituted(items, bound))),
         Type::Optional(value) => Type::Optional(Box::new(substituted(value, bound))),
         Type::Map(key, value) => {
