@@ -87,6 +87,7 @@ mod dns;
 mod error;
 mod faults;
 mod gc;
+mod go_url;
 mod http;
 mod metrics;
 mod order;

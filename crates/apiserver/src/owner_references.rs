@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use crate::apply::go_json;
+use crate::builtin::names;
 use crate::causes;
-use crate::selectors::key_fault;
 use crate::status::Cause;
 use crate::storage::{DELETE_DEPENDENTS, ORPHAN_DEPENDENTS};
 
@@ -25,12 +26,12 @@ pub(crate) fn faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
         let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
         match &controller {
             Some(first) => {
-                let given: Value = list.iter().map(serialized).collect();
+                let given: Vec<String> = list.iter().map(serialized).collect();
                 let rule = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and \
                      {name}"
                 );
-                let message = format!("Invalid value: {given}: {rule}");
+                let message = format!("Invalid value: [{}]: {rule}", given.join(","));
                 faults.push(Cause::invalid(&path, message));
             }
             None => controller = Some(name),
@@ -45,7 +46,7 @@ pub(crate) fn drop_duplicates(object: &mut Map<String, Value>) -> Vec<String> {
     let Some(owners) = owners.and_then(Value::as_array_mut) else { return Vec::new() };
     let (mut seen, mut dropped) = (HashSet::new(), Vec::new());
     owners.retain(|owner| {
-        let is_new = !owner.is_object() || seen.insert(serialized(owner).to_string());
+        let is_new = !owner.is_object() || seen.insert(serialized(owner));
         if !is_new {
             dropped.push(text(owner, "uid").to_owned());
         }
@@ -60,10 +61,8 @@ pub(crate) fn finalizer_faults(path: &str, metadata: &Map<String, Value>) -> Vec
     let finalizers = of(metadata, "finalizers");
     let names = finalizers.iter().filter_map(Value::as_str);
     let mut faults: Vec<Cause> = names
-        .filter_map(|name| {
-            let rule = key_fault(name)?;
-            Some(Cause::invalid(&path, format!("Invalid value: {name:?}: {rule}")))
-        })
+        .flat_map(|name| names::qualified_name(name).into_iter().map(move |rule| (name, rule)))
+        .map(|(name, rule)| causes::invalid(&path, &name.into(), &rule))
         .collect();
     let has = |finalizer: &str| finalizers.iter().any(|other| other == finalizer);
     if has(DELETE_DEPENDENTS) && has(ORPHAN_DEPENDENTS) {
@@ -102,17 +101,13 @@ fn text<'a>(owner: &'a Value, field: &str) -> &'a str {
 }
 
 /// Returns a reference as Kubernetes serializes it: the texts also if they are missing.
-fn serialized(owner: &Value) -> Value {
-    let mut map = Map::new();
-    for field in ["apiVersion", "kind", "name", "uid"] {
-        map.insert(field.into(), text(owner, field).into());
-    }
-    for field in ["controller", "blockOwnerDeletion"] {
-        if let Some(Value::Bool(flag)) = owner.get(field) {
-            map.insert(field.into(), (*flag).into());
-        }
-    }
-    Value::Object(map)
+fn serialized(owner: &Value) -> String {
+    let texts = ["apiVersion", "kind", "name", "uid"];
+    let texts = texts.iter().map(|field| format!("\"{field}\":{}", go_json(&text(owner, field).into())));
+    let flags = ["controller", "blockOwnerDeletion"];
+    let flags =
+        flags.iter().filter_map(|field| Some(format!("\"{field}\":{}", owner.get(field)?.as_bool()?)));
+    format!("{{{}}}", texts.chain(flags).collect::<Vec<_>>().join(","))
 }
 
 /// The warning for owners that an object had twice. Follows Kubernetes 1.37.

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::rules::list;
+use crate::builtin::names;
 use crate::causes;
-use crate::selectors::{LabelSelector, is_field_selector, key_fault, value_fault};
+use crate::selectors::{LabelSelector, is_field_selector};
 use crate::status::Cause;
 
 /// A field or label selector of a review.
@@ -95,14 +96,12 @@ impl Requirement {
             _ => {}
         }
         if of == SelectorOf::Labels {
-            let invalid = |value: &str, why: &str| format!("Invalid value: {value:?}: {why}");
-            if let Some(why) = key_fault(&self.key) {
-                causes.push(Cause::invalid(&format!("{path}.key"), invalid(&self.key, why)));
-            }
+            let mut broken = |path: &str, value: &str, rules: Vec<String>| {
+                causes.extend(rules.iter().map(|rule| causes::invalid(path, &value.into(), rule)));
+            };
+            broken(&format!("{path}.key"), &self.key, names::qualified_name(&self.key));
             for (index, value) in self.values.iter().enumerate() {
-                if let Some(why) = value_fault(value) {
-                    causes.push(Cause::invalid(&format!("{values}[{index}]"), invalid(value, why)));
-                }
+                broken(&format!("{values}[{index}]"), value, names::label_value(value));
             }
         }
         causes

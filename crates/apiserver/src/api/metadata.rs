@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::builtin::names;
+use crate::causes;
 use crate::dns::has_label_form;
+use crate::protobuf;
 use crate::registry::{Kind, Resource};
-use crate::selectors::{key_fault, value_fault};
 use crate::status::{Cause, Status, Subject};
 
 use super::{Object, Origin};
@@ -30,7 +32,7 @@ pub(crate) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Re
             }
             Some(Value::String(given)) if given == expected => {}
             None | Some(Value::Null) => return Err(other_version("", expected)),
-            Some(Value::String(given)) if member == "apiVersion" => {
+            Some(Value::String(given)) if kind.custom && member == "apiVersion" => {
                 return Err(other_version(given, expected));
             }
             Some(Value::String(given)) if kind.custom => {
@@ -38,13 +40,7 @@ pub(crate) fn check_type(object: &mut Object, kind: &Kind, origin: Origin) -> Re
                 let subject = Subject { group: &kind.group, resource: given };
                 return Err(Status::invalid(subject, text(object, "name"), vec![cause]));
             }
-            Some(given) => {
-                let given = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
-                return Err(Status::bad_request(format!(
-                    "{given} in version {:?} cannot be handled as a {}: no kind {given:?} is registered here",
-                    kind.version, kind.kind
-                )));
-            }
+            Some(_) => return Err(other_type(object, kind)),
         }
     }
     check_shape(object, kind)
@@ -54,6 +50,29 @@ fn other_version(given: &str, expected: &str) -> Status {
     Status::bad_request(format!(
         "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
+}
+
+/// The error for an object of another built-in type. Follows Kubernetes 1.37 (`transformDecodeError`).
+fn other_type(object: &Object, kind: &Kind) -> Status {
+    let expected = kind.api_version();
+    let text = |field: &str| {
+        object.get(field).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let given_version = text("apiVersion").unwrap_or_else(|| expected.clone());
+    let given = text("kind").unwrap_or_else(|| kind.kind.clone());
+    let (group, version) = given_version.rsplit_once('/').unwrap_or(("", &given_version));
+    let why = match protobuf::knows(&given_version, &given) {
+        true if group == kind.group && given == kind.kind => return other_version(&given_version, &expected),
+        true => {
+            let package = kind.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+            format!("converting ({version}.{given}) to ({package}.{}): unknown conversion", kind.kind)
+        }
+        false => format!(
+            "no kind {given:?} is registered for version {given_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        ),
+    };
+    let own = &kind.kind;
+    Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {own}: {why}"))
 }
 
 fn check_shape(object: &mut Object, kind: &Kind) -> Result<(), Status> {
@@ -303,17 +322,18 @@ pub(super) fn faults(object: &Object) -> Vec<Cause> {
     let metadata = object.get("metadata");
     let of =
         |field: &str| metadata.and_then(|m| m.get(field)).and_then(Value::as_object).into_iter().flatten();
-    let invalid = |field: &str, value: &str, rule: &str| {
-        Cause::invalid(&format!("metadata.{field}"), format!("Invalid value: {value:?}: {rule}"))
-    };
     let mut faults = Vec::new();
+    let mut broken = |field: &str, value: &str, rules: Vec<String>| {
+        let path = format!("metadata.{field}");
+        faults.extend(rules.iter().map(|rule| causes::invalid(&path, &value.into(), rule)));
+    };
     for (key, value) in of("labels") {
-        faults.extend(key_fault(key).map(|rule| invalid("labels", key, rule)));
         let value = value.as_str().unwrap_or("");
-        faults.extend(value_fault(value).map(|rule| invalid("labels", value, rule)));
+        broken("labels", key, names::qualified_name(key));
+        broken("labels", value, names::label_value(value));
     }
     for (key, _) in of("annotations") {
-        faults.extend(key_fault(&key.to_lowercase()).map(|rule| invalid("annotations", key, rule)));
+        broken("annotations", key, names::qualified_name(&key.to_lowercase()));
     }
     let metadata = metadata.and_then(Value::as_object).into_iter();
     faults.extend(metadata.flat_map(|metadata| crate::owner_references::faults("metadata", metadata)));

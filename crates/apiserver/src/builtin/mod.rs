@@ -7,7 +7,7 @@
 mod check;
 mod defaults;
 mod event_fields;
-mod names;
+pub(crate) mod names;
 mod quantity;
 mod service_type;
 mod strategy;
@@ -50,6 +50,12 @@ pub fn valid_pod(name: &str) -> Value {
 #[cfg(feature = "cel")]
 pub(crate) fn quantity_nanos(text: &str) -> Result<i128, NotAQuantity> {
     quantity::Quantity::parse(text).map(quantity::Quantity::nanos)
+}
+
+/// Returns the number and the power of ten of a quantity, if Go has it in this form, which has no large numbers.
+#[cfg(feature = "cel")]
+pub(crate) fn quantity_form(text: &str) -> Option<(i64, i32)> {
+    quantity::form(text)
 }
 
 /// Why a text is not a quantity.

@@ -31,7 +31,7 @@ fn rule(sentence: &str, form: &str, examples: &[&str]) -> String {
     format!("{sentence} (e.g. {}regex used for validation is '{form}')", examples.join(" or "))
 }
 
-pub(super) fn label(text: &str) -> Vec<String> {
+pub(crate) fn label(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
     if !has_label_form(text) {
         broken.push(if is_subdomain(text) {
@@ -45,7 +45,7 @@ pub(super) fn label(text: &str) -> Vec<String> {
     broken
 }
 
-pub(super) fn subdomain(text: &str) -> Vec<String> {
+pub(crate) fn subdomain(text: &str) -> Vec<String> {
     max_length(text, 253).into_iter().chain(subdomain_fault(text)).collect()
 }
 
@@ -67,7 +67,7 @@ pub(super) fn subdomain_of_any_case(text: &str) -> Vec<String> {
     broken
 }
 
-pub(super) fn lowercase_identifier(text: &str) -> Vec<String> {
+pub(crate) fn lowercase_identifier(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_length(text, 63).into_iter().collect();
     if !has_label_form(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
         let sentence = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
@@ -108,7 +108,7 @@ fn is_key_part(text: &str) -> bool {
 }
 
 /// The key of a label or an annotation, or another qualified name.
-pub(super) fn qualified_name(text: &str) -> Vec<String> {
+pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let sentence = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
         alphanumeric character";
     let form = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -142,7 +142,7 @@ pub(super) fn qualified_name(text: &str) -> Vec<String> {
     broken
 }
 
-pub(super) fn label_value(text: &str) -> Vec<String> {
+pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut broken: Vec<String> = max_bytes(text, 63).into_iter().collect();
     if !text.is_empty() && !is_key_part(text) {
         let sentence = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \

@@ -216,6 +216,23 @@ fn is_kept(text: &str) -> bool {
     }
 }
 
+/// Returns the number and the power of ten of a quantity, if Go parses it without its large numbers.
+#[cfg(feature = "cel")]
+pub(super) fn form(text: &str) -> Option<(i64, i32)> {
+    let parts = Parts::of(text)?;
+    let (base, exponent, _) = parts.scale()?;
+    let places = i32::try_from(parts.fraction.len()).ok()?;
+    let digits = i32::try_from(parts.whole.len().max(1)).ok()?;
+    let (factor, scale, precision) = match base {
+        10 => (1, exponent, 18 - digits - places),
+        _ if places > 0 => return None,
+        _ => (1_i64.checked_shl(u32::try_from(exponent).ok()?)?, 0, 14 - digits - exponent * 3 / 10),
+    };
+    let number: i64 = format!("0{}{}", parts.whole, parts.fraction).parse().ok()?;
+    let scale = scale.checked_sub(places).filter(|scale| precision >= 0 && *scale >= -9)?;
+    number.checked_mul(if parts.is_negative { -factor } else { factor }).map(|number| (number, scale))
+}
+
 /// Returns the canonical form of a quantity of a resource, or of another one.
 pub(super) fn canonical(text: &str, is_resource: bool) -> Result<String, NotAQuantity> {
     let text = text.trim();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ::http::{HeaderMap, Method, Request, StatusCode};
+use base64::Engine;
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +14,7 @@ use crate::status::Status;
 use super::answer::{self, Answer};
 use super::context::Context;
 use super::reviews::{REVIEWS, Review};
+use super::sha256::sha256;
 use super::{negotiate, openapi};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -181,6 +183,7 @@ fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Resu
                 entry.insert(member.into(), json!(words));
             }
         }
+        entry.insert("storageVersionHash".into(), storage_version_hash(resource).into());
         resources.push(Value::Object(entry));
         for sub in subresources(kind) {
             let mut entry = json!({"name": format!("{}/{}", kind.plural, sub.name), "singularName": "",
@@ -196,6 +199,19 @@ fn resources(api: &Api, registry: &Registry, group: &str, version: &str) -> Resu
     }
     Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version,
         "resources": resources}))
+}
+
+/// Follows Kubernetes 1.37 (`discovery.StorageVersionHash`).
+fn storage_version_hash(resource: &Resource) -> String {
+    let kind = &resource.kind;
+    let (group, version) = match &kind.forms {
+        Some(forms) => (kind.group.as_str(), forms.storage.as_str()),
+        None if kind.is("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
+        None if kind.is("events.k8s.io", "events") => ("", "v1"),
+        None => (kind.group.as_str(), kind.version.as_str()),
+    };
+    let hash = sha256(&format!("{group}/{version}/{}", kind.kind));
+    base64::engine::general_purpose::STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
 fn review_entry(review: &Review) -> Value {

@@ -23,6 +23,7 @@ mod request;
 mod reviews;
 mod rights;
 mod serialized;
+mod sha256;
 mod warnings;
 mod watch;
 mod web_pages;

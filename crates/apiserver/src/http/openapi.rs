@@ -1,13 +1,17 @@
-//! OpenAPI, to the extent that kubectl uses it: the kinds, and that the server validates fields itself.
+//! OpenAPI, to the extent that kubectl uses it: the kinds, the schemas of custom resources, and that the server validates
+//! fields itself.
 //!
-//! Schemas only say "an object"; nothing is validated against them.
+//! The schemas of built-in kinds only say "an object"; nothing is validated against them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ::http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
-use crate::registry::{Kind, Registry};
+use crate::registry::{FieldPath, Kind, Registry};
+use crate::schema::{VersionSchema, meta_definitions, published_list};
 use crate::status::Status;
 
 use super::answer::{self, Answer};
@@ -50,14 +54,22 @@ fn kinds(registry: &Registry) -> impl Iterator<Item = Cow<'_, Kind>> {
 }
 
 fn index(registry: &Registry) -> Value {
-    let mut paths = Map::new();
+    // the hashes identify the contents
+    let mut hashers: BTreeMap<String, DefaultHasher> = BTreeMap::new();
     for kind in kinds(registry) {
-        let path = root(&kind);
-        // The hash identifies the content: it changes with the kinds of the version.
-        let kinds = registry.of_version(&kind.group, &kind.version).len();
-        let url = format!("/openapi/v3/{path}?hash={kinds:X}");
-        paths.insert(path, json!({"serverRelativeURL": url}));
+        let hasher = hashers.entry(root(&kind)).or_default();
+        kind.kind.hash(hasher);
+        if let Some(schema) = &kind.checks {
+            schema.hash(hasher);
+        }
     }
+    let paths: Map<String, Value> = hashers
+        .into_iter()
+        .map(|(path, hasher)| {
+            let url = format!("/openapi/v3/{path}?hash={:016X}", hasher.finish());
+            (path, json!({"serverRelativeURL": url}))
+        })
+        .collect();
     json!({"paths": paths})
 }
 
@@ -86,11 +98,33 @@ fn v3(registry: &Registry, group: &str, version: &str) -> Result<Answer, Status>
             "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
             "responses": {"200": {"description": "OK"}}});
         paths.insert(path, json!({"patch": operation}));
-        schemas.insert(definition_name(kind), schema(kind));
+        match &kind.checks {
+            Some(checks) => publish(kind, checks, &mut schemas),
+            None => drop(schemas.insert(definition_name(kind), schema(kind))),
+        }
     }
     let document = json!({"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.37"}, "paths": paths,
         "components": {"schemas": schemas}});
     Ok(answer::json(StatusCode::OK, &document))
+}
+
+/// Adds the schemas of a custom resource and its lists. Follows Kubernetes 1.37 (`pkg/controller/openapi/builder`).
+fn publish(kind: &Kind, checks: &VersionSchema, schemas: &mut Map<String, Value>) {
+    let group: Vec<&str> = kind.group.rsplit('.').collect();
+    let name = |kind_name: &str| format!("{}.{}.{kind_name}", group.join("."), kind.version);
+    let common = FieldPath::common(kind.namespaced).count();
+    let selectable: Vec<Value> =
+        kind.fields.iter().skip(common).map(|field| json!({"fieldPath": field.name})).collect();
+    let list = published_list(&kind.kind, &kind.list_kind, &kind.plural, &name(&kind.kind));
+    for (kind_name, mut schema) in [(&kind.kind, checks.published()), (&kind.list_kind, list)] {
+        let gvk = json!([{"group": kind.group, "version": kind.version, "kind": kind_name}]);
+        schema.insert("x-kubernetes-group-version-kind".into(), gvk);
+        if !selectable.is_empty() {
+            schema.insert("x-kubernetes-selectable-fields".into(), json!(selectable));
+        }
+        schemas.insert(name(kind_name), Value::Object(schema));
+    }
+    schemas.extend(meta_definitions());
 }
 
 fn definition_name(kind: &Kind) -> String {

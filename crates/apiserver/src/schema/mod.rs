@@ -16,11 +16,14 @@ mod list_kind;
 mod object_meta;
 mod pattern;
 mod prune;
+mod published;
 pub(crate) mod scale;
 mod structural;
 mod trail;
 mod validate;
 mod violations;
+
+use std::hash::{Hash, Hasher};
 
 #[cfg(feature = "cel")]
 pub(crate) use cel::expression;
@@ -30,6 +33,7 @@ use crate::status::Cause;
 
 pub(crate) use formats::go_duration;
 pub(crate) use identifiers::is_identifier;
+pub(crate) use published::{meta_definitions, published_list};
 
 use defaulting::{remove_nulls, set_defaults};
 use object_meta::Malformed;
@@ -74,6 +78,16 @@ impl VersionSchema {
         #[cfg(feature = "cel")]
         cel::compile(&mut root);
         Self { root, source: schema.clone() }
+    }
+
+    /// Returns the schema as OpenAPI v3 publishes it.
+    pub(crate) fn published(&self) -> Map<String, Value> {
+        published::published(&self.source)
+    }
+
+    /// Adds the schema to a hash.
+    pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
+        self.source.hash(hasher);
     }
 
     /// Whether two schemas were parsed from equal ones.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::builtin::names;
 use crate::status::Status;
 
 /// A label selector: the conjunction of its requirements.
@@ -279,11 +280,18 @@ pub(crate) fn value_fault(value: &str) -> Option<&'static str> {
 }
 
 fn check_key(key: &str) -> Result<(), String> {
-    key_fault(key).map_or(Ok(()), |rule| Err(format!("key: Invalid value: {key:?}: {rule}")))
+    checked("key", key, &names::qualified_name(key))
 }
 
 fn check_value(value: &str) -> Result<(), String> {
-    value_fault(value).map_or(Ok(()), |rule| Err(format!("values[0]: Invalid value: {value:?}: {rule}")))
+    checked("values[0]", value, &names::label_value(value))
+}
+
+fn checked(field: &str, text: &str, broken: &[String]) -> Result<(), String> {
+    match broken {
+        [] => Ok(()),
+        rules => Err(format!("{field}: Invalid value: {text:?}: {}", rules.join("; "))),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::layout::{I, Layout, S, layout};
+use super::view::View;
 
 static DEFINITIONS: Layout = layout!(
     [
@@ -137,6 +138,39 @@ static RUNTIME_CLASSES: Layout =
     layout!([("Handler", S, 0), ("Age", S, 0)], |v| vec![v.name(), v.text("/handler").into(), v.age()]);
 static WEBHOOKS: Layout =
     layout!([("Webhooks", I, 0), ("Age", S, 0)], |v| vec![v.name(), v.count("/webhooks").into(), v.age()]);
+static POLICIES: Layout = layout!([("Validations", I, 0), ("ParamKind", S, 0), ("Age", S, 0)], |v| {
+    let param = match v.value("/spec/paramKind") {
+        Value::Null => "<unset>".to_owned(),
+        _ => format!("{}/{}", v.text("/spec/paramKind/apiVersion"), v.text("/spec/paramKind/kind")),
+    };
+    vec![v.name(), v.count("/spec/validations").into(), param.into(), v.age()]
+});
+static POLICY_BINDINGS: Layout = layout!([("PolicyName", S, 0), ("ParamRef", S, 0), ("Age", S, 0)], |v| {
+    let param = match (v.text("/spec/paramRef/name"), v.text("/spec/paramRef/namespace")) {
+        ("", _) if v.value("/spec/paramRef/selector").is_null() => "<unset>".to_owned(),
+        ("", _) => selector_text(v),
+        (name, "") => format!("*/{name}"),
+        (name, namespace) => format!("{namespace}/{name}"),
+    };
+    vec![v.name(), v.text("/spec/policyName").into(), param.into(), v.age()]
+});
+
+/// Returns the selector of parameters as Go prints it.
+fn selector_text(v: &View<'_>) -> String {
+    let labels = v.value("/spec/paramRef/selector/matchLabels").as_object().into_iter().flatten();
+    let labels: String =
+        labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or(""))).collect();
+    let expressions = v.list("/spec/paramRef/selector/matchExpressions").iter().map(|expression| {
+        let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or("");
+        let values = expression.get("values").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let (key, operator, values) = (text("key"), text("operator"), texts(values, " "));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        expressions.collect::<String>()
+    )
+}
 
 /// Returns the columns of a kind of this module.
 pub(super) fn layout_of(group: &str, plural: &str) -> Option<&'static Layout> {
@@ -153,6 +187,8 @@ pub(super) fn layout_of(group: &str, plural: &str) -> Option<&'static Layout> {
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
         ) => &WEBHOOKS,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &POLICIES,
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => &POLICY_BINDINGS,
         _ => return None,
     })
 }

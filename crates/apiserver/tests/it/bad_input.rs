@@ -47,9 +47,25 @@ async fn invalid_bodies() {
     }
     let bytes: &[u8] = &[0xff, 0xfe, 0x00];
     client.send(Method::POST, MAPS, &[], bytes).await.status(400, "BadRequest");
-    let types = "the API version in the data (v2) does not match the expected API version (v1)";
-    let answer = client.post(MAPS, &json!({"apiVersion": "v2", "metadata": {"name": "a"}})).await;
-    assert_eq!(answer.status(400, "BadRequest"), types);
+    let unknown = |kind: &str, version: &str| {
+        format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        )
+    };
+    for (version, kind, why) in [
+        ("v2", "ConfigMap", unknown("ConfigMap", "v2")),
+        ("v1", "Other", unknown("Other", "v1")),
+        ("v1", "Pod", "converting (v1.Pod) to (core.ConfigMap): unknown conversion".to_owned()),
+    ] {
+        let body = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}});
+        let expected = format!("{kind} in version \"{version}\" cannot be handled as a ConfigMap: {why}");
+        assert_eq!(client.post(MAPS, &body).await.status(400, "BadRequest"), expected);
+    }
+    let scaler = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let other =
+        json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}});
+    let types = "the API version in the data (autoscaling/v1) does not match the expected API version (autoscaling/v2)";
+    assert_eq!(client.post(scaler, &other).await.status(400, "BadRequest"), types);
     assert_eq!(server.version(), version, "nothing was stored");
 }
 
@@ -309,4 +325,26 @@ proptest! {
             server.shutdown().await;
         });
     }
+}
+
+// contract: E-01a
+#[tokio::test]
+async fn metadata_is_refused_with_the_words_of_kubernetes() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let mut map = config_map("a", "1");
+    map["metadata"]["finalizers"] = json!(["a/b/c"]);
+    let message = client.post(MAPS, &map).await.status(422, "Invalid");
+    let rule = "a valid label key must consist of alphanumeric characters, '-', '_' or '.'";
+    assert!(message.contains(&format!("metadata.finalizers: Invalid value: \"a/b/c\": {rule}")), "{message}");
+    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": true, "blockOwnerDeletion": false});
+    map["metadata"] =
+        json!({"name": "a", "labels": {"/b": "x"}, "ownerReferences": [owner("a"), owner("b")]});
+    let message = client.post(MAPS, &map).await.status(422, "Invalid");
+    assert!(
+        message.contains("metadata.labels: Invalid value: \"/b\": prefix part must be non-empty"),
+        "{message}"
+    );
+    let first = r#"[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"a","controller":true,"blockOwnerDeletion":false},"#;
+    assert!(message.contains(first), "{message}");
 }

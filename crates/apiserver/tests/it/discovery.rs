@@ -114,3 +114,37 @@ async fn openapi_has_the_paths_kubectl_reads() {
     assert_eq!(v2.headers["content-type"], protobuf.replace('@', "."));
     client.get("/openapi/v3/apis/none/v1").await.status(404, "NotFound");
 }
+
+// contract: E-02g
+#[tokio::test]
+async fn openapi_has_the_schemas_of_custom_resources() {
+    let server = server().await;
+    let client = Client::new(&server);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut definition = client.post(definitions, &widget_definition()).await.ok();
+    let url = async || {
+        let index = client.get("/openapi/v3").await.ok();
+        index["paths"]["apis/example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned()
+    };
+    let first = url().await;
+    let document = client.get(&first).await.ok();
+    let schemas = &document["components"]["schemas"];
+    let widget = &schemas["com.example.v1.Widget"];
+    assert_eq!(widget["properties"]["spec"]["properties"]["color"], json!({"type": "string"}));
+    assert_eq!(widget["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.color"}]));
+    let own = json!([{"group": "example.com", "version": "v1", "kind": "Widget"}]);
+    assert_eq!(widget["x-kubernetes-group-version-kind"], own);
+    let items = &schemas["com.example.v1.WidgetList"]["properties"]["items"]["items"]["$ref"];
+    assert_eq!(items, "#/components/schemas/com.example.v1.Widget");
+    let meta = &schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"];
+    assert_eq!(meta["labels"]["additionalProperties"], json!({"type": "string"}));
+
+    let resources = client.get("/apis/example.com/v1beta1").await.ok();
+    // the hash of `example.com/v1/Widget`, the version that is stored
+    assert_eq!(find(&resources["resources"], "name", "widgets")["storageVersionHash"], "gIwvi5rymmg=");
+    for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        version["schema"]["openAPIV3Schema"]["description"] = json!("A widget.");
+    }
+    client.put(&format!("{definitions}/widgets.example.com"), &definition).await.ok();
+    assert_ne!(url().await, first);
+}

@@ -324,6 +324,26 @@ async fn metadata_and_tables_by_negotiation() {
             json!(["h", "Deployment/d", "cpu: <unknown>/80%", "1", 3]),
         ),
         (
+            json!({"kind": "ValidatingAdmissionPolicy", "apiVersion": "admissionregistration.k8s.io/v1",
+            "metadata": {"name": "p"}, "spec": {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+            "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+            "operations": ["CREATE"]}]}, "validations": [{"expression": "true"}]}}),
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+            json!(["p", 1, "v1/ConfigMap"]),
+        ),
+        (
+            json!({"kind": "ValidatingAdmissionPolicyBinding", "apiVersion": "admissionregistration.k8s.io/v1",
+            "metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"], "paramRef":
+            {"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Allow"}}}),
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+            json!([
+                "b",
+                "p",
+                "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:\
+                []LabelSelectorRequirement{},}"
+            ]),
+        ),
+        (
             crate::common::widget_definition(),
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
             json!(["widgets.example.com", "Namespaced"]),

@@ -10,7 +10,6 @@ mod cron;
 mod data;
 mod endpoints;
 mod events;
-mod go_url;
 mod job_status;
 mod labels;
 mod limits;

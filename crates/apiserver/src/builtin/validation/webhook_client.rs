@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::super::check::Fields;
 use super::super::names;
-use super::go_url::Url;
 use crate::causes::{invalid, required};
+use crate::go_url::Url;
 use crate::status::Cause;
 
 /// Returns what is wrong with the URL and the service of a `clientConfig` at this path.

@@ -10,7 +10,6 @@ use kube_cel::cel::{Context, ExecutionError, Value as Plain};
 use super::super::formats::{go_duration, nanoseconds};
 use super::super::pattern::Pattern;
 use super::fault::{Found, NO_OVERLOAD, error};
-use crate::builtin::{NotAQuantity, quantity_nanos};
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
@@ -45,38 +44,17 @@ pub(super) fn call(name: &str, target: Option<Plain>, arguments: Vec<Plain>) -> 
 
 /// As [`call`], with the values that the functions of Kubernetes take.
 ///
-/// Quantities of the crate overflow, and its versions are ordered by their build, too.
+/// Versions of the crate are ordered by their build, too.
 pub(super) fn of_kubernetes(name: &str, target: Option<Plain>, mut arguments: Vec<Plain>) -> Found<Plain> {
-    let name = name.split('@').next().unwrap_or(name);
-    match (name, arguments.first_mut()) {
-        ("quantity" | "isQuantity", Some(Plain::String(given))) => match (name, nanos(given)) {
-            ("isQuantity", Ok(_)) => return Ok(Plain::Bool(true)),
-            ("isQuantity", Err(_)) => return Ok(Plain::Bool(false)),
-            (_, Ok(nanos)) => *given = Arc::new(format!("{nanos}n")),
-            (_, Err(fault)) => return error(fault.message()),
-        },
-        ("semver", Some(Plain::String(_))) => {
-            call("semver", None, arguments.clone())?;
-            if let Some(Plain::String(given)) = arguments.first_mut()
-                && let Some((version, _)) = given.split_once('+')
-            {
-                *given = Arc::new(version.to_owned());
-            }
+    if let ("semver", Some(Plain::String(_))) = (name, arguments.first_mut()) {
+        call("semver", None, arguments.clone())?;
+        if let Some(Plain::String(given)) = arguments.first_mut()
+            && let Some((version, _)) = given.split_once('+')
+        {
+            *given = Arc::new(version.to_owned());
         }
-        _ => {}
     }
     call(name, target, arguments)
-}
-
-/// Returns the billionths of a quantity, at most those of the largest one.
-fn nanos(given: &str) -> Result<i128, NotAQuantity> {
-    const MAX: i128 = i64::MAX as i128 * 1_000_000_000;
-    match quantity_nanos(given) {
-        Ok(nanos) => Ok(nanos.clamp(-MAX, MAX)),
-        Err(NotAQuantity::TooLarge) if given.starts_with('-') => Ok(-MAX),
-        Err(NotAQuantity::TooLarge) => Ok(MAX),
-        Err(fault) => Err(fault),
-    }
 }
 
 pub(super) fn duration(nanoseconds: i64) -> Found<Plain> {

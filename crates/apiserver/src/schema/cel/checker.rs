@@ -7,7 +7,10 @@ use kube_cel::cel::common::ast::{
 };
 
 use super::calls::is_literal_valid;
-use super::eval::{is_type, type_named};
+use super::eval::{Evaluation, is_type, type_named};
+use super::fault::{Budget, Fault};
+use super::formatting::{self, Clause};
+use super::library::Library;
 use super::names::{escape, unescape};
 use super::signatures::{self, Signature};
 use super::types::Type;
@@ -20,27 +23,65 @@ fn is_unordered(of: &Type<'_>) -> bool {
     )
 }
 
-/// How the error for a pattern begins that cel-go compiles after the check.
+/// How the error for a constant begins that cel-go evaluates after the check.
 pub(super) const INSTANTIATION: &str = "instantiation failed: ";
+/// What a constant may cost.
+const CONSTANT_BUDGET: u64 = 10_000;
 
 type Checked<'s> = Result<Type<'s>, String>;
+
+/// The parts of an expression that is checked.
+pub(super) struct Parts<'s> {
+    /// The calls of `sum`, by the identifiers of their expressions, with the name of the function for the type. The sum of
+    /// an empty list has no other type.
+    pub(super) sums: HashMap<u64, &'static str>,
+    /// The types of all parts, by the identifiers of their expressions.
+    pub(super) types: HashMap<u64, Type<'s>>,
+}
 
 pub(super) struct Checker<'e, 's> {
     variables: Vec<(&'e str, Type<'s>)>,
     /// The calls of `sum`, by the identifiers of their expressions, with the name of the function for the type.
     sums: HashMap<u64, &'static str>,
+    /// The types of all parts, by the identifiers of their expressions.
+    types: HashMap<u64, Type<'s>>,
+    /// Whether the items of lists and maps may have several types, as those in calls of `format`.
+    is_mixed: bool,
+    /// What is wrong with an expression whose types are right.
+    invalid: Option<String>,
+    /// Why the constants of an expression cannot be evaluated.
+    failed: Option<String>,
 }
 
 impl<'e, 's> Checker<'e, 's> {
     pub(super) fn new(variables: &[(&'e str, Type<'s>)]) -> Self {
-        Self { variables: variables.to_vec(), sums: HashMap::new() }
+        let variables = variables.to_vec();
+        Self {
+            variables,
+            sums: HashMap::new(),
+            types: HashMap::new(),
+            is_mixed: false,
+            invalid: None,
+            failed: None,
+        }
     }
 
     /// Returns the type of an expression.
     ///
     /// # Errors
     /// What is wrong with it, in the words of cel-go, without the place.
-    pub(super) fn check(&mut self, expression: &'e IdedExpr) -> Checked<'s> {
+    pub(super) fn checked(&mut self, expression: &'e IdedExpr) -> Checked<'s> {
+        let of = self.check(expression)?;
+        self.invalid.take().map_or(Ok(of), Err)
+    }
+
+    fn check(&mut self, expression: &'e IdedExpr) -> Checked<'s> {
+        let of = self.type_of(expression)?;
+        self.types.insert(expression.id, of.clone());
+        Ok(of)
+    }
+
+    fn type_of(&mut self, expression: &'e IdedExpr) -> Checked<'s> {
         match &expression.expr {
             Expr::Literal(literal) => Ok(match literal {
                 LiteralValue::Boolean(_) => Type::Bool,
@@ -62,19 +103,13 @@ impl<'e, 's> Checker<'e, 's> {
                 let field = field_of(operand, &select.field)?;
                 Ok(if select.test { Type::Bool } else { field })
             }
-            Expr::Call(call) => {
-                let result = self.call(call)?;
-                if call.func_name == "sum" {
-                    self.sums.extend(sum_name(&result).map(|name| (expression.id, name)));
-                }
-                Ok(result)
-            }
+            Expr::Call(call) => self.called(expression, call),
             Expr::Comprehension(loops) => self.comprehension(loops),
             Expr::List(list) => {
                 let mut of = Type::Open;
                 for (index, element) in list.elements.iter().enumerate() {
                     let element = self.element(element, list.optional_indices.contains(&index))?;
-                    of = joined(of, element)?;
+                    of = self.joined(of, element);
                 }
                 Ok(Type::List(Box::new(of)))
             }
@@ -82,8 +117,9 @@ impl<'e, 's> Checker<'e, 's> {
                 let (mut key, mut value) = (Type::Open, Type::Open);
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
-                    key = joined(key, self.check(&entry.key)?)?;
-                    value = joined(value, self.element(&entry.value, entry.optional)?)?;
+                    let (next_key, next) =
+                        (self.check(&entry.key)?, self.element(&entry.value, entry.optional)?);
+                    (key, value) = (self.joined(key, next_key), self.joined(value, next));
                 }
                 Ok(Type::Map(Box::new(key), Box::new(value)))
             }
@@ -92,10 +128,21 @@ impl<'e, 's> Checker<'e, 's> {
         }
     }
 
-    /// Returns the calls of `sum` that were checked, by the identifiers of their expressions, with the name of the
-    /// function for the type. The sum of an empty list has no other type.
-    pub(super) fn into_sums(self) -> HashMap<u64, &'static str> {
-        self.sums
+    /// Returns the parts that were checked.
+    ///
+    /// # Errors
+    /// A constant cannot be evaluated. The error begins with [`INSTANTIATION`].
+    pub(super) fn finish(self) -> Result<Parts<'s>, String> {
+        let parts = Parts { sums: self.sums, types: self.types };
+        self.failed.map_or(Ok(parts), |why| Err(format!("{INSTANTIATION}{why}")))
+    }
+
+    /// Returns the type of the items of a list, or of the keys or values of a map.
+    fn joined(&mut self, one: Type<'s>, other: Type<'s>) -> Type<'s> {
+        if !self.is_mixed && !one.is_equivalent(&other) {
+            self.invalid.get_or_insert_with(|| format!("expected type '{one}' but found '{other}'"));
+        }
+        if other.fits(&one) { one.join(other) } else { Type::Dyn }
     }
 
     fn element(&mut self, element: &'e IdedExpr, is_optional: bool) -> Checked<'s> {
@@ -133,7 +180,6 @@ impl<'e, 's> Checker<'e, 's> {
 
     fn call(&mut self, call: &'e CallExpr) -> Checked<'s> {
         let name = call.func_name.as_str();
-        check_literal(call)?;
         if name == operators::OPT_SELECT
             && let [operand, field] = call.args.as_slice()
             && let Expr::Literal(LiteralValue::String(field)) = &field.expr
@@ -158,13 +204,79 @@ impl<'e, 's> Checker<'e, 's> {
             return checked;
         }
         let target = self.check(target)?;
-        // the values for a format have any types
-        if let ("format", [IdedExpr { expr: Expr::List(list), .. }]) = (name, call.args.as_slice()) {
-            self.all(&list.elements)?;
-            return resolve(name, Some(target), vec![Type::List(Box::new(Type::Dyn))]);
-        }
         let arguments = self.all(&call.args)?;
         resolve(name, Some(target), arguments)
+    }
+
+    fn called(&mut self, expression: &'e IdedExpr, call: &'e CallExpr) -> Checked<'s> {
+        let was_mixed = self.is_mixed;
+        self.is_mixed |= call.func_name == "format";
+        let result = self.call(call);
+        self.is_mixed = was_mixed;
+        let result = result?;
+        self.constants(expression, call);
+        if call.func_name == "sum" {
+            self.sums.extend(sum_name(&result).map(|name| (expression.id, name)));
+        }
+        Ok(result)
+    }
+
+    /// Checks the constants of a call whose types are right.
+    fn constants(&mut self, expression: &'e IdedExpr, call: &'e CallExpr) {
+        let name = call.func_name.as_str();
+        let literal = |argument: Option<&'e IdedExpr>| match argument.map(|argument| &argument.expr) {
+            Some(Expr::Literal(LiteralValue::String(text))) => Some(text.inner()),
+            _ => None,
+        };
+        // the limit of `findAll` follows the pattern
+        let argument = if name == "findAll" { call.args.first() } else { call.args.last() };
+        match (name, literal(argument), literal(call.target.as_deref())) {
+            ("duration", None, _) if matches!(argument, Some(IdedExpr { expr: Expr::Literal(_), .. })) => {
+                self.invalid.get_or_insert_with(|| format!("invalid {name} argument"));
+            }
+            ("duration" | "timestamp" | "matches", Some(text), _) if !is_literal_valid(name, text) => {
+                self.invalid.get_or_insert_with(|| format!("invalid {name} argument"));
+            }
+            ("find" | "findAll", Some(text), _) if !is_literal_valid(name, text) => {
+                self.failed.get_or_insert_with(|| "error parsing regexp".to_owned());
+            }
+            ("format", _, Some(text)) => {
+                if let [IdedExpr { expr: Expr::List(list), .. }] = call.args.as_slice() {
+                    let values = &list.elements;
+                    let unprinted = |index, clause| self.unprinted(values.get(index)?, clause);
+                    if let Err(why) = formatting::check(text, values.len(), unprinted) {
+                        self.invalid.get_or_insert(why);
+                    }
+                }
+            }
+            _ if converts_constant(call) => {
+                let (mut budget, library) = (Budget(CONSTANT_BUDGET), Library::default());
+                let mut evaluation =
+                    Evaluation { variables: Vec::new(), budget: &mut budget, library: &library };
+                if let Err(Fault::Error(why)) = evaluation.value(expression) {
+                    self.failed.get_or_insert(why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the name of the type of a value that a clause of a format does not print.
+    fn unprinted(&self, value: &IdedExpr, clause: Clause) -> Option<String> {
+        let of = self.types.get(&value.id)?;
+        if !clause.prints(of) {
+            return Some(of.name());
+        }
+        match &value.expr {
+            Expr::List(list) => list.elements.iter().find_map(|element| self.unprinted(element, clause)),
+            Expr::Map(map) => map.entries.iter().find_map(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.unprinted(&entry.key, clause).or_else(|| self.unprinted(&entry.value, clause))
+                }
+                EntryExpr::StructField(_) => None,
+            }),
+            _ => None,
+        }
     }
 
     fn all(&mut self, expressions: &'e [IdedExpr]) -> Result<Vec<Type<'s>>, String> {
@@ -223,24 +335,22 @@ impl<'e, 's> Checker<'e, 's> {
     }
 }
 
-/// # Errors
-/// A constant argument is not valid for its function.
-fn check_literal(call: &CallExpr) -> Result<(), String> {
-    let name = call.func_name.as_str();
-    // the limit of `findAll` follows the pattern
-    let argument = if name == "findAll" { call.args.first() } else { call.args.last() };
-    match argument.map(|argument| &argument.expr) {
-        Some(Expr::Literal(LiteralValue::Int(_))) if name == "duration" => {
-            Err(format!("invalid {name} argument"))
-        }
-        Some(Expr::Literal(LiteralValue::String(text))) if !is_literal_valid(name, text.inner()) => {
-            match name {
-                "find" | "findAll" => Err(format!("{INSTANTIATION}error parsing regexp")),
-                _ => Err(format!("invalid {name} argument")),
-            }
-        }
-        _ => Ok(()),
+/// Whether cel-go evaluates an expression before the first evaluation.
+fn is_constant(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Literal(_) => true,
+        Expr::Call(call) => converts_constant(call),
+        _ => false,
     }
+}
+
+/// Whether a call converts a constant.
+fn converts_constant(call: &CallExpr) -> bool {
+    const CONVERSIONS: [&str; 8] =
+        ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
+    call.target.is_none()
+        && CONVERSIONS.contains(&call.func_name.as_str())
+        && matches!(call.args.as_slice(), [argument] if is_constant(argument))
 }
 
 /// Returns the name of the function `sum` for a type other than an integer.
@@ -261,13 +371,6 @@ fn no_overload(name: &str, target: Option<&Type<'_>>, arguments: &[Type<'_>]) ->
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let target = target.map(|target| format!("{target}.")).unwrap_or_default();
     format!("found no matching overload for '{name}' applied to '{target}({})'", arguments.join(", "))
-}
-
-fn joined<'s>(one: Type<'s>, other: Type<'s>) -> Checked<'s> {
-    if other.fits(&one) {
-        return Ok(one.join(other));
-    }
-    Err(format!("expected type '{one}' but found '{other}'"))
 }
 
 fn field_of<'s>(operand: Type<'s>, name: &str) -> Checked<'s> {
@@ -359,7 +462,7 @@ fn binds<'s>(
 
 fn substituted<'s>(of: &Type<'static>, bound: &HashMap<&'static str, Type<'s>>) -> Type<'s> {
     match of {
-        Type::Parameter(name) => bound.get(name).cloned().unwrap_or(Type::Dyn),
+        Type::Parameter(name) => bound.get(name).cloned().unwrap_or(Type::Open),
         Type::List(items) => Type::List(Box::new(substituted(items, bound))),
         Type::Optional(value) => Type::Optional(Box::new(substituted(value, bound))),
         Type::Map(key, value) => {

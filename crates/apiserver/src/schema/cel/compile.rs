@@ -10,8 +10,10 @@ use kube_cel::cel::parser::Parser;
 use super::super::field_path;
 use super::super::structural::{Additional, Structural};
 use super::checker::{Checker, INSTANTIATION};
+use super::estimate::max_cost;
 use super::literals;
 use super::rule::{Compiled, Rule};
+use super::shape::Shape;
 use super::types::Type;
 
 /// How long an expression may be, in bytes, so that the parser ends soon.
@@ -74,25 +76,23 @@ fn compiled_rule(rule: &Rule, schema: &Structural, is_root: bool) -> Compiled {
     };
     let old = if rule.is_optional { Type::Optional(Box::new(own.clone())) } else { own.clone() };
     let variables = [("self", own), ("oldSelf", old)];
+    let root = if is_root { Shape::of_root(schema) } else { Shape::of(schema) };
     let checked = |text: &str, expected: &Type<'_>, what: &str| {
         let mut expression = parse(text).map_err(|why| format!("compilation failed: {why}"))?;
         let mut checker = Checker::new(&variables);
-        let result = checker.check(&expression).map_err(|why| {
-            if why.starts_with(INSTANTIATION) {
-                why
-            } else {
-                format!("compilation failed: ERROR: <input>: {why}")
-            }
-        })?;
-        let sums = checker.into_sums();
+        let result = checker.checked(&expression);
+        let result = result.map_err(|why| format!("compilation failed: ERROR: <input>: {why}"))?;
         if result != *expected {
             return Err(format!("{what} must evaluate to a {expected}"));
         }
-        name_sums(&mut expression, &sums);
-        Ok(expression)
+        let parts = checker.finish()?;
+        let cost = max_cost(&expression, &parts.types, root);
+        name_sums(&mut expression, &parts.sums);
+        Ok((expression, cost))
     };
     match checked(&rule.text, &Type::Bool, "cel expression") {
-        Ok(expression) => {
+        Ok((expression, cost)) => {
+            compiled.cost = cost;
             compiled.uses_old = reads(&expression, "oldSelf");
             compiled.condition = Ok(Some(expression));
         }
@@ -107,7 +107,11 @@ fn compiled_rule(rule: &Rule, schema: &Structural, is_root: bool) -> Compiled {
             Err(why) if why.starts_with("compilation") || why.starts_with(INSTANTIATION) => {
                 Err(format!("messageExpression {why}"))
             }
-            checked => checked.map(Some),
+            Err(why) => Err(why),
+            Ok((expression, cost)) => {
+                compiled.message_cost = cost;
+                Ok(Some(expression))
+            }
         };
     }
     compiled.field_path = field_path::normalized(&rule.field_path, schema).unwrap_or_default();

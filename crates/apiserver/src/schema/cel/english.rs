@@ -25,7 +25,7 @@ pub(super) fn fixed(number: f64, precision: usize) -> String {
     out
 }
 
-/// Prints a number with an exponent: `1.23 × 10⁰³`.
+/// Prints a number with an exponent: `1.23×10⁰³`.
 pub(super) fn scientific(number: f64, precision: usize) -> String {
     if let Some(text) = not_finite(number) {
         return text;
@@ -35,7 +35,7 @@ pub(super) fn scientific(number: f64, precision: usize) -> String {
     let (minus, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |rest| ("⁻", rest));
     let raised = |digit: char| digit.to_digit(10).and_then(|digit| DIGITS.get(usize::try_from(digit).ok()?));
     let exponent: String = format!("{exponent:0>2}").chars().filter_map(raised).collect();
-    format!("{}{mantissa}\u{202f}×\u{202f}10{minus}{exponent}", sign(number))
+    format!("{}{mantissa}×10{minus}{exponent}", sign(number))
 }
 
 fn sign(number: f64) -> &'static str {
@@ -68,11 +68,9 @@ mod tests {
         ] {
             assert_eq!(fixed(number, precision), expected);
         }
-        for (number, precision, expected) in [
-            (1_052.032_911_275, 6, "1.052033\u{202f}×\u{202f}10⁰³"),
-            (2.5, 6, "2.500000\u{202f}×\u{202f}10⁰⁰"),
-            (-0.00012, 1, "-1.2\u{202f}×\u{202f}10⁻⁰⁴"),
-        ] {
+        for (number, precision, expected) in
+            [(1_052.032_911_275, 6, "1.052033×10⁰³"), (2.5, 6, "2.500000×10⁰⁰"), (-0.00012, 1, "-1.2×10⁻⁰⁴")]
+        {
             assert_eq!(scientific(number, precision), expected);
         }
     }

@@ -1,21 +1,153 @@
 //! `format` of texts.
 //!
-//! Follows cel-go (`ext/formatting.go`). The crate `kube-cel` prints integers; the other values are printed here.
-
-use std::sync::Arc;
+//! Follows cel-go (`ext/formatting.go`).
 
 use kube_cel::cel::Value as Plain;
 
-use super::calls;
 use super::english;
-use super::fault::{Budget, Found, NO_OVERLOAD, error};
+use super::fault::{Budget, Fault, Found, error};
 use super::times;
+use super::types::Type;
 use super::value::Val;
 use crate::apply::quoted;
 use crate::causes::float_text;
 
 /// How many digits after the point a number may be printed with.
 const MAX_PRECISION: usize = 999;
+
+/// A verb, and how many digits it prints after the point.
+#[derive(Clone, Copy)]
+pub(super) struct Clause {
+    verb: char,
+    precision: usize,
+}
+
+impl Clause {
+    /// Takes the text before the next clause, and the clause; `None` at the end of the text.
+    fn next(rest: &mut &str, out: &mut String) -> Option<Result<Self, String>> {
+        loop {
+            let Some((before, after)) = rest.split_once('%') else {
+                out.push_str(std::mem::take(rest));
+                return None;
+            };
+            out.push_str(before);
+            *rest = after;
+            match after.strip_prefix('%') {
+                Some(after) => *rest = after,
+                None => return Some(Self::parse(rest)),
+            }
+            out.push('%');
+        }
+    }
+
+    fn parse(rest: &mut &str) -> Result<Self, String> {
+        if rest.is_empty() {
+            return Err("unexpected end of string".to_owned());
+        }
+        let parsed = precision(rest).map_err(|why| format!("error while parsing precision: {why}"));
+        let parsed = parsed.and_then(|precision| match rest.chars().next() {
+            Some(verb) if "sdfebxXo".contains(verb) => Ok(Self { verb, precision }),
+            verb => Err(format!(
+                "unrecognized formatting clause \"{}\"",
+                verb.map(String::from).unwrap_or_default()
+            )),
+        });
+        *rest = rest.get(1..).unwrap_or("");
+        parsed.map_err(|why| format!("could not parse formatting clause: {why}"))
+    }
+
+    /// Whether it prints values of a type.
+    pub(super) fn prints(self, of: &Type<'_>) -> bool {
+        match self.verb {
+            _ if of.is_any() => true,
+            's' => match of {
+                Type::Object(_) | Type::Optional(_) => false,
+                Type::Named(name) => *name == "type",
+                _ => true,
+            },
+            'd' | 'o' => matches!(of, Type::Int | Type::Uint),
+            'b' => matches!(of, Type::Int | Type::Uint | Type::Bool),
+            'x' | 'X' => matches!(of, Type::Int | Type::Uint | Type::String | Type::Bytes),
+            _ => matches!(of, Type::Double | Type::String),
+        }
+    }
+
+    fn print(self, value: &Val<'_>, out: &mut String, budget: &mut Budget) -> Found<()> {
+        if self.verb == 's' {
+            return push(value, false, out, budget);
+        }
+        budget.spend(value.text_length() / 10 + 1)?;
+        match value {
+            Val::Plain(plain) => self.number(plain).map(|printed| out.push_str(&printed)),
+            _ => None,
+        }
+        .ok_or_else(|| Fault::Error(self.refusal(&value.type_name())))
+    }
+
+    /// Prints a value that is not for `%s`.
+    fn number(self, value: &Plain) -> Option<String> {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        Some(match (self.verb, value) {
+            ('b', Plain::Bool(flag)) => u8::from(*flag).to_string(),
+            ('e', value) => english::scientific(fractional(value)?, self.precision),
+            ('f', value) => english::fixed(fractional(value)?, self.precision),
+            ('x', Plain::String(text)) => hex(text.as_bytes()),
+            ('x', Plain::Bytes(bytes)) => hex(bytes),
+            ('X', value) => Self { verb: 'x', ..self }.number(value)?.to_uppercase(),
+            (verb, Plain::Int(number)) => {
+                let sign = if *number < 0 { "-" } else { "" };
+                format!("{sign}{}", whole(verb, number.unsigned_abs()))
+            }
+            (verb, Plain::UInt(number)) => whole(verb, *number),
+            _ => return None,
+        })
+    }
+
+    /// Returns the error for a value of a type that it does not print.
+    fn refusal(self, name: &str) -> String {
+        let what = match self.verb {
+            's' => {
+                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, \
+                 and timestamps"
+            }
+            'b' => "only integers and bools can be formatted as binary",
+            'd' => "decimal clause can only be used on integers",
+            'e' => "scientific clause can only be used on doubles",
+            'f' => "fixed-point clause can only be used on doubles",
+            'o' => "octal clause can only be used on integers",
+            _ => "only integers, byte buffers, and strings can be formatted as hex",
+        };
+        format!("error during formatting: {what}, was given {name}")
+    }
+}
+
+fn whole(verb: char, number: u64) -> String {
+    match verb {
+        'b' => format!("{number:b}"),
+        'o' => format!("{number:o}"),
+        'x' => format!("{number:x}"),
+        _ => number.to_string(),
+    }
+}
+
+/// Takes the precision that a clause begins with.
+fn precision(rest: &mut &str) -> Result<usize, String> {
+    let Some(after) = rest.strip_prefix('.') else { return Ok(6) };
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (digits, after) = after.split_at_checked(digits).unwrap_or_default();
+    if after.is_empty() {
+        return Err("could not find end of precision specifier".to_owned());
+    }
+    *rest = after;
+    let failed = |why| {
+        format!("error while converting precision to integer: strconv.Atoi: parsing \"{digits}\": {why}")
+    };
+    match digits.parse() {
+        Ok(number @ ..=MAX_PRECISION) => Ok(number),
+        _ if digits.is_empty() => Err(failed("invalid syntax")),
+        _ => Err(failed("value out of range")),
+    }
+}
 
 /// Returns a text with values in place of its verbs.
 ///
@@ -25,61 +157,54 @@ pub(super) fn format(given: &str, values: &Val<'_>, budget: &mut Budget) -> Foun
     budget.spend(given.len() / 10)?;
     let mut out = String::with_capacity(given.len());
     let (mut rest, mut index) = (given, 0);
-    while let Some((before, after)) = rest.split_once('%') {
-        out.push_str(before);
-        if let Some(after) = after.strip_prefix('%') {
-            out.push('%');
-            rest = after;
-            continue;
-        }
-        let precision = precision(after)?;
-        let Some(verb) = after.get(precision.len()..).and_then(|rest| rest.chars().next()) else {
-            return error("could not parse formatting clause: unexpected end of string");
-        };
+    while let Some(clause) = Clause::next(&mut rest, &mut out) {
         let Some(value) = values.item(index).transpose()? else {
             return error(format!("index {index} out of range"));
         };
-        if verb == 's' {
-            push(&value, false, &mut out, budget)?;
-        } else if let ('e' | 'f', Some(number)) = (verb, fractional(&value)) {
-            let digits = precision.get(1..).and_then(|digits| digits.parse().ok()).unwrap_or(6);
-            let print = if verb == 'e' { english::scientific } else { english::fixed };
-            out.push_str(&print(number, digits));
-        } else {
-            let clause = format!("%{precision}{verb}");
-            let value = Plain::List(Arc::new(vec![value.to_plain(budget)?]));
-            let printed = calls::call("format", Some(Plain::String(Arc::new(clause))), vec![value])?;
-            let Plain::String(printed) = printed else { return error(NO_OVERLOAD) };
-            out.push_str(&printed);
-        }
+        clause.map_err(Fault::Error)?.print(&value, &mut out, budget)?;
         index += 1;
-        rest = after.get(precision.len() + verb.len_utf8()..).unwrap_or("");
     }
-    out.push_str(rest);
     Ok(out)
 }
 
+/// Checks a text with a number of values. `unprinted` returns the name of the type of a value that a clause does not
+/// print.
+///
+/// # Errors
+/// What is wrong with the text or the values.
+pub(super) fn check(
+    given: &str,
+    count: usize,
+    mut unprinted: impl FnMut(usize, Clause) -> Option<String>,
+) -> Result<(), String> {
+    let (mut rest, mut index) = (given, 0);
+    while let Some(clause) = Clause::next(&mut rest, &mut String::new()) {
+        if index >= count {
+            return Err(format!("index {index} out of range"));
+        }
+        let clause = clause?;
+        if let Some(name) = unprinted(index, clause) {
+            return Err(clause.refusal(&name));
+        }
+        index += 1;
+    }
+    if count > index {
+        return Err(format!("too many arguments supplied to string.format (expected {index}, got {count})"));
+    }
+    Ok(())
+}
+
 /// Returns the number that `%f` and `%e` print; `None` for a value that they do not print.
-fn fractional(value: &Val<'_>) -> Option<f64> {
+fn fractional(value: &Plain) -> Option<f64> {
     match value {
-        Val::Plain(Plain::Float(number)) => Some(*number),
-        Val::Plain(Plain::String(text)) => match text.as_str() {
+        Plain::Float(number) => Some(*number),
+        Plain::String(text) => match text.as_str() {
             "NaN" => Some(f64::NAN),
             "Infinity" => Some(f64::INFINITY),
             "-Infinity" => Some(f64::NEG_INFINITY),
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// Returns the precision that a verb begins with: `.3`, or nothing.
-fn precision(text: &str) -> Found<&str> {
-    let Some(after) = text.strip_prefix('.') else { return Ok("") };
-    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    match after.get(..digits).and_then(|digits| digits.parse::<usize>().ok()) {
-        Some(..=MAX_PRECISION) => Ok(text.get(..=digits).unwrap_or("")),
-        _ => error("precision is not a number, or too large"),
     }
 }
 
@@ -91,7 +216,6 @@ fn push(value: &Val<'_>, is_part: bool, out: &mut String, budget: &mut Budget) -
             budget.spend(value.text_length() / 10)?;
             out.push_str(&scalar(plain, is_part)?);
         }
-        Val::Type(name) if is_part => out.push_str(&format!("type({name})")),
         Val::Type(name) => out.push_str(name),
         Val::Array(..) | Val::List(_) | Val::Keyed(..) => {
             out.push('[');
@@ -119,7 +243,7 @@ fn push(value: &Val<'_>, is_part: bool, out: &mut String, budget: &mut Budget) -
                 entries.into_iter().map(|(name, text)| format!("{name}:{text}")).collect();
             out.push_str(&format!("{{{}}}", entries.join(", ")));
         }
-        Val::Optional(_) | Val::Kept(_) => return not_printed(&value.type_name()),
+        Val::Optional(_) | Val::Kept(_) => return not_printed(&value.type_name(), is_part),
     }
     Ok(())
 }
@@ -148,7 +272,7 @@ fn scalar(value: &Plain, is_part: bool) -> Found<String> {
                 (false, _) => text,
             }
         }
-        value => return not_printed(&Val::Plain(value.clone()).type_name()),
+        value => return not_printed(&Val::Plain(value.clone()).type_name(), is_part),
     })
 }
 
@@ -161,9 +285,9 @@ pub(super) fn double(number: f64) -> String {
     }
 }
 
-fn not_printed<T>(name: &str) -> Found<T> {
-    error(format!(
-        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, \
-         types, durations, and timestamps, was given {name}"
-    ))
+fn not_printed<T>(name: &str, is_part: bool) -> Found<T> {
+    error(match is_part {
+        true => format!("error during formatting: no formatting function for {name}"),
+        false => Clause { verb: 's', precision: 0 }.refusal(name),
+    })
 }

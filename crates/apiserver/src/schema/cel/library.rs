@@ -13,7 +13,11 @@ use super::calls;
 use super::costs;
 use super::fault::{Budget, Fault, Found, NO_OVERLOAD, error};
 use super::formatting::{self, double};
+use super::named_formats;
+use super::quantities;
+use super::sums;
 use super::times;
+use super::urls;
 use super::value::{Val, text};
 
 /// How many patterns are kept.
@@ -72,19 +76,14 @@ impl Library {
         if let Some(result) = self.language(name, target.as_ref(), &arguments, budget) {
             return result;
         }
-        if let Some(result) = times::call(name, target.as_ref(), &arguments) {
-            return result.map(Val::Plain);
-        }
-        if let Some(result) = super::urls::call(name, target.as_ref(), &arguments) {
-            return result.map(|result| Val::of_plain(&result));
+        for call in [times::call, quantities::call, named_formats::call, urls::call] {
+            if let Some(result) = call(name, target.as_ref(), &arguments) {
+                return result.map(|result| Val::of_plain(&result));
+            }
         }
         let range = range_fault(name, target.as_ref(), &arguments);
         let result = calls::of_kubernetes(name, target, arguments)
             .map_err(|fault| range.map_or(fault, Fault::Error))?;
-        if name == "format.named" {
-            let format = Some(result).filter(|format| *format != Plain::Null);
-            return Ok(Val::Optional(format.map(|format| Rc::new(Val::Plain(format)))));
-        }
         if let Plain::String(text) = &result {
             budget.spend(text.len() / 10)?;
         }
@@ -235,8 +234,9 @@ fn own<'a>(
             let length = list.length()?;
             return Some(budget.spend(length).and_then(|()| unwrapped(list, budget)));
         }
-        (_, Some(list), []) if name.starts_with("sum@") && list.length() == Some(0) => {
-            return Some(zero(name).map(Val::Plain));
+        ("sum" | "sum@uint" | "sum@double" | "sum@duration", Some(list), []) => {
+            list.length()?;
+            return Some(sums::sum(list, zero(name), budget));
         }
         ("string", None, [Val::Type(name)]) => text(name),
         _ => return None,
@@ -258,6 +258,7 @@ fn unwrapped<'a>(list: &Val<'a>, budget: &mut Budget) -> Found<Val<'a>> {
 /// Returns the sum of an empty list, whose type is in the name of the function.
 fn zero(name: &str) -> Found<Plain> {
     match name {
+        "sum" => Ok(Plain::Int(0)),
         "sum@uint" => Ok(Plain::UInt(0)),
         "sum@double" => Ok(Plain::Float(0.0)),
         _ => calls::duration(0),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use kube_cel::cel::Value as Plain;
 use kube_cel::cel::common::ast::operators;
-use kube_cel::cel::{ExecutionError, Value as Plain};
 
 use super::eval::Evaluation;
 use super::fault::{Fault, Found, NO_OVERLOAD, error};
+use super::sums::computed;
 use super::value::{Val, copied};
 
 impl<'a> Evaluation<'_, 'a> {
@@ -51,15 +52,7 @@ impl<'a> Evaluation<'_, 'a> {
             operators::MODULO => left % right,
             _ => return flag(is_ordered(name, &left, &right)?),
         };
-        result.map(Val::Plain).or_else(|fault| {
-            error(match fault {
-                ExecutionError::Overflow(..) if is_unsigned => "unsigned integer overflow",
-                ExecutionError::Overflow(..) => "integer overflow",
-                ExecutionError::DivisionByZero(_) => "division by zero",
-                ExecutionError::RemainderByZero(_) => "modulus by zero",
-                _ => NO_OVERLOAD,
-            })
-        })
+        computed(result, is_unsigned)
     }
 
     fn is_in(&mut self, value: &Val<'a>, container: &Val<'a>) -> Found<bool> {

@@ -22,13 +22,17 @@ pub(super) struct Compiled {
     /// `None` for an empty rule.
     pub(super) condition: Result<Option<IdedExpr>, String>,
     pub(super) message: Result<Option<IdedExpr>, String>,
+    /// The most that the rule may cost, and the expression of its message.
+    pub(super) cost: u64,
+    pub(super) message_cost: u64,
     pub(super) uses_old: bool,
     pub(super) field_path: String,
 }
 
 impl Compiled {
     pub(super) fn empty() -> Self {
-        Self { condition: Ok(None), message: Ok(None), uses_old: false, field_path: String::new() }
+        let (condition, message) = (Ok(None), Ok(None));
+        Self { condition, message, cost: 0, message_cost: 0, uses_old: false, field_path: String::new() }
     }
 
     pub(super) fn failed(why: &str) -> Self {
@@ -73,6 +77,11 @@ impl Rule {
             None => Ok(None),
             Some(compiled) => compiled.message.as_ref().map(Option::as_ref).map_err(String::as_str),
         }
+    }
+
+    /// Returns the most that the rule may cost, and the expression of its message.
+    pub(crate) fn costs(&self) -> (u64, u64) {
+        self.compiled.as_ref().map_or((0, 0), |compiled| (compiled.cost, compiled.message_cost))
     }
 
     /// Whether it is a rule about changes.

@@ -144,16 +144,22 @@ fn more_expressions_are_true() {
         "timestamp(0) == timestamp('1970-01-01T00:00:00Z') && int(timestamp(5)) == 5 && timestamp(self.i) > timestamp(0)",
         "'%s %s %s'.format([timestamp('2026-01-01T00:00:00.50Z'), duration('90s'), 2.0]) == '2026-01-01T00:00:00.5Z 90s 2'",
         "'%s %s %s'.format([b'a', int, null]) == 'a int null' && '%s'.format([{'b': 1, 'a': 2}]) == '{\"a\":2, \"b\":1}'",
-        "'%s'.format([[dyn(1.5), 'a', duration('1s'), b'a', type(1)]]) == '[1.500000, \"a\", duration(\"1s\"), b\"a\", type(int)]'",
+        "'%s'.format([[dyn(1.5), 'a', duration('1s'), b'a', type(1)]]) == '[1.500000, \"a\", duration(\"1s\"), b\"a\", int]'",
         "'%d%% %.1f'.format([1, 2.25]) == '1% 2.2'",
-        "'%.1f %e'.format([1234.5, 10.0]) == '1,234.5 1.000000\u{202f}×\u{202f}10⁰¹'",
+        "'%.1f %e'.format([1234.5, 10.0]) == '1,234.5 1.000000×10⁰¹'",
         "'a\\\"b' == 'a\"b' && size(b'\\n') == 1 && '''a'b''' == 'a\\'b' && r'\\d' == '\\\\d' && \"\"\"x\"\"\" == 'x'",
         "true // it's -- !! \"\n && self.i == 3",
         "optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.of(1)].unwrapOpt() == [1]",
         "optional.of(1) != null && quantity('1') != null && ip('::1') != null",
         "self.long.getMilliseconds() == 5400000 && duration('1000000h').getSeconds() == 3600000000",
         "string(timestamp('2026-01-01T00:00:00.120Z')) == '2026-01-01T00:00:00.12Z' && string(self.at) == '2026-01-01T01:00:00+02:00'",
-        "!isQuantity(' 1') && quantity('1e40').isGreaterThan(quantity('1n')) && quantity('1e40') == quantity('9223372036854775807')",
+        "!isQuantity(' 1') && quantity('1e40').isGreaterThan(quantity('1n')) && quantity('1e40') != quantity('9223372036854775807')",
+        "!quantity('1.5').isInteger() && !quantity('1000m').isInteger() && quantity('1.5k').asInteger() == 1500",
+        "!quantity('1.5Ki').isInteger() && !quantity('1Pi').isInteger() && quantity('2Gi').asInteger() == 2147483648",
+        "!quantity('1').add(quantity('500m')).add(quantity('500m')).isInteger() && quantity('1k').sub(1).asInteger() == 999",
+        "'%o %x %b %X %d'.format([-8, -255, -5, 'az', -1]) == '-10 -ff -101 617A -1' && '%b%x'.format([true, 255u]) == '1ff'",
+        "[duration('1s'), duration('2s')].sum() == duration('3s') && [1u, 2u].sum() == 3u && [0.5].sum() == 0.5",
+        "'%s'.format([[1, 'a', {'a': 1, 'b': 'x'}]]) == '[1, \"a\", {\"a\":1, \"b\":\"x\"}]' && [[], [1]].size() == 2",
         "semver('1.0.0+a').compareTo(semver('1.0.0+b')) == 0 && semver('1.0.0+a') == semver('1.0.0')",
     ] {
         is_true(text);
@@ -185,8 +191,77 @@ fn errors_have_the_texts_of_go() {
         ),
         ("optional.none().orValue(self.l[9]) == 1", "index out of bounds: 9"),
         ("self.at.getHours('Moon') == 1", "unknown time zone Moon"),
+        ("quantity('0.5').asInteger() == 1", "cannot convert value to integer"),
+        ("quantity('1mm') == quantity('1')", "unable to parse quantity's suffix"),
+        (
+            "(self.s + '%d').format([dyn('x')]) == ''",
+            "error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        ("(self.s + '%d %d').format([1]) == ''", "index 1 out of range"),
+        ("(self.s + '%').format([1]) == ''", "unexpected end of string"),
+        (
+            "(self.s + '%z').format([1]) == ''",
+            "could not parse formatting clause: unrecognized formatting clause \"z\"",
+        ),
+        (
+            "(self.s + '%s').format([[dyn(ip('::1'))]]) == ''",
+            "error during formatting: no formatting function for net.IP",
+        ),
+        (
+            "url('a b').getHost() == ''",
+            "URL parse error during conversion from string: parse \"a b\": invalid URI for request",
+        ),
     ] {
         assert_eq!(value(text, 100_000), Err(error.to_owned()), "{text}");
+    }
+}
+
+/// The messages are those of Kubernetes 1.37.
+// contract: E-26h
+#[test]
+fn named_formats_have_the_messages_of_kubernetes() {
+    let long = "a".repeat(64);
+    for (format, text, expected) in [
+        ("dns1123Label", "a.b", Some("must not contain dots")),
+        ("dns1123Label", &long, Some("must be no more than 63 characters")),
+        ("dns1123LabelPrefix", "ab-", None),
+        ("dns1123LabelPrefix", "A-", None),
+        (
+            "dns1123Subdomain",
+            "a..b",
+            Some("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters"),
+        ),
+        ("dns1123SubdomainPrefix", "a-.b", Some("a lowercase RFC 1123 subdomain must consist of")),
+        (
+            "dns1035Label",
+            "1a",
+            Some("a DNS-1035 label must consist of lower case alphanumeric characters or '-'"),
+        ),
+        ("dns1035LabelPrefix", "1-", None),
+        ("dns1035LabelPrefix", "", Some("a DNS-1035 label must consist of")),
+        ("qualifiedName", "/x", Some("prefix part must be non-empty")),
+        ("labelValue", &long, Some("must be no more than 63 bytes")),
+        ("labelValue", "", None),
+        ("uri", "a b", Some("parse \"a b\": invalid URI for request")),
+        ("uri", "", Some("parse \"\": empty url")),
+        ("uri", "http://a:x", Some("parse \"http://a:x\": invalid port \":x\" after host")),
+        ("uri", "x:%zz", None),
+        ("uuid", "x", Some("does not match the UUID format")),
+        ("byte", "", Some("invalid base64")),
+        ("date", "2026-13-01", Some("invalid date")),
+        ("datetime", "2026", Some("invalid datetime")),
+        ("datetime", "2026-01-01T00:00:00Z", None),
+    ] {
+        let validated = format!("format.named('{format}').value().validate('{text}')");
+        let found = checked(&json!({"rule": format!("!{validated}.hasValue()"),
+            "messageExpression": format!("{validated}.value().join('|')")}));
+        match (found.as_slice(), expected) {
+            ([], None) => {}
+            ([one], Some(expected)) => {
+                assert!(one.starts_with(&format!("Invalid value: {expected}")), "{text}: {one}");
+            }
+            _ => panic!("{format} {text:?}: {found:?}"),
+        }
     }
 }
 
@@ -208,6 +283,35 @@ fn types_are_checked() {
         ("self.i.all(x, true)", "expression of type 'int' cannot be range of a comprehension"),
         ("self.l.all(x, x == 'a')", "found no matching overload for '_==_' applied to '(int, string)'"),
         ("[1, 'a'].size() == 2", "expected type 'int' but found 'string'"),
+        ("[1, 'a'][0] == 'a'", "expected type 'int' but found 'string'"),
+        ("{'a': 1, 'b': 'x'}.size() == 2", "expected type 'int' but found 'string'"),
+        ("[1, dyn(2)].size() == 2", "expected type 'int' but found 'dyn'"),
+        ("[null, 1].size() == 2", "expected type 'null' but found 'int'"),
+        (
+            "'%d'.format(['x']) == ''",
+            "error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        ("'%d %d'.format([1]) == ''", "index 1 out of range"),
+        ("'%d'.format([1, 2]) == ''", "too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%s'.format([quantity('1')]) == ''", "timestamps, was given kubernetes.Quantity"),
+        ("'%s'.format([[optional.of(1)]]) == ''", "timestamps, was given optional_type"),
+        (
+            "'%.2'.format([1.0]) == ''",
+            "error while parsing precision: could not find end of precision specifier",
+        ),
+        ("'%.f'.format([1.0]) == ''", "precision to integer: strconv.Atoi: parsing \"\": invalid syntax"),
+        ("int('x') == 1", "program instantiation failed: type conversion error from 'string' to 'int'"),
+        (
+            "int(string('x')) == 1",
+            "program instantiation failed: type conversion error from 'string' to 'int'",
+        ),
+        ("uint(-1) == 1u", "program instantiation failed: unsigned integer overflow"),
+        (
+            "string(b'\\xff') == ''",
+            "program instantiation failed: invalid UTF-8 in bytes, cannot convert to string",
+        ),
+        ("int('x') == 'a'", "found no matching overload for '_==_' applied to '(int, string)'"),
+        ("int('x')", "cel expression must evaluate to a bool"),
         ("self.l.all(i, v, i == '')", "found no matching overload for '_==_' applied to '(int, string)'"),
         ("self.i", "cel expression must evaluate to a bool"),
         ("self.s.size()", "cel expression must evaluate to a bool"),

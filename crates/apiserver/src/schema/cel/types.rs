@@ -82,6 +82,31 @@ impl<'s> Type<'s> {
         }
     }
 
+    /// Whether the items of one list may have both types.
+    pub(super) fn is_equivalent(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Open, _) | (_, Self::Open) => true,
+            (Self::List(one), Self::List(other)) | (Self::Optional(one), Self::Optional(other)) => {
+                one.is_equivalent(other)
+            }
+            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
+                key.is_equivalent(other_key) && value.is_equivalent(other_value)
+            }
+            (one, other) => one == other,
+        }
+    }
+
+    /// Returns the name of the type without its parameters.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::List(_) => "list".to_owned(),
+            Self::Map(..) => "map".to_owned(),
+            Self::Null => "null_type".to_owned(),
+            Self::Optional(_) => "optional_type".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether null is compared with values of the type.
     fn is_nullable(&self) -> bool {
         match self {

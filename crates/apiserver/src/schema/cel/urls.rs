@@ -9,9 +9,8 @@ use kube_cel::cel::Value as Plain;
 use kube_cel::cel::objects::Opaque;
 use percent_encoding::percent_decode_str;
 
-use super::super::formats::uri;
 use super::fault::{Found, error};
-use crate::apply::quoted;
+use crate::go_url;
 
 /// A parsed URL.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,18 +44,15 @@ pub(super) fn call(name: &str, target: Option<&Plain>, arguments: &[Plain]) -> O
         }));
     }
     match (name, arguments) {
-        ("isURL", [Plain::String(given)]) => Some(Ok(Plain::Bool(uri(given).is_some()))),
-        ("url", [Plain::String(given)]) => Some(match uri(given) {
-            Some(parts) => Ok(Plain::Opaque(Arc::new(Url {
-                scheme: parts.scheme.to_lowercase(),
-                host: parts.authority.rsplit('@').next().unwrap_or("").to_owned(),
-                path: parts.path.to_owned(),
-                query: parts.query.to_owned(),
+        ("isURL", [Plain::String(given)]) => Some(Ok(Plain::Bool(go_url::Url::parse_request(given).is_ok()))),
+        ("url", [Plain::String(given)]) => Some(match go_url::Url::parse_request(given) {
+            Ok(url) => Ok(Plain::Opaque(Arc::new(Url {
+                scheme: url.scheme,
+                host: url.host.to_owned(),
+                path: url.path.to_owned(),
+                query: url.query.to_owned(),
             }))),
-            None => error(format!(
-                "URL parse error during conversion from string: parse {}: invalid URI for request",
-                quoted(given)
-            )),
+            Err(why) => error(format!("URL parse error during conversion from string: {why}")),
         }),
         _ => None,
     }

@@ -27,25 +27,56 @@ struct Place<'a> {
     typed: Option<&'a Structural>,
     /// The node around it whose old values cannot be found.
     uncorrelated: Option<&'a str>,
+    /// How many values of the node an object may have; `None` if there is no limit.
+    cardinality: Option<u64>,
 }
 
-/// Returns what is wrong with a schema at a path. The rules in CEL are checked if it is parsed.
-pub(super) fn faults(path: &str, root: Node<'_>, typed: Option<&Structural>) -> Vec<Cause> {
-    let mut rules = Rules { found: Vec::new(), of_checks: Vec::new() };
-    rules.node(root, path, Place { is_root: true, typed, ..Place::default() });
+/// Returns what is wrong with a schema at a path. The rules in CEL are checked if it is parsed; they may cost any amount if
+/// the schema is as before.
+pub(super) fn faults(
+    path: &str,
+    root: Node<'_>,
+    typed: Option<&Structural>,
+    is_unchanged: bool,
+) -> Vec<Cause> {
+    let mut rules = Rules {
+        found: Vec::new(),
+        of_checks: Vec::new(),
+        #[cfg(feature = "cel")]
+        costs: validations::Costs::new(is_unchanged),
+    };
+    rules.node(root, path, Place { is_root: true, typed, cardinality: Some(1), ..Place::default() });
     rules.found.append(&mut rules.of_checks);
+    #[cfg(feature = "cel")]
+    rules.found.extend(rules.costs.faults(path));
+    #[cfg(not(feature = "cel"))]
+    let _ = is_unchanged;
     rules.found
+}
+
+/// Returns how many values the children of a node have for each of its values; `None` if there is no limit.
+fn children(node: Node<'_>) -> Option<u64> {
+    let limit = match node.text("type") {
+        "object" if node.get("additionalProperties").is_some() => node.get("maxProperties"),
+        "array" => node.get("maxItems"),
+        _ => return Some(1),
+    };
+    limit.and_then(Value::as_i64).map(|limit| u64::try_from(limit).unwrap_or(0))
 }
 
 struct Rules {
     found: Vec<Cause>,
     /// The errors of expressions, which come last.
     of_checks: Vec<Cause>,
+    #[cfg(feature = "cel")]
+    costs: validations::Costs,
 }
 
 impl Rules {
     fn node(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {
-        let known = self.found.len();
+        let (known, cardinality) = (self.found.len(), place.cardinality);
+        let inner = cardinality.and_then(|own| children(node).map(|each| own.saturating_mul(each)));
+        let place = Place { cardinality: inner, ..place };
         self.standard(node, path, place);
         if node.flag("uniqueItems") {
             let rule = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -86,10 +117,12 @@ impl Rules {
         self.found.extend(validations::faults(node, path));
         #[cfg(feature = "cel")]
         if let Some(typed) = place.typed.filter(|_| self.found.len() == known) {
-            self.of_checks.extend(validations::expression_faults(node, typed, path, place.uncorrelated));
+            let around = validations::Around { uncorrelated: place.uncorrelated, cardinality };
+            let found = validations::expression_faults(node, typed, path, &around, &mut self.costs);
+            self.of_checks.extend(found);
         }
         #[cfg(not(feature = "cel"))]
-        let _ = known;
+        let _ = (known, cardinality);
     }
 
     fn standard(&mut self, node: Node<'_>, path: &str, place: Place<'_>) {

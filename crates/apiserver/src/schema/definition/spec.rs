@@ -40,13 +40,13 @@ pub(crate) fn faults(definition: &Map<String, Value>, before: Option<&Map<String
     let empty = Map::new();
     let spec = definition.get("spec").and_then(Node::of).unwrap_or(Node(&empty));
     let name = definition.get("metadata").and_then(|metadata| metadata.get("name"));
-    let mut rules = Rules { spec, found: Vec::new() };
+    let former = before.and_then(|before| before.get("spec")).and_then(Node::of);
+    let mut rules = Rules { spec, former, found: Vec::new() };
     rules.metadata(name.and_then(Value::as_str).unwrap_or(""));
     rules.group_and_scope();
     rules.versions();
     rules.names();
     rules.shared();
-    let former = before.and_then(|before| before.get("spec")).and_then(Node::of);
     rules.found.extend(conversion::faults(spec, former, before.is_some_and(is_established)));
     if let Some(before) = former {
         rules.immutable(before, is_established(definition));
@@ -69,6 +69,8 @@ fn is_established(definition: &Map<String, Value>) -> bool {
 
 struct Rules<'a> {
     spec: Node<'a>,
+    /// The spec before an update.
+    former: Option<Node<'a>>,
     found: Vec<Cause>,
 }
 
@@ -165,6 +167,13 @@ impl<'a> Rules<'a> {
         }
     }
 
+    /// Whether the schema of a version is as before.
+    fn is_unchanged(&self, version: Node<'_>) -> bool {
+        let former = self.former.into_iter().flat_map(|former| former.listed("versions"));
+        let mut former = former.filter(|(_, of)| of.text("name") == version.text("name"));
+        former.next().is_some_and(|(_, of)| of.get("schema") == version.get("schema"))
+    }
+
     /// Checks the parts that all versions have in common.
     fn shared(&mut self) {
         let versions = self.of_versions();
@@ -185,7 +194,8 @@ impl<'a> Rules<'a> {
                 let Some(schema) = version.node("schema").and_then(|of| of.node("openAPIV3Schema")) else {
                     return;
                 };
-                self.found.extend(schema_faults(schema, &format!("{path}.openAPIV3Schema"), has_status));
+                let (path, is_unchanged) = (format!("{path}.openAPIV3Schema"), self.is_unchanged(version));
+                self.found.extend(schema_faults(schema, &path, has_status, is_unchanged));
             }
             "subresources" => {
                 let scale = version.node("subresources").and_then(|of| of.node("scale"));
@@ -309,7 +319,7 @@ const ROOT_FIELDS: [&str; 22] = [
     "x-kubernetes-validations",
 ];
 
-fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
+fn schema_faults(schema: Node<'_>, path: &str, has_status: bool, is_unchanged: bool) -> Vec<Cause> {
     let mut found = Vec::new();
     if has_status {
         let declared = schema.text("type");
@@ -345,7 +355,7 @@ fn schema_faults(schema: Node<'_>, path: &str, has_status: bool) -> Vec<Cause> {
         }
         found.extend(causes);
     }
-    found.extend(nodes::faults(path, schema, typed.as_ref()));
+    found.extend(nodes::faults(path, schema, typed.as_ref(), is_unchanged));
     if found.is_empty() && structure::is_unsupported(schema) {
         found.push(invalid_text(path, "\"\"", "OpenAPIV3Schema 'schema' is not supported"));
     }

@@ -1,10 +1,12 @@
 //! The rules for `x-kubernetes-validations`.
 //!
-//! Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionOpenAPISchema`). The cost of expressions is not estimated.
+//! Follows Kubernetes 1.37 (`ValidateCustomResourceDefinitionOpenAPISchema`).
 
 use serde_json::Value;
 
 use crate::apply::go_json;
+#[cfg(feature = "cel")]
+use crate::causes::forbidden;
 use crate::causes::{invalid, not_supported, required};
 use crate::status::Cause;
 
@@ -57,14 +59,86 @@ pub(super) fn faults(node: Node<'_>, path: &str) -> Vec<Cause> {
     found
 }
 
-/// Returns what is wrong with the expressions of a node. `uncorrelated` is the node around it whose old values cannot be
-/// found.
+/// The largest cost of an expression, and of all expressions of a schema.
+#[cfg(feature = "cel")]
+const MAX_COST: u64 = 10_000_000;
+#[cfg(feature = "cel")]
+const MAX_TOTAL_COST: u64 = 100_000_000;
+
+/// The estimated costs of the expressions of a schema.
+#[cfg(feature = "cel")]
+pub(super) struct Costs {
+    /// Whether single expressions may cost any amount, since the schema is as before.
+    pub(super) is_unchanged: bool,
+    total: u64,
+    /// The expressions that cost most, by their paths.
+    most: Vec<(String, u64)>,
+}
+
+#[cfg(feature = "cel")]
+impl Costs {
+    pub(super) fn new(is_unchanged: bool) -> Self {
+        Self { is_unchanged, total: 0, most: Vec::new() }
+    }
+
+    /// Counts an expression at a path. Returns the error for one that costs too much.
+    fn count(&mut self, path: String, what: &str, cost: u64) -> Option<Cause> {
+        let is_refused = cost > MAX_COST && !self.is_unchanged;
+        let fault =
+            is_refused.then(|| forbidden(&path, &excess(&format!("estimated {what} cost"), cost, MAX_COST)));
+        self.total = self.total.saturating_add(cost);
+        if cost >= MAX_TOTAL_COST / 100 {
+            self.most.push((path, cost));
+            self.most.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+            self.most.truncate(4);
+        }
+        fault
+    }
+
+    /// Returns the errors if all expressions of the schema at a path cost too much.
+    pub(super) fn faults(&self, path: &str) -> Vec<Cause> {
+        if self.total <= MAX_TOTAL_COST {
+            return Vec::new();
+        }
+        let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        let total = forbidden(path, &excess(what, self.total, MAX_TOTAL_COST));
+        self.most.iter().map(|(path, _)| forbidden(path, why)).chain([total]).collect()
+    }
+}
+
+#[cfg(feature = "cel")]
+#[allow(clippy::cast_precision_loss, reason = "as in Go")]
+fn excess(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = match factor {
+        factor if factor > 100.0 => "more than 100x".to_owned(),
+        factor if factor < 1.5 => format!("{factor:.6}x"),
+        factor => format!("{factor:.1}x"),
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
+}
+
+/// Where the expressions of a node are.
+#[cfg(feature = "cel")]
+pub(super) struct Around<'a> {
+    /// The node around it whose old values cannot be found.
+    pub(super) uncorrelated: Option<&'a str>,
+    /// How many values of the node an object may have; `None` if there is no limit.
+    pub(super) cardinality: Option<u64>,
+}
+
+/// Returns what is wrong with the expressions of a node.
 #[cfg(feature = "cel")]
 pub(super) fn expression_faults(
     node: Node<'_>,
     typed: &Structural,
     path: &str,
-    uncorrelated: Option<&str>,
+    around: &Around<'_>,
+    costs: &mut Costs,
 ) -> Vec<Cause> {
     let mut found = Vec::new();
     let rules = format!("{path}.x-kubernetes-validations");
@@ -77,20 +151,26 @@ pub(super) fn expression_faults(
             &format!("Internal error: {why}"),
         )];
     }
+    let cardinality = around.cardinality.unwrap_or_else(|| super::super::cel::max_cardinality(typed));
     for (rule, (index, given)) in typed.checks.iter().zip(node.listed("x-kubernetes-validations")) {
         let at = |field: &str| format!("{rules}[{index}].{field}");
+        let (cost, message_cost) = rule.costs();
+        found.extend(costs.count(at("rule"), "rule", cost.saturating_mul(cardinality)));
         if let Err(why) = rule.condition() {
             found.push(crate::causes::invalid_text(&at("rule"), &printed(given), why));
         }
-        if let Err(why) = rule.message_expression() {
-            found.push(crate::causes::invalid_text(&at("messageExpression"), &printed(given), why));
+        match rule.message_expression() {
+            Err(why) => {
+                found.push(crate::causes::invalid_text(&at("messageExpression"), &printed(given), why))
+            }
+            Ok(_) => found.extend(costs.count(at("messageExpression"), "messageExpression", message_cost)),
         }
         if !rule.uses_old() {
             if let Some(optional) = given.get("optionalOldSelf") {
                 let why = "may not be set if oldSelf is not used in rule";
                 found.push(invalid(&at("optionalOldSelf"), optional, why));
             }
-        } else if let Some(within) = uncorrelated {
+        } else if let Some(within) = around.uncorrelated {
             let why =
                 format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
             found.push(invalid(&at("rule"), &given.text("rule").into(), &why));

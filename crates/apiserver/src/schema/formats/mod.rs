@@ -1,13 +1,13 @@
 //! The formats of strings. Follows Kubernetes 1.37 (`kube-openapi/pkg/validation/strfmt`).
 
 use crate::dns::has_label_form;
+use crate::go_url::Url;
 
 mod codes;
 mod network;
 mod times;
 
 #[cfg(feature = "cel")]
-pub(super) use network::uri;
 pub(crate) use times::go_duration;
 #[cfg(feature = "cel")]
 pub(super) use times::nanoseconds;
@@ -103,7 +103,7 @@ impl Format {
             Self::RgbColor => codes::is_rgb_color(text),
             Self::ShortName => text.len() <= 63 && has_label_form(text),
             Self::Ssn => codes::is_ssn(text),
-            Self::Uri => network::uri(text).is_some(),
+            Self::Uri => Url::parse_request(text).is_ok(),
             Self::Uuid(version) => codes::is_uuid(text, version),
         }
     }

@@ -1,4 +1,4 @@
-//! Addresses, host names and URIs.
+//! Addresses and host names.
 
 use std::net::Ipv6Addr;
 
@@ -100,69 +100,4 @@ fn is_dot_atom(text: &str) -> bool {
         c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii() && !c.is_control()
     };
     text.split('.').all(|part| !part.is_empty() && part.chars().all(is_text))
-}
-
-/// The parts of a URI.
-#[derive(Default)]
-#[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only functions in CEL read them"))]
-pub(in super::super) struct Uri<'a> {
-    pub(in super::super) scheme: &'a str,
-    pub(in super::super) authority: &'a str,
-    pub(in super::super) path: &'a str,
-    pub(in super::super) query: &'a str,
-}
-
-/// Parses an absolute URI, or an absolute path. Follows Go (`url.ParseRequestURI`).
-pub(in super::super) fn uri(text: &str) -> Option<Uri<'_>> {
-    if text.is_empty() || text.chars().any(|c| c < ' ' || c == '\u{7f}') {
-        return None;
-    }
-    if text == "*" {
-        return Some(Uri { path: text, ..Uri::default() });
-    }
-    let scheme_end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '-' | '.'));
-    let (scheme, rest) = match scheme_end.and_then(|end| text.split_at_checked(end)) {
-        Some(("", rest)) if rest.starts_with(':') => return None,
-        Some((scheme, rest))
-            if rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_alphabetic()) =>
-        {
-            (scheme, rest.get(1..).unwrap_or(""))
-        }
-        _ => ("", text),
-    };
-    let (before_query, query) = rest.split_once('?').unwrap_or((rest, ""));
-    if !before_query.starts_with('/') {
-        return (!scheme.is_empty()).then_some(Uri { scheme, query, ..Uri::default() });
-    }
-    let (authority, path) = match before_query.strip_prefix("//") {
-        Some(authority) if !scheme.is_empty() => {
-            authority.split_at_checked(authority.find('/').unwrap_or(authority.len()))?
-        }
-        _ => ("", before_query),
-    };
-    (is_authority(authority) && has_valid_escapes(path)).then_some(Uri { scheme, authority, path, query })
-}
-
-fn is_authority(authority: &str) -> bool {
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let is_user = user.chars().all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c));
-    let port = match host.strip_prefix('[') {
-        Some(rest) => match rest.rsplit_once(']') {
-            Some((_, port)) => port,
-            None => return false,
-        },
-        None => host.rfind(':').and_then(|at| host.get(at..)).unwrap_or(""),
-    };
-    let is_port = port.is_empty()
-        || port.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_host = host
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c));
-    is_user && is_port && is_host && has_valid_escapes(user)
-}
-
-fn has_valid_escapes(text: &str) -> bool {
-    text.split('%')
-        .skip(1)
-        .all(|after| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
 }

@@ -1,6 +1,6 @@
 //! The fields of an `ObjectMeta` and their types.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The type of a field.
 #[derive(Clone, Copy)]
@@ -57,6 +57,43 @@ const ENTRY: &[(&str, Of)] = &[
     ("subresource", Of::Text),
     ("time", Of::Time),
 ];
+
+/// How the names of the types of `meta/v1` begin in OpenAPI.
+pub(in crate::schema) const PREFIX: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+/// Returns a reference to a type of `meta/v1`.
+pub(in crate::schema) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{PREFIX}{name}")})
+}
+
+/// Returns an `ObjectMeta` and the types of its fields in OpenAPI.
+pub(in crate::schema) fn definitions() -> impl Iterator<Item = (&'static str, Value)> {
+    let types = [("ObjectMeta", META), ("ManagedFieldsEntry", ENTRY), ("OwnerReference", OWNER)];
+    types.into_iter().map(|(name, fields)| {
+        let properties: Map<String, Value> =
+            fields.iter().map(|(name, of)| ((*name).to_owned(), property(*of))).collect();
+        let required = fields.iter().filter(|(_, of)| matches!(of, Of::Required)).map(|(name, _)| *name);
+        let mut schema = json!({"type": "object", "properties": properties});
+        let required: Vec<&str> = required.collect();
+        if let Some(schema) = schema.as_object_mut().filter(|_| !required.is_empty()) {
+            schema.insert("required".into(), json!(required));
+        }
+        (name, schema)
+    })
+}
+
+fn property(of: Of) -> Value {
+    match of {
+        Of::Text | Of::Required => json!({"type": "string"}),
+        Of::Int | Of::Pointer => json!({"type": "integer", "format": "int64"}),
+        Of::Flag => json!({"type": "boolean"}),
+        Of::Time => json!({"type": "string", "format": "date-time"}),
+        Of::Texts => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        Of::Names => json!({"type": "array", "items": {"type": "string"}}),
+        Of::List(name, _) => json!({"type": "array", "items": reference(name)}),
+        Of::Free => json!({"type": "object"}),
+    }
+}
 
 /// Removes the fields that an `ObjectMeta` does not have.
 pub(in crate::schema) fn restrict(metadata: &mut Map<String, Value>) {

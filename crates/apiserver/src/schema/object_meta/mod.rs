@@ -11,7 +11,7 @@ use super::structural::Structural;
 use super::trail::Trail;
 
 use crate::causes;
-pub(super) use fields::restrict;
+pub(super) use fields::{PREFIX, definitions, reference, restrict};
 
 /// What happens to values of wrong types in the metadata of embedded resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

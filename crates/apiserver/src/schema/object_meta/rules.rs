@@ -3,9 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::apply::is_printable;
-use crate::builtin::MAX_ANNOTATIONS;
+use crate::builtin::{MAX_ANNOTATIONS, names};
 use crate::owner_references;
-use crate::selectors::{key_fault, value_fault};
 use crate::status::Cause;
 
 use super::super::definition::{dns_1035_fault, dns_1123_label_fault};
@@ -79,13 +78,14 @@ fn metadata_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
     let of = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
     let at = format!("{path}.labels");
     for (key, value) in of("labels") {
-        found.extend(key_fault(key).map(|why| invalid(&at, &key.as_str().into(), why)));
-        let why = value_fault(value.as_str().unwrap_or(""));
-        found.extend(why.map(|why| invalid(&at, value, why)));
+        found.extend(names::qualified_name(key).iter().map(|why| invalid(&at, &key.as_str().into(), why)));
+        let rules = names::label_value(value.as_str().unwrap_or(""));
+        found.extend(rules.iter().map(|why| invalid(&at, value, why)));
     }
     let at = format!("{path}.annotations");
     for (key, _) in of("annotations") {
-        found.extend(key_fault(&key.to_lowercase()).map(|why| invalid(&at, &key.as_str().into(), why)));
+        let rules = names::qualified_name(&key.to_lowercase());
+        found.extend(rules.iter().map(|why| invalid(&at, &key.as_str().into(), why)));
     }
     let size = of("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
     if size.sum::<usize>() > MAX_ANNOTATIONS {

@@ -275,6 +275,9 @@ const SCRIPT: &[&str] = &[
     "cluster-info",
     "explain pods",
     "explain pods.spec.containers",
+    "explain widgets",
+    "explain widgets.spec --recursive",
+    "explain widgets.kind",
     "auth can-i get pods",
     "auth can-i --list",
     "auth whoami",
@@ -425,7 +428,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("describe pod p -n shop", NO_DEFAULTS),
     ("describe svc svc -n shop", NO_DEFAULTS),
     ("describe node node-1", NO_DEFAULTS),
-    ("explain *", NO_SCHEMAS),
+    ("explain pods*", NO_SCHEMAS),
     ("get widgets -n shop", "an unknown path is answered with a Status, not with plain text"),
     ("auth can-i --list", "without access control, a rule for everything is the only one"),
     ("auth whoami", "without access control, the user has another name"),
@@ -440,7 +443,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 
 const NO_ADDRESSES: &str = "other cluster IPs, since there is no network";
 const NO_DEFAULTS: &str = "there are no admission plug-ins, and no network";
-const NO_SCHEMAS: &str = "no schemas are served";
+const NO_SCHEMAS: &str = "no schemas of built-in kinds are served";
 const NOT_ALL_KINDS: &str = "reviews, bindings as a resource and the newest kinds are not served";
 
 pub(super) fn lines() -> impl Iterator<Item = &'static str> {

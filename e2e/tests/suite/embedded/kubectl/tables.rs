@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 /// Kinds whose tables have only the name and the creation time on the embedded server.
 const PLAIN: &[&str] = &[
     "/api/v1/podtemplates",
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/apiregistration.k8s.io/v1/apiservices",
     "/apis/apps/v1/controllerrevisions",
     "/apis/certificates.k8s.io/v1/certificatesigningrequests",

@@ -112,7 +112,7 @@ impl Scope {
         if self.names.has_variables {
             self.resolve(&mut tree, &mut reads);
         }
-        let of = {
+        let (of, constants) = {
             let mut known = vec![
                 ("object", Type::Dyn),
                 ("oldObject", Type::Dyn),
@@ -124,10 +124,12 @@ impl Scope {
                 self.names.has_variables.then(|| ("variables", Type::Object(Shape::of_variable(&EMPTY)))),
             );
             known.extend(self.variables.iter().map(|variable| (&*variable.identifier, variable.of.clone())));
-            let checked = Checker::new(&known).check(&tree);
-            checked.map_err(|why| failed(format!("ERROR: <input>: {why}")))?
+            let mut checker = Checker::new(&known);
+            let of = checker.checked(&tree).map_err(|why| failed(format!("ERROR: <input>: {why}")))?;
+            (of, checker.finish())
         };
         expected.check(&of)?;
+        constants.map_err(|why| format!("program {why}"))?;
         Ok((Expression { text: text.into(), tree, reads }, of))
     }
 

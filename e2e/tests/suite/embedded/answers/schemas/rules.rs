@@ -14,6 +14,10 @@ const INTEGERS: &[&str] = &[
     "self * 4611686018427387904 != 0",
     "timestamp(self) > timestamp(0) && int(timestamp(self)) == self",
     "'%s %d'.format([self, self]) != '1 1'",
+    "'%o %b %x'.format([-self, self, self * 9]) != '-1 1 9'",
+    "quantity('1500m').add(self).isInteger() || [duration('1s'), duration('2s')].sum() > duration('1s')",
+    "int('x') == self",
+    "'%d'.format(['x', self]) == '1'",
 ];
 const NUMBERS: &[&str] = &[
     "self < 2.0",
@@ -38,6 +42,11 @@ const TEXTS: &[&str] = &[
     "self != 'a\\'b' && self != \"a'b\" && size(b'\\n') == 1 // it's a text",
     "isQuantity(self) ? sign(quantity(self)) < 1 : '''a''' != self",
     "'%s'.format([[self, 'a']]).size() < 12",
+    "format.qualifiedName().validate(self).orValue(['x'])[0] == 'x'",
+    "format.dns1035LabelPrefix().validate(self).hasValue() || format.uri().validate(self).hasValue()",
+    "isQuantity(self) ? quantity(self).isInteger() && quantity(self).asInteger() > 1 : self != ''",
+    "'%e'.format([self == 'a' ? 1234.5 : 0.5]) != '5.000000×10⁻⁰¹'",
+    "'x' + string(self.size()) != 'x1'",
 ];
 const ANY: &[&str] = &[
     "type(self) == int ? self < 2 : self.size() > 1",

@@ -6,29 +6,45 @@ use crate::apply::quoted;
 
 /// The parts of a URL, as they are written.
 #[derive(Default)]
-pub(super) struct Url<'a> {
+pub(crate) struct Url<'a> {
     /// In lower case.
-    pub(super) scheme: String,
-    pub(super) user: Option<&'a str>,
-    pub(super) host: &'a str,
-    pub(super) query: &'a str,
-    pub(super) fragment: &'a str,
+    pub(crate) scheme: String,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) host: &'a str,
+    #[cfg_attr(not(feature = "cel"), expect(dead_code, reason = "only functions in CEL read it"))]
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a str,
+    pub(crate) fragment: &'a str,
 }
 
 impl<'a> Url<'a> {
     /// # Errors
     /// Why the text is no URL.
-    pub(super) fn parse(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
         let failed = |part: &str, why: String| format!("parse {}: {why}", quoted(part));
-        let url = Self::without_fragment(before).map_err(|why| failed(before, why))?;
+        let url = Self::without_fragment(before, false).map_err(|why| failed(before, why))?;
         check_escapes(fragment).map_err(|why| failed(text, why))?;
         Ok(Self { fragment, ..url })
     }
 
-    fn without_fragment(text: &'a str) -> Result<Self, String> {
+    /// Parses an absolute URL or path, as those of requests, which have no fragment.
+    ///
+    /// # Errors
+    /// Why the text is none.
+    pub(crate) fn parse_request(text: &'a str) -> Result<Self, String> {
+        Self::without_fragment(text, true).map_err(|why| format!("parse {}: {why}", quoted(text)))
+    }
+
+    fn without_fragment(text: &'a str, is_request: bool) -> Result<Self, String> {
         if text.bytes().any(|byte| byte.is_ascii_control()) {
             return Err("net/url: invalid control character in URL".into());
+        }
+        if text.is_empty() && is_request {
+            return Err("empty url".into());
+        }
+        if text == "*" {
+            return Ok(Self { path: text, ..Self::default() });
         }
         let (scheme, rest) = scheme(text)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -36,12 +52,15 @@ impl<'a> Url<'a> {
         if !rest.starts_with('/') && !scheme.is_empty() {
             return Ok(url);
         }
+        if !rest.starts_with('/') && is_request {
+            return Err("invalid URI for request".into());
+        }
         if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
             return Err("first path segment in URL cannot contain colon".into());
         }
-        let authority = rest.strip_prefix("//").filter(|rest| !scheme.is_empty() || !rest.starts_with('/'));
-        let Some(authority) = authority else {
-            return check_escapes(rest).map(|()| url);
+        let has_authority = |rest: &&str| !scheme.is_empty() || !is_request && !rest.starts_with('/');
+        let Some(authority) = rest.strip_prefix("//").filter(has_authority) else {
+            return check_escapes(rest).map(|()| Self { path: rest, ..url });
         };
         let (authority, path) = authority.split_at(authority.find('/').unwrap_or(authority.len()));
         let (user, host) =
@@ -55,7 +74,7 @@ impl<'a> Url<'a> {
             check_escapes(user)?;
         }
         check_escapes(path)?;
-        Ok(Self { user, host, ..url })
+        Ok(Self { user, host, path, ..url })
     }
 }
 
@@ -137,6 +156,15 @@ mod tests {
             ("https://a\n", "parse \"https://a\\n\": net/url: invalid control character in URL"),
         ] {
             assert_eq!(Url::parse(text).err().as_deref(), Some(expected));
+        }
+        for (text, expected) in [
+            ("", Some("parse \"\": empty url")),
+            ("x/y", Some("parse \"x/y\": invalid URI for request")),
+            ("x:y", None),
+            ("//x:y", None),
+            ("*", None),
+        ] {
+            assert_eq!(Url::parse_request(text).err().as_deref(), expected);
         }
         for (text, scheme, host) in [
             ("", "", ""),
