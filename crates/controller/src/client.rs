@@ -86,9 +86,11 @@ fn encoded(value: &str) -> String {
     form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
+type Change = dyn Fn(&mut Request<Body>) + Send + Sync;
+
 struct Changed {
     client: Client,
-    change: Arc<dyn Fn(&mut Request<Body>) + Send + Sync>,
+    change: Arc<Change>,
 }
 
 impl Service<Request<Body>> for Changed {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 
 /// How many failures are kept.
@@ -50,7 +51,7 @@ impl<K> Failures<K> {
             end -= 1;
         }
         error.truncate(end);
-        let failure = Arc::new(FailedReconciliation { key, error, attempt, time: SystemTime::now() });
+        let failure = Arc::new(FailedReconciliation { key, error, attempt, time: Timestamp::now().into() });
         let mut failures = self.0.lock();
         failures.push_back(failure);
         // Dropped without the lock: keys are of the program.

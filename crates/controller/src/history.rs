@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -62,7 +63,7 @@ impl<K: Clone> History<K> {
             reasons: request.reasons,
             cause: request.cause.clone(),
             queued: request.queued,
-            time: SystemTime::now(),
+            time: Timestamp::now().into(),
             began: Instant::now(),
             ended: OnceLock::new(),
         });

@@ -96,37 +96,42 @@ impl Metrics {
             registry: Mutex::default(),
             added,
         };
+        this.register(&mut registry);
+        *this.registry.lock() = registry;
+        this.check_names()?;
+        Ok(this)
+    }
+
+    /// Registers the metrics of the server itself.
+    fn register(&self, registry: &mut Registry) {
         registry.register(
             "kinformer_serve_requests",
             "Answered HTTP requests by status code",
-            this.requests.clone(),
+            self.requests.clone(),
         );
         registry.register(
             "kinformer_serve_api_server_reads",
             "Objects requested from the API server",
-            this.asked.clone(),
+            self.asked.clone(),
         );
         registry.register(
             "kinformer_serve_encoded_changes",
             "Changes encoded for streams and histories",
-            this.encoded.clone(),
+            self.encoded.clone(),
         );
-        registry.register("kinformer_serve_streams", "Open streams of events", this.streams.clone());
-        registry.register("kinformer_serve_views", "Lists whose pages can be read", this.views.clone());
+        registry.register("kinformer_serve_streams", "Open streams of events", self.streams.clone());
+        registry.register("kinformer_serve_views", "Lists whose pages can be read", self.views.clone());
         registry.register(
             "kinformer_serve_view_bytes",
             "Encoded bytes of the objects of these lists",
-            this.view_bytes.clone(),
+            self.view_bytes.clone(),
         );
-        registry.register("kinformer_serve_changes", "Remembered changes", this.changes.clone());
+        registry.register("kinformer_serve_changes", "Remembered changes", self.changes.clone());
         registry.register(
             "kinformer_serve_change_bytes",
             "Encoded bytes of remembered changes",
-            this.change_bytes.clone(),
+            self.change_bytes.clone(),
         );
-        *this.registry.lock() = registry;
-        this.check_names()?;
-        Ok(this)
     }
 
     /// Checks that no two registries have a family of the same name. A registry does not list its families, so that these
