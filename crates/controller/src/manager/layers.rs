@@ -40,7 +40,8 @@ pub(crate) struct Begun(#[expect(dead_code, reason = "its drop is the message")]
 pub(crate) struct Progress {
     /// Cancelled when the shutdown is, or when something has failed.
     pub(crate) ending: CancellationToken,
-    errors: Mutex<Vec<Error>>,
+    /// With their texts.
+    errors: Mutex<Vec<(String, Error)>>,
 }
 
 impl Progress {
@@ -52,15 +53,15 @@ impl Progress {
     pub(crate) fn fail(&self, error: Error) {
         let text = error.to_string();
         let mut errors = self.errors.lock();
-        if errors.iter().all(|known| known.to_string() != text) {
-            errors.push(error);
+        if errors.iter().all(|(known, _)| *known != text) {
+            errors.push((text, error));
         }
         drop(errors);
         self.ending.cancel();
     }
 
     pub(crate) fn result(self) -> Result<(), Error> {
-        let mut errors = self.errors.into_inner();
+        let mut errors: Vec<_> = self.errors.into_inner().into_iter().map(|(_, error)| error).collect();
         match errors.len() {
             0 => Ok(()),
             1 => errors.pop().map_or(Ok(()), Err),

@@ -8,7 +8,7 @@ use std::sync::Weak;
 use parking_lot::Mutex;
 
 use super::layers::{Layer, Run};
-use super::runnable::{OfController, Runnable};
+use super::runnable::Runnable;
 use super::stage::Stage;
 use crate::error::Error;
 use crate::health::Status;
@@ -17,7 +17,7 @@ use crate::prometheus::ControllerCollector;
 #[cfg(feature = "serve")]
 use crate::view::Shown;
 #[cfg(feature = "prometheus")]
-use crate::worker::{Named, Observed};
+use crate::worker::Named;
 
 /// The layers of a run: for each stage one for each group, and one for what is in no group.
 pub(crate) struct Layers {
@@ -52,19 +52,6 @@ impl Layers {
     /// The layers of the leader, and those before.
     pub(crate) fn split(&self) -> (&[Layer], &[Layer]) {
         self.layers.split_at((Stage::Leaders as usize).saturating_mul(self.of_stage))
-    }
-}
-
-#[cfg(feature = "prometheus")]
-impl Collected {
-    fn add(&mut self, name: &Arc<str>, observed: Weak<dyn Observed>) {
-        let named = (name.clone(), observed);
-        for collector in &self.collectors {
-            if let Err(error) = collector.add_all(std::slice::from_ref(&named)) {
-                tracing::warn!(%error, "a controller has no metrics");
-            }
-        }
-        self.controllers.push(named);
     }
 }
 
@@ -145,9 +132,7 @@ impl Plan {
         if !self.names.lock().insert(name.clone()) {
             return Err(Error::DuplicateName { name });
         }
-        if let Some(controller) = runnable.controller {
-            self.add_controller(controller);
-        }
+        self.statuses.lock().extend(runnable.controller.as_ref().map(|controller| controller.status.clone()));
         for (stage, run) in runnable.parts {
             let entry = Entry { name: name.clone(), stage, run };
             match &mut *phase {
@@ -156,15 +141,27 @@ impl Plan {
                 Phase::Ended => {}
             }
         }
+        drop(phase);
+        #[cfg(feature = "prometheus")]
+        if let Some(controller) = runnable.controller {
+            #[cfg(feature = "serve")]
+            self.shown.lock().add(controller.status.name(), controller.shown);
+            self.collect_controller((controller.status.name().clone(), controller.observed));
+        }
         Ok(())
     }
 
-    fn add_controller(&self, controller: OfController) {
-        #[cfg(feature = "prometheus")]
-        self.collected.lock().add(controller.status.name(), controller.observed);
-        #[cfg(feature = "serve")]
-        self.shown.lock().add(controller.status.name(), controller.shown);
-        self.statuses.lock().push(controller.status);
+    #[cfg(feature = "prometheus")]
+    fn collect_controller(&self, controller: Named) {
+        let mut collected = self.collected.lock();
+        let collectors = collected.collectors.clone();
+        collected.controllers.push(controller.clone());
+        drop(collected);
+        for collector in collectors {
+            if let Err(error) = collector.add_all(std::slice::from_ref(&controller)) {
+                tracing::warn!(%error, "a controller has no metrics");
+            }
+        }
     }
 
     /// Adds the controllers to a collector, also those that are added later.
