@@ -74,8 +74,16 @@ async fn probes_metrics_and_controllers() {
     assert_eq!(get(probes, "/healthz").await, (200, "ok\n".to_owned()));
     let (_, metrics) = get(main, "/metrics").await;
     assert!(metrics.contains("leader_election_master_status{name=\"test\"} 0"), "{metrics}");
-    let view: Value = serde_json::from_str(&get(main, "/api/v1/controllers").await.1).unwrap();
-    assert_eq!(view["leadership"]["holder"], "other", "{view}");
+    within(async {
+        loop {
+            let view: Value = serde_json::from_str(&get(main, "/api/v1/controllers").await.1).unwrap();
+            if view["leadership"]["holder"] == "other" {
+                return assert_eq!(view["leadership"]["isLeader"], false);
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 
     within(other.release()).await.unwrap();
     assert_eq!([calls.next().await.key, calls.next().await.key], [key("a"), key("a")]);
