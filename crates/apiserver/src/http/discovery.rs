@@ -208,6 +208,9 @@ fn storage_version_hash(resource: &Resource) -> String {
         Some(forms) => (kind.group.as_str(), forms.storage.as_str()),
         None if kind.is("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
         None if kind.is("events.k8s.io", "events") => ("", "v1"),
+        None if kind.is("apiextensions.k8s.io", "customresourcedefinitions") => {
+            (kind.group.as_str(), "v1beta1")
+        }
         None => (kind.group.as_str(), kind.version.as_str()),
     };
     let hash = sha256(&format!("{group}/{version}/{}", kind.kind));
