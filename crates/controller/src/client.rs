@@ -20,30 +20,26 @@
 //! Follows controller-runtime 0.25 (`client.WithFieldOwner`, `client.NewDryRunClient`) and client-go 0.37 (`rest.Config.QPS`).
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::future::{BoxFuture, FutureExt as _};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri};
-use kinformer::BoxError;
 use kinformer_workqueue::{Bucket, RateLimiter as _};
 use kube_client::Client;
 use kube_client::client::Body;
 use tokio::time::sleep;
-use tower::Service;
+use tower::service_fn;
 
 /// Returns a client whose writes have this field manager, unless a request names another one.
 ///
 /// The API server refuses a name that is longer than 128 characters, or has characters that cannot be printed.
 pub fn with_field_owner(client: &Client, owner: &str) -> Client {
-    let owner = format!("fieldManager={}", encoded(owner));
-    wrap(client, move |request| add(request, "fieldManager", &owner))
+    let owner: String = form_urlencoded::byte_serialize(owner.as_bytes()).collect();
+    with_parameter(client, "fieldManager", format!("fieldManager={owner}"))
 }
 
 /// Returns a client whose writes are dry runs: the API server answers as to a write, and stores nothing.
 pub fn dry_run(client: &Client) -> Client {
-    wrap(client, |request| add(request, "dryRun", "dryRun=All"))
+    with_parameter(client, "dryRun", "dryRun=All".to_owned())
 }
 
 /// Returns a client that sends at most this number of requests each second, and `burst` more after a pause. Further ones wait, in
@@ -52,13 +48,32 @@ pub fn dry_run(client: &Client) -> Client {
 /// # Cancel safety
 /// A request whose future is dropped while it waits counts as sent.
 pub fn limited(client: &Client, per_second: NonZeroU32, burst: NonZeroU32) -> Client {
-    let bucket = Arc::new(Bucket::per_second(per_second, burst));
-    let service = Limited { client: client.clone(), bucket };
-    Client::new(service, client.default_namespace().to_owned())
+    let bucket = Bucket::per_second(per_second, burst);
+    wrap(client, move |client, request| {
+        let delay = bucket.when(&());
+        async move {
+            if !delay.is_zero() {
+                sleep(delay).await;
+            }
+            client.send(request).await
+        }
+    })
 }
 
-fn wrap(client: &Client, change: impl Fn(&mut Request<Body>) + Send + Sync + 'static) -> Client {
-    let service = Changed { client: client.clone(), change: Arc::new(change) };
+fn with_parameter(client: &Client, name: &'static str, parameter: String) -> Client {
+    wrap(client, move |client, mut request| {
+        add(&mut request, name, &parameter);
+        async move { client.send(request).await }
+    })
+}
+
+/// Returns a client whose requests `send` sends with another one.
+fn wrap<F>(client: &Client, send: impl Fn(Client, Request<Body>) -> F + Send + 'static) -> Client
+where
+    F: Future<Output = Result<Response<Body>, kube_client::Error>> + Send + 'static,
+{
+    let inner = client.clone();
+    let service = service_fn(move |request| send(inner.clone(), request));
     Client::new(service, client.default_namespace().to_owned())
 }
 
@@ -78,59 +93,5 @@ fn add(request: &mut Request<Body>, name: &str, parameter: &str) {
     parts.path_and_query = path.ok();
     if let Ok(uri) = Uri::from_parts(parts) {
         *request.uri_mut() = uri;
-    }
-}
-
-/// A value of a query.
-fn encoded(value: &str) -> String {
-    form_urlencoded::byte_serialize(value.as_bytes()).collect()
-}
-
-type Change = dyn Fn(&mut Request<Body>) + Send + Sync;
-
-struct Changed {
-    client: Client,
-    change: Arc<Change>,
-}
-
-impl Service<Request<Body>> for Changed {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(())) // `Client::send` waits for it
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        (self.change)(&mut request);
-        let client = self.client.clone();
-        async move { Ok(client.send(request).await?) }.boxed()
-    }
-}
-
-struct Limited {
-    client: Client,
-    bucket: Arc<Bucket>,
-}
-
-impl Service<Request<Body>> for Limited {
-    type Response = Response<Body>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (client, delay) = (self.client.clone(), self.bucket.when(&()));
-        async move {
-            if !delay.is_zero() {
-                sleep(delay).await;
-            }
-            Ok(client.send(request).await?)
-        }
-        .boxed()
     }
 }

@@ -304,7 +304,7 @@ impl ServerBuilder {
             hosts: self.hosts,
             address: main.address.ip(),
             is_health_public: probes.is_none(),
-            any_host: self.surface == Surface::MetricsOnly && !main.address.ip().to_canonical().is_loopback(),
+            any_host: self.surface == Surface::MetricsOnly && is_reachable(main.address),
         };
         let settings = Settings {
             guard,
@@ -348,6 +348,11 @@ impl ServerBuilder {
         Check::check_names(&self.checks.health)?;
         Check::check_names(&self.checks.ready)
     }
+}
+
+/// Whether other machines can reach an address.
+fn is_reachable(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
 }
 
 /// Whether a name can be the host of a request, without a port.

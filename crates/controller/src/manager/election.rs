@@ -6,14 +6,13 @@ use super::layers::Progress;
 use crate::error::Error;
 
 /// How a manager takes part in an election.
-#[derive(Clone)]
-pub(crate) struct Election {
-    pub(crate) elector: LeaderElector,
+pub(crate) struct Election<'a> {
+    pub(crate) elector: &'a LeaderElector,
     /// Whether it is a candidate again when its leadership was lost.
     pub(crate) rejoins: bool,
 }
 
-impl Election {
+impl Election<'_> {
     /// Runs `work` while this process is the leader, and `last` before the leadership is released.
     pub(crate) async fn lead<W, L>(
         &self,

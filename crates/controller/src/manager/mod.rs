@@ -211,7 +211,7 @@ impl Manager {
                 work().await;
                 return last().await;
             };
-            let election = Election { elector: elector.clone(), rejoins: self.rejoins };
+            let election = Election { elector, rejoins: self.rejoins };
             let paused = || _ = state.send_replace(State::Starting);
             election.lead(&progress, work, paused, last).await;
         };
