@@ -13,7 +13,8 @@ use std::alloc::System;
 use std::time::Duration;
 
 use clap::Parser;
-use kinformer_apiserver::{ApiServer, ProtobufAnswers};
+use k8s_openapi::api::core::v1::Pod;
+use kinformer_apiserver::{ApiServer, ProtobufAnswers, Validation};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,10 +60,10 @@ async fn main() -> Result<(), Failure> {
     let arguments = Arguments::parse();
     let (pods, selected) =
         (arguments.pods, |name: &str| arguments.only.as_deref().is_none_or(|only| only == name));
-    let region = Region::new(ALLOCATOR);
+    let (region, started) = (Region::new(ALLOCATOR), Instant::now());
     let server =
         ApiServer::builder().history(1).kubernetes(38).protobuf(ProtobufAnswers::Offered).start().await?;
-    println!("a started server keeps {} kB", kept(&region) / 1_000);
+    println!("a server starts in {:.1?} and keeps {} kB", started.elapsed(), kept(&region) / 1_000);
     let mut client = Client::connect(&server).await?;
 
     let region = Region::new(ALLOCATOR);
@@ -104,7 +105,38 @@ async fn main() -> Result<(), Failure> {
         let [with, without] = client.size(media_type, pods).await?;
         println!("{media_type}: {with} bytes for a pod, {without} without managedFields");
     }
+    validation(pods).await
+}
+
+/// What defaults and validation of a pod cost, beside the decoding of its JSON.
+async fn validation(pods: usize) -> Result<(), Failure> {
+    let mut creates = [Duration::ZERO; 2];
+    for (time, validation) in creates.iter_mut().zip([Validation::Off, Validation::On]) {
+        let server = ApiServer::builder().history(1).kubernetes(38).validation(validation).start().await?;
+        *time = median((0..pods).map(|number| {
+            let pod = pod(number, 0);
+            let started = Instant::now();
+            server.create(pod).map(|_| started.elapsed())
+        }))?;
+    }
+    let text = pod(0, 0).to_string();
+    let decoding = median((0..pods).map(|_| {
+        let started = Instant::now();
+        serde_json::from_str::<Pod>(&text).map(|_| started.elapsed())
+    }))?;
+    let [without, with] = creates;
+    println!(
+        "defaults and validation of a pod: {:.0?}; decoding: {decoding:.0?}; ratio {:.2}",
+        with.saturating_sub(without),
+        with.saturating_sub(without).as_secs_f64() / decoding.as_secs_f64()
+    );
     Ok(())
+}
+
+fn median<E>(times: impl Iterator<Item = Result<Duration, E>>) -> Result<Duration, E> {
+    let mut times = times.collect::<Result<Vec<_>, _>>()?;
+    times.sort_unstable();
+    Ok(times.get(times.len() / 2).copied().unwrap_or_default())
 }
 
 /// Bytes that have been allocated and not freed.

@@ -16,7 +16,7 @@ mod review;
 mod unreadable;
 
 pub(crate) use call::convert;
-pub(crate) use unreadable::{Unreadable, unlistable, unreadable, unwritable};
+pub(crate) use unreadable::{MAX_UNREADABLE, Unreadable, unlistable, unreadable, unwritable};
 
 use serde::Deserialize;
 use serde_json::Value;

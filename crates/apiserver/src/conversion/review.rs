@@ -6,10 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::parse_review;
 use crate::apply::{go_type, quoted};
-use crate::builtin::MAX_ANNOTATIONS;
-use crate::causes::{invalid, too_long};
 use crate::protobuf::json_type;
-use crate::selectors::{key_fault, value_fault};
+use crate::schema::{annotation_faults, label_faults};
 use crate::status::Cause;
 
 const KIND: &str = "ConversionReview";
@@ -154,23 +152,12 @@ fn restore(original: &Object, converted: &mut Object) -> Result<(), String> {
 }
 
 fn check_texts(field: &str, map: &Object) -> Result<(), String> {
-    let is_labels = field == "labels";
-    let path = if is_labels { "metadata.labels" } else { "metadata.annotation" };
-    let (mut faults, mut size): (Vec<Cause>, usize) = (Vec::new(), 0);
-    for (key, value) in map {
-        let value = value.as_str().unwrap_or("");
-        size = size.saturating_add(key.len()).saturating_add(value.len());
-        let name = if is_labels { key.clone() } else { key.to_lowercase() };
-        faults.extend(key_fault(&name).map(|why| invalid(path, &key.as_str().into(), why)));
-        if is_labels {
-            faults.extend(value_fault(value).map(|why| invalid(path, &value.into(), why)));
-        }
-    }
-    if !is_labels && size > MAX_ANNOTATIONS {
-        faults.push(too_long(path, MAX_ANNOTATIONS));
-    }
-    let texts: Vec<String> = faults.iter().map(|cause| format!("{path}: {}", cause.message)).collect();
-    match texts.as_slice() {
+    let faults = match field {
+        "labels" => label_faults("metadata.labels", map),
+        _ => annotation_faults("metadata.annotation", map),
+    };
+    let text = |cause: &Cause| format!("{}: {}", cause.field.as_deref().unwrap_or(""), cause.message);
+    match faults.iter().map(text).collect::<Vec<_>>().as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),
         all => Err(format!("[{}]", all.join(", "))),

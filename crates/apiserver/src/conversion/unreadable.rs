@@ -8,6 +8,9 @@ use crate::registry::Kind;
 use crate::status::{Cause, Status};
 use crate::storage::Stored;
 
+/// A list ends after this many objects that cannot be converted (`maxCorruptObjErrsToAggregate`).
+pub(crate) const MAX_UNREADABLE: usize = 100;
+
 /// A stored object, and the error of its conversion.
 pub(crate) struct Unreadable {
     pub(crate) stored: Arc<Stored>,
@@ -42,7 +45,12 @@ pub(crate) fn unlistable(kind: &Kind, failures: &[Unreadable]) -> Status {
         let message = corrupt(&field, stored, error);
         Cause { reason: "UnexpectedServerResponse", message, field: Some(field) }
     };
-    Status::unlistable(kind.resource_subject(), failures.iter().map(cause).collect())
+    let status = Status::unlistable(kind.resource_subject(), failures.iter().map(cause).collect());
+    if failures.len() < MAX_UNREADABLE {
+        return status;
+    }
+    let message = "too many errors, the list is truncated".to_owned();
+    status.because(Cause { reason: "FieldValueTooMany", message, field: None })
 }
 
 fn key(root: &str, kind: &Kind, stored: &Stored) -> String {

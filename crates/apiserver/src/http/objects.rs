@@ -127,7 +127,7 @@ pub(super) async fn answer(
     let (parts, body) = request.into_parts();
     let sub = Sub::of(&resource.kind, target.subresource.as_deref())?;
     sub.check(&resource.kind, verb, target, &parts.headers)?;
-    let form = negotiate::representation(&parts.headers, context.offers_for(&resource))?;
+    let representation = negotiate::representation(&parts.headers, context.offers_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
     let body = read_body(body).await?;
     let asking = Asking { resource: &resource, target, query, user: &user, kind: sub.kind() };
@@ -148,7 +148,7 @@ pub(super) async fn answer(
         let (headers, warnings) = (&parts.headers, Warnings::about(&resource.kind));
         let (user, body, resource) = (&user, body.clone(), &resource);
         let mut call = Call { context, query, target, resource, headers, body, sub, warnings, user, session };
-        let result = call.answer(verb, (form, include), &mut faults, &mut collection);
+        let result = call.answer(verb, (representation, include), &mut faults, &mut collection);
         let reply = result.unwrap_or_else(|status| Reply::Ready(answer::failure(&status)));
         call.warnings.extend(session.map(Session::warnings).unwrap_or_default());
         Ok((reply, call.warnings))
@@ -193,14 +193,14 @@ pub(super) fn object_answer(
     resource: &Arc<Resource>,
     stored: &Arc<Stored>,
     code: StatusCode,
-    form: Representation,
+    representation: Representation,
     include: IncludeObject,
 ) -> Reply {
     if resource.is_converted() {
         let (resource, stored) = (resource.clone(), stored.clone());
-        return Reply::Deferred(Deferred { resource, stored, code, form, include, scale: None });
+        return Reply::Deferred(Deferred { resource, stored, code, representation, include, scale: None });
     }
-    Reply::Ready(serialized::object(context, resource, stored, code, form, include))
+    Reply::Ready(serialized::object(context, resource, stored, code, representation, include))
 }
 
 enum Made {
@@ -255,12 +255,12 @@ impl<'a> Call<'a> {
     fn answer(
         &mut self,
         verb: Verb,
-        (form, include): (Representation, IncludeObject),
+        (representation, include): (Representation, IncludeObject),
         faults: &mut RequestFaults,
         collection: &mut Collection,
     ) -> Result<Reply, Status> {
         let (code, stored) = match verb {
-            Verb::Get => return self.get(form, include, faults),
+            Verb::Get => return self.get(representation, include, faults),
             Verb::Create => match self.create()? {
                 Made::Object(stored) => (StatusCode::CREATED, stored),
                 Made::Answer(answer) => return Ok(Reply::Ready(answer)),
@@ -270,13 +270,13 @@ impl<'a> Call<'a> {
                 Written::Object(Applied::Updated(stored)) => (StatusCode::OK, stored),
                 Written::Reply(reply) => return Ok(reply),
             },
-            Verb::Delete => return self.delete(form.managed_fields),
+            Verb::Delete => return self.delete(representation.managed_fields),
             Verb::DeleteCollection => {
-                return self.delete_collection(collection, form.managed_fields).map(Reply::Ready);
+                return self.delete_collection(collection, representation.managed_fields).map(Reply::Ready);
             }
             _ => return Err(Status::method_not_allowed()),
         };
-        Ok(object_answer(self.context, self.resource, &stored, code, form, include))
+        Ok(object_answer(self.context, self.resource, &stored, code, representation, include))
     }
 
     /// # Errors
@@ -306,7 +306,7 @@ impl<'a> Call<'a> {
 
     fn get(
         &self,
-        form: Representation,
+        representation: Representation,
         include: IncludeObject,
         faults: &mut RequestFaults,
     ) -> Result<Reply, Status> {
@@ -338,13 +338,13 @@ impl<'a> Call<'a> {
             write_malformed(&mut out, self.resource, &stored);
             return Ok(Reply::Ready(answer::json_bytes(StatusCode::OK, out.into())));
         }
-        Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, form, include))
+        Ok(object_answer(self.context, self.resource, &stored, StatusCode::OK, representation, include))
     }
 
     fn deferred_scale(&self, stored: Arc<Stored>, paths: &ScalePaths) -> Reply {
-        let (resource, form) = (self.resource.clone(), Representation::OBJECTS);
+        let (resource, representation) = (self.resource.clone(), Representation::OBJECTS);
         let (include, scale) = (IncludeObject::default(), Some(paths.clone()));
-        Reply::Deferred(Deferred { resource, stored, code: StatusCode::OK, form, include, scale })
+        Reply::Deferred(Deferred { resource, stored, code: StatusCode::OK, representation, include, scale })
     }
 
     fn create(&mut self) -> Result<Made, Status> {

@@ -118,10 +118,9 @@ impl Start {
             return resource;
         }
         let states = self.initial.drain(..).map(|stored| (EventType::Added, stored)).collect();
-        match conversion::states(context, &resource, states).await {
-            Ok(states) => self.initial.extend(states),
-            Err(failures) => self.failure = conversion_error(&failures),
-        }
+        let (states, failure) = conversion::states_until_failure(context, &resource, states).await;
+        self.initial.extend(states);
+        self.failure = failure.map(conversion_error);
         Arc::new(resource.of_converted())
     }
 }
@@ -164,8 +163,8 @@ fn never_issued(requested: u64, current: u64) -> Status {
 }
 
 /// The error that ends a watch. Follows Kubernetes 1.37 (`etcd3.transformErrorToEvent`).
-fn conversion_error(failures: &[Unreadable]) -> Option<Status> {
-    failures.first().map(|failure| Status::internal(failure.error.message()))
+fn conversion_error(failure: Unreadable) -> Status {
+    Status::internal(failure.error.message())
 }
 
 fn default_timeout() -> Duration {
@@ -217,7 +216,11 @@ impl Watch {
             return None;
         }
         loop {
-            if let Some(status) = self.failure.take() {
+            // What was read before the failure is sent first.
+            if self.initial.is_empty()
+                && self.events.is_empty()
+                && let Some(status) = self.failure.take()
+            {
                 self.over = true;
                 return Some(Ok(self.encoder.error(&status)));
             }
@@ -292,7 +295,7 @@ impl Watch {
         ControlFlow::Continue(())
     }
 
-    /// Converts the events that have been read. After an error there are none.
+    /// Converts the events that have been read. After an error there are only those before it.
     async fn convert(&mut self) {
         let Some(source) = &self.source else { return };
         let mut events = std::mem::take(&mut self.events);
@@ -302,19 +305,18 @@ impl Watch {
             let previous = event.previous.clone().filter(|_| needs_previous);
             std::iter::once(event.object.clone()).chain(previous).map(|state| (event.event_type, state))
         });
-        let mut states = match conversion::states(&self.context, source, states.collect()).await {
-            Ok(states) => states.into_iter(),
-            Err(failures) => {
-                self.failure = conversion_error(&failures);
-                return;
-            }
-        };
+        let states = states.collect();
+        let (states, failure) = conversion::states_until_failure(&self.context, source, states).await;
+        self.failure = failure.map(conversion_error);
+        let mut states = states.into_iter();
         for event in events {
             let Some(object) = states.next() else { break };
-            let previous = if needs_previous {
-                event.previous.as_ref().and_then(|_| states.next())
-            } else {
-                event.previous.clone()
+            let previous = match &event.previous {
+                Some(_) if needs_previous => {
+                    let Some(previous) = states.next() else { break };
+                    Some(previous)
+                }
+                previous => previous.clone(),
             };
             self.events.push(Arc::new(Event::new(event.event_type, object, previous)));
         }
@@ -332,6 +334,7 @@ impl Watch {
             }
         }
         if self.initial.is_empty()
+            && self.failure.is_none()
             && let Some(version) = self.initial_end.take()
             && !self.faults.drops_bookmark(self.sent)
         {

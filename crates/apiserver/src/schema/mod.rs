@@ -37,6 +37,7 @@ pub(crate) use published::{meta_definitions, published_list};
 
 use defaulting::{remove_nulls, set_defaults};
 use object_meta::Malformed;
+pub(crate) use object_meta::{annotation_faults, label_faults};
 use structural::Structural;
 use validate::{Purpose, validate, validate_root};
 use violations::Violations;

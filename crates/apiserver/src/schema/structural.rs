@@ -29,7 +29,7 @@ pub(crate) struct Structural {
     pub(super) rules: Option<Box<Rules>>,
     /// The rules in CEL.
     #[cfg(feature = "cel")]
-    pub(super) checks: Box<[super::cel::Rule]>,
+    pub(super) validations: Box<[super::cel::Rule]>,
     /// Whether the node or one below it has rules in CEL.
     #[cfg(feature = "cel")]
     pub(super) has_checks: bool,
@@ -120,7 +120,7 @@ impl Structural {
             items: fields.get("items").filter(|items| items.is_object()).map(child),
             rules: Rules::of(fields, depth).map(Box::new),
             #[cfg(feature = "cel")]
-            checks: super::cel::Rule::list(fields.get("x-kubernetes-validations")),
+            validations: super::cel::Rule::list(fields.get("x-kubernetes-validations")),
             #[cfg(feature = "cel")]
             has_checks: has_checks(schema),
         }

@@ -246,39 +246,6 @@ impl Parser {
     }
 }
 
-/// Letters, digits, `-`, `_`, `.`; starting and ending with a letter or digit; at most 63 bytes.
-pub(super) fn is_name(text: &str) -> bool {
-    let inner = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    inner && text.len() <= 63 && ends(text.chars().next()) && ends(text.chars().last())
-}
-
-const NAME_RULE: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must \
-    start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used \
-    for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', \
-    '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
-    '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-/// Returns the problem with the key of a label or annotation, if there is one.
-pub(crate) fn key_fault(key: &str) -> Option<&'static str> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let good_prefix = prefix.is_none_or(|p| {
-        !p.is_empty()
-            && p.len() <= 253
-            && p.split('.').all(|part| {
-                is_name(part)
-                    && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            })
-    });
-    if good_prefix && is_name(name) { None } else { Some(NAME_RULE) }
-}
-
-/// Returns the problem with the value of a label, if there is one.
-pub(crate) fn value_fault(value: &str) -> Option<&'static str> {
-    if value.is_empty() || is_name(value) { None } else { Some(VALUE_RULE) }
-}
-
 fn check_key(key: &str) -> Result<(), String> {
     checked("key", key, &names::qualified_name(key))
 }

@@ -4,7 +4,7 @@ mod field;
 mod label;
 
 pub(crate) use field::{FieldSelector, is_field_selector};
-pub(crate) use label::{LabelSelector, key_fault, value_fault};
+pub(crate) use label::LabelSelector;
 
 use serde_json::{Map, Value};
 

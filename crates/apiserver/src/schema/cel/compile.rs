@@ -46,7 +46,7 @@ pub(crate) fn compile(root: &mut Structural) {
 
 /// Compiles the rules of a node and those below it. `left` is how long the expressions may be.
 fn gather(node: &Structural, is_root: bool, compiled: &mut Vec<Compiled>, left: &mut usize) {
-    for rule in &node.checks {
+    for rule in &node.validations {
         let rest = left.checked_sub(rule.text.len() + rule.message_expression.len());
         *left = rest.unwrap_or_default();
         let compile = || compiled_rule(rule, node, is_root || node.is_embedded);
@@ -120,7 +120,7 @@ fn compiled_rule(rule: &Rule, schema: &Structural, is_root: bool) -> Compiled {
 
 /// Sets the compiled rules, in the order of [`gather`].
 fn assign(node: &mut Structural, next: &mut impl FnMut() -> Compiled) {
-    for rule in &mut node.checks {
+    for rule in &mut node.validations {
         rule.compiled = Some(Arc::new(next()));
     }
     node.properties_mut()

@@ -92,6 +92,27 @@ const TOKENS: &[&str] = &[
     "has(",
     ".flatten()",
     ".distinct()",
+    "format.named('date').value().validate(",
+    "format.dns1123Label().validate('",
+    "quantity('0.000000000000000001m')",
+    ".isGreaterThan(",
+    ".asInteger()",
+    "ip('::ffff:1.2.3.4')",
+    "cidr('10.0.0.0/33')",
+    ".containsIP(",
+    "url('https://a/b?c=%zz')",
+    ".getQuery()",
+    "sets.intersects(",
+    "base64.decode(",
+    "math.greatest(",
+    "cel.bind(v, ",
+    ".split('', ",
+    ".substring(-1, ",
+    ".slice(0, 9)",
+    ".indexOf(",
+    ".reverse()",
+    ".charAt(9)",
+    ".find('(.|a)+')",
 ];
 
 fn rule() -> impl Strategy<Value = String> {
@@ -119,6 +140,9 @@ const VALID: &[&str] = &[
     "'%s'.format([self]).replace('', 'aa').matches('a{9}') || self + self == self",
     "self.transformList(i, v, i).sortBy(x, -x).sum() + 1 > 0",
     "self.getHours() < 3 && self > timestamp(0) && string(self) != 'a'",
+    "quantity(self).isLessThan(quantity('10Ki')) && ip(self).family() == 4 && cidr(self).containsIP(self)",
+    "url(self).getHost() != self || !format.named(self).value().validate(self).hasValue()",
+    "cel.bind(v, self.map(x, sets.contains(self, [x])), v.slice(0, 1) == v.reverse().flatten())",
 ];
 
 fn scalar() -> impl Strategy<Value = Value> {
@@ -160,6 +184,10 @@ const WORDS: &[&str] = &[
     "not",
     "default",
     "required",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minimum",
 ];
 
 fn tree(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
@@ -229,6 +257,24 @@ proptest! {
         let found = faults("x", Subject { value: &value, old, is_object: true }, &schema);
         for cause in found.causes {
             prop_assert!(!cause.message.contains("internal error"), "{cause:?}");
+        }
+    }
+
+    /// A definition with any schema, and its change to another one, are checked.
+    #[test]
+    fn any_definition_is_checked(before in schema(), after in schema()) {
+        let [before, mut after] = [before, after].map(|schema| {
+            let definition = json!({"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com",
+                "scope": "Namespaced", "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "Things"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+            definition.as_object().cloned().unwrap_or_default()
+        });
+        crate::schema::definition::coerce_defaults(&mut after);
+        for cause in crate::schema::definition::faults(&after, Some(&before)) {
+            prop_assert!(cause.field.is_some(), "{cause:?}");
+        }
+        for warning in crate::schema::definition::warnings(&after, Some(&before)) {
+            prop_assert!(!warning.is_empty());
         }
     }
 

@@ -171,7 +171,7 @@ impl Walk {
         ratchet: Ratchet<'a>,
         is_root: bool,
     ) {
-        if schema.checks.is_empty() {
+        if schema.validations.is_empty() {
             return;
         }
         let read = |old: Old<'a>| match old {
@@ -183,9 +183,9 @@ impl Walk {
         };
         let (own, old) = (read(Old::Value(value)), old.map(read));
         // messages get the old value as it is, if some rule is about changes
-        let message_old = old.clone().filter(|_| schema.checks.iter().any(Rule::uses_old));
+        let message_old = old.clone().filter(|_| schema.validations.iter().any(Rule::uses_old));
         let message_variables = variables(&own, message_old);
-        for rule in &schema.checks {
+        for rule in &schema.validations {
             if self.is_over {
                 return;
             }

@@ -142,7 +142,7 @@ pub(super) fn expression_faults(
 ) -> Vec<Cause> {
     let mut found = Vec::new();
     let rules = format!("{path}.x-kubernetes-validations");
-    if !typed.checks.is_empty() && !super::super::cel::is_typed(typed) {
+    if !typed.validations.is_empty() && !super::super::cel::is_typed(typed) {
         let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
                    convert structural schema to CEL declarations";
         return vec![crate::causes::without_value(
@@ -152,7 +152,7 @@ pub(super) fn expression_faults(
         )];
     }
     let cardinality = around.cardinality.unwrap_or_else(|| super::super::cel::max_cardinality(typed));
-    for (rule, (index, given)) in typed.checks.iter().zip(node.listed("x-kubernetes-validations")) {
+    for (rule, (index, given)) in typed.validations.iter().zip(node.listed("x-kubernetes-validations")) {
         let at = |field: &str| format!("{rules}[{index}].{field}");
         let (cost, message_cost) = rule.costs();
         found.extend(costs.count(at("rule"), "rule", cost.saturating_mul(cardinality)));

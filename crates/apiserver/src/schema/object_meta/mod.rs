@@ -12,6 +12,7 @@ use super::trail::Trail;
 
 use crate::causes;
 pub(super) use fields::{PREFIX, definitions, reference, restrict};
+pub(crate) use rules::{annotation_faults, label_faults};
 
 /// What happens to values of wrong types in the metadata of embedded resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,27 +75,40 @@ fn metadata_faults(path: &str, metadata: &Map<String, Value>) -> Vec<Cause> {
     if let Some(value) = metadata.get("generation").filter(|value| value.as_i64().is_some_and(|n| n < 0)) {
         found.push(invalid(&format!("{path}.generation"), value, "must be greater than or equal to 0"));
     }
-    let of = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter().flatten();
-    let at = format!("{path}.labels");
-    for (key, value) in of("labels") {
-        found.extend(names::qualified_name(key).iter().map(|why| invalid(&at, &key.as_str().into(), why)));
-        let rules = names::label_value(value.as_str().unwrap_or(""));
-        found.extend(rules.iter().map(|why| invalid(&at, value, why)));
-    }
+    let of = |field: &str| metadata.get(field).and_then(Value::as_object).into_iter();
+    found.extend(of("labels").flat_map(|labels| label_faults(&format!("{path}.labels"), labels)));
     let at = format!("{path}.annotations");
-    for (key, _) in of("annotations") {
-        let rules = names::qualified_name(&key.to_lowercase());
-        found.extend(rules.iter().map(|why| invalid(&at, &key.as_str().into(), why)));
-    }
-    let size = of("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
-    if size.sum::<usize>() > MAX_ANNOTATIONS {
-        found.push(too_long(&at, MAX_ANNOTATIONS));
-    }
+    found.extend(of("annotations").flat_map(|annotations| annotation_faults(&at, annotations)));
     found.extend(owner_references::faults(path, metadata));
     found.extend(owner_references::finalizer_faults(path, metadata));
     let entries = metadata.get("managedFields").and_then(Value::as_array).into_iter().flatten();
     for (index, entry) in entries.enumerate() {
         found.extend(entry_faults(&format!("{path}.managedFields[{index}]"), entry));
+    }
+    found
+}
+
+/// Returns what is wrong with labels. Follows Kubernetes 1.37 (`ValidateLabels`).
+pub(crate) fn label_faults(path: &str, labels: &Map<String, Value>) -> Vec<Cause> {
+    let mut found = Vec::new();
+    for (key, value) in labels {
+        found.extend(names::qualified_name(key).iter().map(|why| invalid(path, &key.as_str().into(), why)));
+        let rules = names::label_value(value.as_str().unwrap_or(""));
+        found.extend(rules.iter().map(|why| invalid(path, value, why)));
+    }
+    found
+}
+
+/// Returns what is wrong with annotations. Follows Kubernetes 1.37 (`ValidateAnnotations`).
+pub(crate) fn annotation_faults(path: &str, annotations: &Map<String, Value>) -> Vec<Cause> {
+    let mut found = Vec::new();
+    for key in annotations.keys() {
+        let rules = names::qualified_name(&key.to_lowercase());
+        found.extend(rules.iter().map(|why| invalid(path, &key.as_str().into(), why)));
+    }
+    let size = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len));
+    if size.sum::<usize>() > MAX_ANNOTATIONS {
+        found.push(too_long(path, MAX_ANNOTATIONS));
     }
     found
 }

@@ -181,3 +181,38 @@ async fn only_objects_that_are_read_are_converted() {
     let event = watch.next().await.unwrap();
     assert_eq!((&event["type"], &event["object"]["count"]), (&json!("MODIFIED"), &json!(2)));
 }
+
+/// A watch has the events before the object that cannot be converted. A list reports a hundred such objects.
+// contract: E-29f
+#[tokio::test]
+async fn failures_keep_what_is_before_and_are_limited() {
+    let (server, client, _webhooks) = serving(|request| match request["objects"][0]["size"] == "bad" {
+        true => reply(&json!({"uid": request["uid"], "result": {"message": "no"}})),
+        false => convert(request),
+    })
+    .await;
+    let object = |name: &str, size: &str| {
+        let mut object = thing("v1", name, &json!({"size": size}));
+        object["metadata"]["namespace"] = "default".into();
+        object
+    };
+    for (name, size) in [("a", "1"), ("b", "bad"), ("c", "1")] {
+        server.create(object(name, size)).unwrap();
+    }
+    let initial = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut watch = client.watch(&format!("{}?{initial}", things("v2"))).await;
+    let types = [watch.next().await.unwrap(), watch.next().await.unwrap()].map(|event| event["type"].clone());
+    assert_eq!(types, ["ADDED", "ERROR"]);
+    assert!(watch.next().await.is_err());
+
+    let list = client.get(&things("v2")).await;
+    assert_eq!(list.body["details"]["causes"].as_array().unwrap().len(), 1);
+    for number in 0..120 {
+        server.create(object(&format!("n-{number}"), "bad")).unwrap();
+    }
+    let list = client.get(&things("v2")).await;
+    assert!(list.status(500, "StorageReadError").ends_with(" (and 99 more)"));
+    let causes = list.body["details"]["causes"].as_array().unwrap();
+    let last = json!({"reason": "FieldValueTooMany", "message": "too many errors, the list is truncated"});
+    assert_eq!((causes.len(), &causes[100]), (101, &last));
+}

@@ -32,7 +32,7 @@ fn costs_are_estimated_as_by_kubernetes() {
     schema["x-kubernetes-validations"] = rules.into();
     let mut parsed = Structural::parse(&schema);
     compile(&mut parsed);
-    let found = COSTS.iter().zip(&parsed.checks);
+    let found = COSTS.iter().zip(&parsed.validations);
     let wrong: Vec<String> = found
         .filter(|((_, cost), rule)| rule.costs().0 != *cost || rule.condition().is_err())
         .map(|((text, cost), rule)| {

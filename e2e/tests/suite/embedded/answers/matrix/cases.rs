@@ -267,6 +267,25 @@ const BODIES: &[&str] = &[
     r#"{"metadata":{"uid":"x"}}"#, r#"{"metadata":{"generateName":"A_"}}"#, "DEEP",
 ];
 
+/// Fields of an object that is otherwise good, with other values.
+const CHANGES: &[(&str, &str)] = &[
+    ("/apiVersion", "null"),
+    ("/apiVersion", "1"),
+    ("/kind", "null"),
+    ("/kind", "{}"),
+    ("/metadata", "null"),
+    ("/metadata/uid", "\"x\""),
+    ("/metadata/uid", "1"),
+    ("/metadata/labels", r#"{"x":1}"#),
+    ("/metadata/labels", r#"{"x":null}"#),
+    ("/metadata/labels", r#"["x"]"#),
+    ("/metadata/annotations", r#"{"x":true}"#),
+    ("/metadata/finalizers", r#"["x",1]"#),
+    ("/metadata/generation", "\"1\""),
+    ("/metadata/creationTimestamp", "null"),
+    ("/metadata/managedFields", r#"[{"manager":1}]"#),
+];
+
 #[rustfmt::skip]
 const PATCH_BODIES: &[(&str, &str)] = &[
     ("application/json-patch+json", r#"[{"op":"x"}]"#),
@@ -410,7 +429,79 @@ pub(super) fn parameters(namespace: &str) -> Vec<(Vec<Call>, &'static compare::I
         ]
     });
     all.push((paths.collect(), &NONE));
+    all.push((definitions(), &NONE));
     all
+}
+
+/// Definitions with one fault each.
+fn definitions() -> Vec<Call> {
+    let second = || json!({"name": "v2", "served": true, "storage": false});
+    let versions = |change: fn(&mut Vec<Value>)| {
+        let mut versions = super::widgets()["spec"]["versions"].as_array().unwrap().clone();
+        change(&mut versions);
+        json!(versions)
+    };
+    let mut of_two = super::widgets()["spec"]["versions"].as_array().unwrap().clone();
+    of_two.push(second());
+    let faults = [
+        ("/metadata/name", json!("other.answers.example.com")),
+        ("/metadata/name", json!("widgets")),
+        ("/spec/versions", json!([])),
+        ("/spec/versions", Value::Null),
+        ("/spec/versions", json!([{}])),
+        ("/spec/versions", json!("v1")),
+        ("/spec/versions", json!([second()])),
+        ("/spec/versions", json!(of_two)),
+        ("/spec/versions", versions(|all| all.push(all[0].clone()))),
+        ("/spec/versions", versions(|all| all[0]["name"] = json!("V1"))),
+        ("/spec/versions", versions(|all| all[0]["served"] = Value::Null)),
+        ("/spec/versions", versions(|all| all[0]["storage"] = json!(false))),
+        ("/spec/versions", versions(|all| all[0]["schema"] = json!({}))),
+        ("/spec/versions", versions(|all| all[0]["schema"] = Value::Null)),
+        ("/spec/versions", versions(|all| all[0]["deprecationWarning"] = json!("old"))),
+        ("/spec/versions", versions(|all| all[0]["subresources"] = json!({"scale": {}}))),
+        (
+            "/spec/versions",
+            versions(|all| all[0]["subresources"] = json!({"scale": {"specReplicasPath": "spec"}})),
+        ),
+        ("/spec/versions", versions(|all| all[0]["additionalPrinterColumns"] = json!([{}]))),
+        (
+            "/spec/versions",
+            versions(|all| {
+                all[0]["additionalPrinterColumns"] =
+                    json!([{"name": "a", "type": "text", "jsonPath": "a", "format": "x"}]);
+            }),
+        ),
+        ("/spec/versions", versions(|all| all[0]["selectableFields"] = json!([{"jsonPath": ".spec.none"}]))),
+        ("/spec/group", Value::Null),
+        ("/spec/group", json!("answers")),
+        ("/spec/group", json!("A.example.com")),
+        ("/spec/scope", Value::Null),
+        ("/spec/scope", json!("Other")),
+        ("/spec/names", json!({})),
+        ("/spec/names", json!({"plural": "widgets", "kind": "widget_"})),
+        ("/spec/names", json!({"plural": "widgets", "kind": "Widget", "listKind": "Widget"})),
+        (
+            "/spec/names",
+            json!({"plural": "widgets", "kind": "Widget", "shortNames": ["A", "a b"], "categories": ["C"]}),
+        ),
+        ("/spec/conversion", json!({"strategy": "Other"})),
+        ("/spec/conversion", json!({"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}})),
+        ("/spec/conversion", json!({"strategy": "Webhook"})),
+        ("/spec/conversion", json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": []}})),
+        ("/spec/preserveUnknownFields", json!(true)),
+    ];
+    let call = |(pointer, value): (&str, Value)| {
+        let mut definition = super::widgets();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        definition.pointer_mut(parent).unwrap()[field] = value;
+        Call::new(
+            Method::POST,
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All&fieldValidation=Strict",
+            definition,
+        )
+    };
+    faults.into_iter().map(call).collect()
 }
 
 /// Appends a parameter.
@@ -458,6 +549,12 @@ fn writes(path: &str, method: Method, object: &Value) -> Vec<Call> {
     let mut twice = object.clone();
     twice["metadata"]["ownerReferences"] = json!([owner, owner]);
     calls.push(Call { body: Content::Same(twice), ..write("") });
+    for (pointer, value) in CHANGES {
+        let mut changed = object.clone();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        changed.pointer_mut(parent).unwrap()[field] = serde_json::from_str(value).unwrap();
+        calls.push(Call { body: Content::Same(changed), ..write("fieldValidation=Strict") });
+    }
     calls
 }
 
