@@ -10,7 +10,8 @@ use crate::schema::scale::{count_fault, joined, wrong_type};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
-use super::{Api, Entries, Object, Origin, Write, metadata};
+use super::rewrite::check_precondition;
+use super::{Api, DryRun, Entries, Object, Origin, Write, metadata};
 
 const API_VERSION: &str = "autoscaling/v1";
 const KIND: &str = "Scale";
@@ -72,7 +73,7 @@ impl Api {
                 metadata::of(&mut scale).insert("managedFields".into(), entries);
             }
             let old = scale.clone();
-            let scale = changed_scale(&resource.kind, scale, name, &mut change, writer)?;
+            let scale = changed_scale(&resource.kind, scale, name, &mut change, (writer, write.dry_run))?;
             let scale = match write.session {
                 Some(session) => session.mutate(Some(old), scale)?,
                 None => scale,
@@ -112,7 +113,7 @@ fn changed_scale(
     scale: Object,
     name: &str,
     change: &mut ScaleWrite<'_>,
-    writer: Writer<'_>,
+    (writer, dry_run): (Writer<'_>, DryRun),
 ) -> Result<Object, Status> {
     let managers = FieldManager {
         versions: &ScaleTypes,
@@ -130,7 +131,10 @@ fn changed_scale(
             }
             changed
         }
-        ScaleWrite::Replace(given) => recorded(&managers, &live, given.clone(), writer),
+        ScaleWrite::Replace(given) => {
+            check_precondition(kind, name, &scale, given, dry_run)?;
+            recorded(&managers, &live, given.clone(), writer)
+        }
         ScaleWrite::Patch(patch) => {
             let patched = (*patch)(scale)?;
             metadata::check_name(&patched, name)?;

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use crate::apply;
 use crate::registry::Resource;
 use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
 
 use super::apply::{Applied, update_or_create};
-use super::rewrite::{Rewrite, Versioned};
+use super::rewrite::{Rewrite, Versioned, check_precondition};
 use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 /// Makes the next state of an object from the current one.
@@ -57,11 +59,8 @@ impl Api {
         mut object: Object,
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
-        let uid = metadata::text(&object, "uid");
-        if !uid.is_empty() {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-            return Err(Status::conflict(resource.kind.resource_subject(), name, &why));
-        }
+        let none = Object::from_iter([("metadata".to_owned(), json!({"namespace": namespace}))]);
+        check_precondition(&resource.kind, name, &none, &object, write.dry_run)?;
         metadata::of(&mut object).remove("resourceVersion");
         self.create(resource, namespace, object, write)
     }

@@ -35,13 +35,13 @@ pub(crate) fn unwritable(stored: &Stored, error: &Status) -> Status {
 
 /// Returns the answer to a request that reads or deletes an object that cannot be converted.
 pub(crate) fn unreadable(kind: &Kind, stored: &Stored, error: &Status) -> Status {
-    Status::internal(corrupt(&key("", kind, stored), stored, error))
+    Status::internal(corrupt(&key(kind, stored), stored, error))
 }
 
 /// Returns the answer to a list with objects that cannot be converted.
 pub(crate) fn unlistable(kind: &Kind, failures: &[Unreadable]) -> Status {
     let cause = |Unreadable { stored, error }: &Unreadable| {
-        let field = key("/registry", kind, stored);
+        let field = format!("/registry{}", key(kind, stored));
         let message = corrupt(&field, stored, error);
         Cause { reason: "UnexpectedServerResponse", message, field: Some(field) }
     };
@@ -53,10 +53,8 @@ pub(crate) fn unlistable(kind: &Kind, failures: &[Unreadable]) -> Status {
     status.because(Cause { reason: "FieldValueTooMany", message, field: None })
 }
 
-fn key(root: &str, kind: &Kind, stored: &Stored) -> String {
-    let (namespace, name) = (stored.key().namespace(), stored.key().name());
-    let separator = if namespace.is_empty() { "" } else { "/" };
-    format!("{root}/{}/{}/{namespace}{separator}{name}", kind.group, kind.plural)
+fn key(kind: &Kind, stored: &Stored) -> String {
+    kind.storage_key(stored.key().namespace(), stored.key().name())
 }
 
 fn corrupt(key: &str, stored: &Stored, error: &Status) -> String {

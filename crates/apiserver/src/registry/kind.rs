@@ -115,6 +115,24 @@ impl Kind {
         }
     }
 
+    /// Returns the key of an object in the storage, as errors of kube-apiserver name it.
+    ///
+    /// Follows Kubernetes 1.37 (`SpecialDefaultResourcePrefixes`).
+    pub(crate) fn storage_key(&self, namespace: &str, name: &str) -> String {
+        let group = self.group.as_str();
+        let prefix = match (group, self.plural.as_str()) {
+            ("", "endpoints") => "services/endpoints",
+            ("", "nodes") => "minions",
+            ("", "replicationcontrollers") => "controllers",
+            ("", "services") => "services/specs",
+            ("networking.k8s.io", "ingresses") => "ingress",
+            (_, plural) => plural,
+        };
+        let has_group = self.custom || matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io");
+        let parts = [if has_group { group } else { "" }, prefix, namespace, name];
+        parts.iter().filter(|part| !part.is_empty()).flat_map(|part| ["/", part]).collect()
+    }
+
     /// Whether an update of a missing object creates it. Follows Kubernetes 1.37 (`AllowCreateOnUpdate`).
     pub(crate) fn creates_on_update(&self) -> bool {
         match self.group.as_str() {

@@ -104,9 +104,8 @@ async fn stale_update_is_a_conflict() {
     assert_eq!(third["data"]["key"], "3");
     assert_eq!(third["metadata"]["uid"], first["metadata"]["uid"]);
     unversioned["metadata"]["uid"] = "other".into();
-    assert!(
-        client.put(&path, &unversioned).await.status(409, "Conflict").contains("Precondition failed: UID")
-    );
+    let key = "Key: /registry/configmaps/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID";
+    assert!(client.put(&path, &unversioned).await.status(409, "Conflict").contains(key));
 
     // An update without a change takes no version.
     let same = client.put(&path, &third).await.ok();
