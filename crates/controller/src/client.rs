@@ -22,10 +22,11 @@
 use std::num::NonZeroU32;
 
 use http::uri::PathAndQuery;
-use http::{Method, Request, Response, Uri};
+use http::{Method, Request, Response, Uri, header};
 use kinformer_workqueue::{Bucket, RateLimiter as _};
 use kube_client::Client;
 use kube_client::client::Body;
+use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use tower::service_fn;
 
@@ -34,12 +35,39 @@ use tower::service_fn;
 /// The API server refuses a name that is longer than 128 characters, or has characters that cannot be printed.
 pub fn with_field_owner(client: &Client, owner: &str) -> Client {
     let owner: String = form_urlencoded::byte_serialize(owner.as_bytes()).collect();
-    with_parameter(client, "fieldManager", format!("fieldManager={owner}"))
+    let parameter = format!("fieldManager={owner}");
+    wrap(client, move |client, mut request| {
+        add(&mut request, "fieldManager", &parameter);
+        async move { client.send(request).await }
+    })
 }
 
 /// Returns a client whose writes are dry runs: the API server answers as to a write, and stores nothing.
+///
+/// A `DELETE` with a body that is not a JSON object is an error, and is not sent.
 pub fn dry_run(client: &Client) -> Client {
-    with_parameter(client, "dryRun", "dryRun=All".to_owned())
+    wrap(client, |client, mut request| {
+        add(&mut request, "dryRun", "dryRun=All");
+        async move { client.send(dry_delete(request).await?).await }
+    })
+}
+
+/// Adds the option to the body of a `DELETE`: if there is a body, kube-apiserver ignores the options of the URL.
+async fn dry_delete(request: Request<Body>) -> Result<Request<Body>, kube_client::Error> {
+    if *request.method() != Method::DELETE {
+        return Ok(request);
+    }
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect_bytes().await?;
+    if body.is_empty() {
+        return Ok(Request::from_parts(parts, Body::empty()));
+    }
+    let mut options: Map<String, Value> =
+        serde_json::from_slice(&body).map_err(kube_client::Error::SerdeError)?;
+    options.insert("dryRun".to_owned(), json!(["All"]));
+    let body = serde_json::to_vec(&options).map_err(kube_client::Error::SerdeError)?;
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Ok(Request::from_parts(parts, body.into()))
 }
 
 /// Returns a client that sends at most this number of requests each second, and `burst` more after a pause. Further ones wait, in
@@ -57,13 +85,6 @@ pub fn limited(client: &Client, per_second: NonZeroU32, burst: NonZeroU32) -> Cl
             }
             client.send(request).await
         }
-    })
-}
-
-fn with_parameter(client: &Client, name: &'static str, parameter: String) -> Client {
-    wrap(client, move |client, mut request| {
-        add(&mut request, name, &parameter);
-        async move { client.send(request).await }
     })
 }
 

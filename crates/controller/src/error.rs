@@ -71,7 +71,13 @@ pub enum Error {
         /// The name.
         name: Arc<str>,
     },
-    /// A controller or a task was added to a manager that has ended.
+    /// Two groups of the manager have the same name.
+    #[error("{name:?} is in two groups of the manager")]
+    InTwoGroups {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// A controller or a task was added to a manager that ends or has ended.
     #[error("{name} was not started: the manager has ended")]
     ManagerEnded {
         /// The name of the controller or task.

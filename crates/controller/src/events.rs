@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube_client::Client;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -133,6 +133,7 @@ impl NewEvent {
 #[derive(Clone)]
 pub struct EventRecorder {
     sender: mpsc::Sender<Write>,
+    flushes: mpsc::Sender<Flush>,
     counters: Arc<Counters>,
     reporter: Arc<(String, String)>,
     /// Makes the names of events unique that have the same time.
@@ -152,17 +153,18 @@ impl EventRecorder {
     /// Outside of a tokio runtime.
     pub fn new(client: Client, controller: impl Into<String>, instance: impl Into<String>) -> Self {
         let (sender, receiver) = mpsc::channel(QUEUED);
+        let (flushes, requests) = mpsc::channel(1);
         let counters = Arc::new(Counters::default());
         let series = Series::new(counters.clone());
         let (closing, ended) = (CancellationToken::new(), CancellationToken::new());
         let (requested, on_end) = (closing.clone(), ended.clone().drop_guard());
         let task = tokio::spawn(async move {
             let _on_end = on_end;
-            run(client, receiver, series, requested).await;
+            run(client, (receiver, requests), series, requested).await;
         });
         let task = Arc::new(AbortOnDropHandle::new(task));
         let reporter = Arc::new((controller.into(), instance.into()));
-        Self { sender, counters, reporter, sequence: Arc::default(), closing, ended, task }
+        Self { sender, flushes, counters, reporter, sequence: Arc::default(), closing, ended, task }
     }
 
     /// Reports an event about an object. `reason` and `action` are short and in CamelCase, such as `FailedCreate` and
@@ -221,6 +223,16 @@ impl EventRecorder {
         let is_in_time = timeout(limit, self.ended.cancelled()).await.is_ok();
         self.task.abort();
         is_in_time
+    }
+
+    /// Writes the events that wait and the counts of series. Returns whether the limit was kept.
+    pub(crate) async fn flush(&self, limit: Duration) -> bool {
+        let (flush, written) = oneshot::channel();
+        let flushed = async {
+            _ = self.flushes.send(flush).await; // fails if the task has ended
+            _ = written.await; // its drop is the answer
+        };
+        timeout(limit, flushed).await.is_ok()
     }
 
     /// Returns the numbers of written and of lost events.
@@ -364,15 +376,19 @@ fn name_prefix(object: &str) -> &str {
     if name.split('.').all(is_label) { name } else { "event" }
 }
 
+/// Dropped when the events that were reported before are written.
+type Flush = oneshot::Sender<()>;
+
 /// Receives events and writes them, until the end is requested and everything is written.
 async fn run(
     client: Client,
-    mut receiver: mpsc::Receiver<Write>,
+    (mut receiver, mut requests): (mpsc::Receiver<Write>, mpsc::Receiver<Flush>),
     mut series: Series,
     closing: CancellationToken,
 ) {
     let permits = Semaphore::new(REQUESTS);
     let mut writing = FuturesUnordered::new();
+    let mut flushes = Vec::new();
     let mut is_last = false;
     let mut finish = interval_at(Instant::now() + FINISH, FINISH);
     let mut refresh = interval_at(Instant::now() + REFRESH, REFRESH);
@@ -384,8 +400,11 @@ async fn run(
                 object
             });
         }
-        if is_last && writing.is_empty() {
-            return;
+        if writing.is_empty() {
+            if is_last {
+                return;
+            }
+            flushes.clear();
         }
         tokio::select! {
             biased;
@@ -400,6 +419,11 @@ async fn run(
                     is_last = true;
                 }
             },
+            // After the events that were reported before.
+            Some(flush) = requests.recv() => {
+                series.refresh();
+                flushes.push(flush);
+            }
         }
     }
 }

@@ -53,6 +53,17 @@ impl fmt::Display for ControllerState {
     }
 }
 
+impl ControllerState {
+    /// Its text without an error, which may name objects.
+    #[cfg(feature = "serve")]
+    pub(crate) fn without_error(&self) -> String {
+        match self {
+            Self::Stopped { .. } => "stopped".to_owned(),
+            state => state.to_string(),
+        }
+    }
+}
+
 /// The health of a controller, read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

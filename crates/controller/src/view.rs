@@ -43,7 +43,7 @@ impl<K: Key> Shown for Workers<K> {
         ControllerView {
             name: self.name.to_string(),
             resource: self.resource.as_deref().map(str::to_owned),
-            state: state.to_string(),
+            state: state.without_error(),
             error,
             queue: QueueView {
                 ready: metrics.queue.depth,

@@ -112,9 +112,11 @@ fn finished(app: &App, mut response: Response, is_api: bool) -> Response {
 
 async fn limited(app: &App, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    // Streams have a limit of their own, and the health is answered under any load.
-    if path == EVENTS || is_health(path) {
-        return allowed(app, request, next).await;
+    // Streams have a limit of their own, and the health is answered under any load. Their reviews are limited as requests.
+    let is_limited = path != EVENTS && !is_health(path);
+    let is_reviewed = app.settings.access.is_some() && !app.settings.guard.is_public(path);
+    if !is_limited && !is_reviewed {
+        return next.run(request).await;
     }
     let Ok(permit) = app.requests.clone().try_acquire_owned() else {
         let message =
@@ -123,9 +125,22 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
             .retry_after(1)
             .into_response();
     };
-    match tokio::time::timeout(app.settings.limits.request_timeout, allowed(app, request, next)).await {
+    if !is_limited {
+        let checked = check_access(app, request.method(), request.uri(), request.headers()).await;
+        drop(permit);
+        return match checked {
+            Ok(()) => next.run(request).await,
+            Err(failure) => failure.into_response(),
+        };
+    }
+    let allowed = async {
+        check_access(app, request.method(), request.uri(), request.headers()).await?;
+        Ok::<_, Failure>(next.run(request).await)
+    };
+    match tokio::time::timeout(app.settings.limits.request_timeout, allowed).await {
         // A response that the client does not read is limited by the time for writes.
-        Ok(response) => response.map(|body| Holding::body(body, permit)),
+        Ok(Ok(response)) => response.map(|body| Holding::body(body, permit)),
+        Ok(Err(failure)) => failure.into_response(),
         Err(_) => {
             let after = app.settings.limits.request_timeout.as_secs();
             Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("no answer within {after} s"))
@@ -134,16 +149,17 @@ async fn limited(app: &App, request: Request, next: Next) -> Response {
     }
 }
 
-/// Answers a request that the API server allows, if it is asked.
-async fn allowed(app: &App, request: Request, next: Next) -> Response {
-    let (settings, path) = (&app.settings, request.uri().path());
-    if let Some(access) = &settings.access
-        && !settings.guard.is_public(path)
-        && let Err(failure) = access.check(request.method(), path, request.headers()).await
-    {
-        return failure.into_response();
+/// Lets the API server decide about a request, if it is asked.
+///
+/// # Errors
+/// As [`Access::check`](crate::access::Access::check).
+async fn check_access(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    match &app.settings.access {
+        Some(access) if !app.settings.guard.is_public(uri.path()) => {
+            access.check(method, uri.path(), headers).await
+        }
+        _ => Ok(()),
     }
-    next.run(request).await
 }
 
 async fn informers(State(app): Shared) -> Result<Response, Failure> {

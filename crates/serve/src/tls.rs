@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -142,10 +142,15 @@ impl Pair {
             return Err(problem(CERTIFICATE, "it has no certificate".to_owned()));
         }
         let key = PrivateKeyDer::from_pem_slice(&self.key);
-        let key = key.map_err(|error| problem(KEY, error.to_string()))?;
+        let key = key.map_err(|error| match error {
+            pem::Error::NoItemsFound => {
+                problem(KEY, "it has no private key that is not encrypted".to_owned())
+            }
+            error => problem(KEY, error.to_string()),
+        })?;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => problem(KEY, format!("it is not the key of {CERTIFICATE}")),
-            rustls::Error::InvalidCertificate(_) => problem(CERTIFICATE, error.to_string()),
+            rustls::Error::InvalidCertificate(reason) => problem(CERTIFICATE, reason.to_string()),
             error => problem(KEY, error.to_string()),
         })
     }

@@ -14,39 +14,29 @@ pub(crate) struct Election<'a> {
 
 impl Election<'_> {
     /// Runs `work` while this process is the leader, and `last` before the leadership is released.
-    pub(crate) async fn lead<W, L>(
+    pub(crate) async fn lead<W: Future<Output = ()>>(
         &self,
         progress: &Progress,
         work: impl Fn() -> W,
         paused: impl Fn(),
-        last: impl FnOnce() -> L,
-    ) where
-        W: Future<Output = ()>,
-        L: Future<Output = ()>,
-    {
+        last: impl Future<Output = ()>,
+    ) {
         loop {
             let leadership = tokio::select! {
                 biased;
-                () = progress.ending.cancelled() => {
-                    last().await;
-                    return;
-                }
+                () = progress.ending.cancelled() => return,
                 leadership = self.elector.acquire() => leadership,
             };
             match leadership.run(work()).await {
                 Ok(()) => {
-                    last().await;
+                    last.await;
                     if let Err(error) = leadership.release().await {
                         tracing::warn!(%error, "the leadership was not released");
                     }
                     return;
                 }
                 Err(_) if self.rejoins && !progress.ending.is_cancelled() => paused(),
-                Err(reason) => {
-                    progress.fail(Error::NotLeader(reason));
-                    last().await;
-                    return;
-                }
+                Err(reason) => return progress.fail(Error::NotLeader(reason)),
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use kinformer_core::internal::panic_message;
+use kinformer_core::internal::{contain, panic_message};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ impl Progress {
 
     /// Ends the run with an error. An informer that has stopped can be the error of two members.
     pub(crate) fn fail(&self, error: Error) {
-        let text = error.to_string();
+        let text = contain(|| error.to_string()).unwrap_or_else(|panic| panic.to_string());
         let mut errors = self.errors.lock();
         if errors.iter().all(|(known, _)| *known != text) {
             errors.push((text, error));
@@ -92,17 +92,27 @@ impl Member {
 }
 
 /// What begins and ends together.
-#[derive(Default)]
 pub(crate) struct Layer {
+    /// Whether members can be added to it while it runs.
+    is_open: bool,
     members: Mutex<Vec<Arc<Member>>>,
     added: Notify,
 }
 
 impl Layer {
+    pub(crate) fn new(is_open: bool) -> Self {
+        Self { is_open, members: Mutex::default(), added: Notify::new() }
+    }
+
     /// Adds a member, which begins at once if the layer runs.
     pub(crate) fn add(&self, name: Arc<str>, run: Box<dyn Run>) {
         self.members.lock().push(Arc::new(Member { name, run: tokio::sync::Mutex::new(run) }));
         self.added.notify_one();
+    }
+
+    /// Whether it has no members, and gets none.
+    fn is_empty(&self) -> bool {
+        !self.is_open && self.members.lock().is_empty()
     }
 
     fn members_from(&self, known: usize) -> Vec<Arc<Member>> {
@@ -151,12 +161,12 @@ impl Layer {
     }
 }
 
-/// Runs layers, each around the next one, and `inner` in the last one.
+/// Runs layers, each around the next one, and `inner` in the last one. Empty ones are left out: they would only use stack.
 pub(crate) fn run<'a>(
     layers: &'a [Layer],
     progress: &'a Progress,
     inner: impl Future<Output = ()> + Send + 'a,
 ) -> BoxFuture<'a, ()> {
     let around = |inner, layer: &'a Layer| layer.around(progress, inner).boxed();
-    layers.iter().rev().fold(inner.boxed(), around)
+    layers.iter().rev().filter(|layer| !layer.is_empty()).fold(inner.boxed(), around)
 }

@@ -61,9 +61,9 @@ use crate::signal::Signals;
 /// 4. The manager waits for the [leadership](Self::leader_election), if there is an election.
 /// 5. Controllers and tasks begin, in the order of their [groups](Self::group).
 ///
-/// The end has the opposite order: the controllers finish their reconciliations, then the [last events](Self::events) are written,
-/// the Lease is released, what needs no leader ends, the factories shut down, and the servers end. An error, a panic or an early
-/// end of one ends all in this order, and is the error of the run.
+/// The end has the opposite order: the controllers finish their reconciliations, then their [last events](Self::events) are
+/// written, the Lease is released, what needs no leader ends, the factories shut down, the servers end, and the recorders of events
+/// are shut down. An error, a panic or an early end of one ends all in this order, and is the error of the run.
 ///
 /// Follows controller-runtime 0.25 (`manager`).
 #[must_use = "it does nothing until it is run"]
@@ -171,8 +171,8 @@ impl Manager {
         self
     }
 
-    /// Writes the last events of a recorder when the controllers have ended, within a limit: before a leadership is released, and
-    /// after one that was lost. The recorder is [shut down](EventRecorder::shutdown) then.
+    /// Writes the last events of a recorder, each time within a limit: before a leadership is released, and when all has ended.
+    /// Then the recorder is [shut down](EventRecorder::shutdown).
     pub fn events(mut self, recorder: &EventRecorder, limit: Duration) -> Self {
         self.recorders.push((recorder.clone(), limit));
         self
@@ -192,30 +192,28 @@ impl Manager {
     ///
     /// # Errors
     /// The error of a controller or a task, with its name; [`Error::Several`]. [`Error::NotLeader`] if the leadership was lost.
-    /// [`Error::UnknownName`] for a group, before anything begins. [`Error::Factory`].
+    /// [`Error::UnknownName`] and [`Error::InTwoGroups`] for a group, before anything begins. [`Error::Factory`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let progress = Progress::until(&shutdown);
         for (number, factory) in self.factories.iter().enumerate() {
             self.plan.add(runnable::informers(factory.clone(), number, self.sync_timeout))?;
         }
-        let layers = self.plan.begin(&self.groups)?;
+        let layers = self.plan.begin(&self.groups, &progress.ending)?;
         let (each, leaders) = layers.split();
         let state = &self.state.0;
         let work = || {
             state.send_replace(State::Running);
             layers::run(leaders, &progress, progress.ending.cancelled())
         };
-        let last = || write_last_events(&self.recorders);
+        let last = write_events(&self.recorders, EventRecorder::flush);
         let lead = async {
-            let Some(elector) = self.elector.get() else {
-                work().await;
-                return last().await;
-            };
+            let Some(elector) = self.elector.get() else { return work().await };
             let election = Election { elector, rejoins: self.rejoins };
             let paused = || _ = state.send_replace(State::Starting);
             election.lead(&progress, work, paused, last).await;
         };
         layers::run(each, &progress, lead).await;
+        write_events(&self.recorders, EventRecorder::shutdown).await;
         drop(self.ending);
         progress.result()
     }
@@ -272,7 +270,7 @@ impl ManagerHandle {
     /// and does not wait for others of its group.
     ///
     /// # Errors
-    /// [`Error::DuplicateName`]. [`Error::ManagerEnded`] if the manager has ended.
+    /// [`Error::DuplicateName`]. [`Error::ManagerEnded`] if the end of the manager has begun.
     pub fn add(&self, runnable: impl Into<Runnable>) -> Result<(), Error> {
         let runnable = runnable.into();
         match self.plan.upgrade() {
@@ -288,9 +286,13 @@ impl fmt::Debug for ManagerHandle {
     }
 }
 
-async fn write_last_events(recorders: &[(EventRecorder, Duration)]) {
+/// Writes the events of recorders by one of their functions.
+async fn write_events(
+    recorders: &[(EventRecorder, Duration)],
+    write: impl AsyncFn(&EventRecorder, Duration) -> bool,
+) {
     join_all(recorders.iter().map(async |(recorder, limit)| {
-        if !recorder.shutdown(*limit).await {
+        if !write(recorder, *limit).await {
             tracing::warn!(?limit, "the last events were not written in time");
         }
     }))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::Weak;
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::layers::{Layer, Run};
 use super::runnable::Runnable;
@@ -30,14 +31,21 @@ pub(crate) struct Layers {
 impl Layers {
     fn new(groups: &[Vec<Arc<str>>], names: &BTreeSet<Arc<str>>) -> Result<Self, Error> {
         let of_stage = groups.len().saturating_add(1);
-        let layers = (0..of_stage.saturating_mul(Stage::COUNT)).map(|_| Layer::default()).collect();
-        let all =
-            groups.iter().enumerate().flat_map(|(place, group)| group.iter().map(move |name| (name, place)));
-        let groups: BTreeMap<_, _> = all.map(|(name, place)| (name.clone(), place)).collect();
-        match groups.keys().find(|name| !names.contains(*name)) {
-            Some(name) => Err(Error::UnknownName { name: name.clone() }),
-            None => Ok(Self { layers, groups, of_stage }),
+        let mut places = BTreeMap::new();
+        for (place, name) in
+            groups.iter().enumerate().flat_map(|(place, group)| group.iter().map(move |name| (place, name)))
+        {
+            if !names.contains(name) {
+                return Err(Error::UnknownName { name: name.clone() });
+            }
+            if places.insert(name.clone(), place).is_some_and(|other| other != place) {
+                return Err(Error::InTwoGroups { name: name.clone() });
+            }
         }
+        // What is added later is in no group.
+        let stage = || (0..=groups.len()).map(|place| Layer::new(place == groups.len()));
+        let layers = (0..Stage::COUNT).flat_map(|_| stage()).collect();
+        Ok(Self { layers, groups: places, of_stage })
     }
 
     fn add(&self, Entry { name, stage, run }: Entry) {
@@ -73,7 +81,8 @@ struct Entry {
 
 enum Phase {
     NotStarted(Vec<Entry>),
-    Running(Arc<Layers>),
+    /// With the end of the run.
+    Running(Arc<Layers>, CancellationToken),
     Ended,
 }
 
@@ -126,8 +135,10 @@ impl Plan {
     pub(crate) fn add(&self, runnable: Runnable) -> Result<(), Error> {
         let name = runnable.name;
         let mut phase = self.phase.lock();
-        if matches!(*phase, Phase::Ended) {
-            return Err(Error::ManagerEnded { name });
+        match &*phase {
+            Phase::Running(_, ending) if ending.is_cancelled() => return Err(Error::ManagerEnded { name }),
+            Phase::Ended => return Err(Error::ManagerEnded { name }),
+            Phase::NotStarted(_) | Phase::Running(..) => {}
         }
         if !self.names.lock().insert(name.clone()) {
             return Err(Error::DuplicateName { name });
@@ -137,7 +148,7 @@ impl Plan {
             let entry = Entry { name: name.clone(), stage, run };
             match &mut *phase {
                 Phase::NotStarted(entries) => entries.push(entry),
-                Phase::Running(layers) => layers.add(entry),
+                Phase::Running(layers, _) => layers.add(entry),
                 Phase::Ended => {}
             }
         }
@@ -188,10 +199,15 @@ impl Plan {
         such.filter_map(|(_, controller)| controller.upgrade()).collect()
     }
 
-    /// Begins the run.
-    pub(crate) fn begin(&self, groups: &[Vec<Arc<str>>]) -> Result<Arc<Layers>, Error> {
+    /// Begins the run. When `ending` is cancelled, nothing can be added any more.
+    pub(crate) fn begin(
+        &self,
+        groups: &[Vec<Arc<str>>],
+        ending: &CancellationToken,
+    ) -> Result<Arc<Layers>, Error> {
         let layers = Arc::new(Layers::new(groups, &self.names.lock())?);
-        let before = std::mem::replace(&mut *self.phase.lock(), Phase::Running(layers.clone()));
+        let running = Phase::Running(layers.clone(), ending.clone());
+        let before = std::mem::replace(&mut *self.phase.lock(), running);
         if let Phase::NotStarted(entries) = before {
             entries.into_iter().for_each(|entry| layers.add(entry));
         }

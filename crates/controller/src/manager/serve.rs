@@ -76,7 +76,7 @@ fn not_synced(health: &Health) -> Result<(), String> {
     let is_waiting =
         |state: &ControllerState| !matches!(state, ControllerState::Synced | ControllerState::Running);
     let waiting = health.controllers().into_iter().filter(|one| is_waiting(&one.state));
-    let waiting: Vec<_> = waiting.map(|one| format!("{}: {}", one.name, one.state)).collect();
+    let waiting: Vec<_> = waiting.map(|one| format!("{}: {}", one.name, one.state.without_error())).collect();
     Err(waiting.join("; "))
 }
 

@@ -286,6 +286,43 @@ async fn last_events_are_written_before_the_release() {
     cluster.end().await;
 }
 
+/// Events are written until what reports them has ended, with an election and without one, also if the start fails.
+// contract: K-16j
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_what_needs_no_leader() {
+    let cluster = Cluster::start().await;
+    let client = cluster.factory.client();
+    let object = ObjectReference { name: Some("a".to_owned()), ..ObjectReference::default() };
+    for (case, elects, fails) in [("one", true, false), ("two", false, false), ("three", true, true)] {
+        let recorder = EventRecorder::new(client.clone(), format!("example.com/{case}"), "test-1");
+        let manager = Manager::new().events(&recorder, Duration::from_secs(60));
+        let elector = LeaderElector::builder(client.clone(), "default", case).build().unwrap();
+        let manager = if elects { manager.leader_election(&elector) } else { manager };
+        let (recorded, object, shutdown) = (recorder.clone(), object.clone(), CancellationToken::new());
+        let (ends, begins) = (shutdown.clone(), shutdown.clone());
+        let task = Task::new("each", move |stop: CancellationToken| {
+            let (recorded, object) = (recorded.clone(), object.clone());
+            async move {
+                stop.cancelled().await;
+                recorded.event(&object, EventType::Normal, "Ended", "End", "");
+                Ok::<_, Error>(())
+            }
+        });
+        let start = Task::once("start", move || {
+            if !fails {
+                begins.cancel();
+            }
+            std::future::ready(if fails { Err("no disk") } else { Ok(()) })
+        });
+        let manager = manager.add(task.need_leader_election(false)).unwrap();
+        let manager = manager.add(start.need_leader_election(false)).unwrap();
+        assert_eq!(within(manager.run(ends)).await.is_err(), fails);
+        let metrics = recorder.metrics();
+        assert_eq!((metrics.written, metrics.shut_down, metrics.pending), (1, 0, 0), "{case}");
+    }
+    cluster.end().await;
+}
+
 /// While it waits for the leadership, a controller enqueues nothing. Then it reconciles the objects that exist.
 // contract: K-08j
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kinformer::BoxError;
 use kinformer_controller::kinformer_leader_election::LeaderElector;
 use kinformer_controller::kinformer_serve::{Error as ServeError, Server};
-use kinformer_controller::{Action, CancellationToken, Controller, Error, Manager, ReconcileError};
+use kinformer_controller::{
+    Action, CancellationToken, Controller, ControllerState, Error, Manager, ReconcileError, Task,
+};
 use kube_client::Config;
 use kube_client::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::common::{Cluster, config_map, key, recorded, short, within};
+use crate::common::{Cluster, config_map, gated, key, recorded, short, until, within};
 
 /// Sends a GET. Returns the status code and the body.
 async fn get(server: std::net::SocketAddr, path: &str) -> (u16, String) {
@@ -22,6 +27,16 @@ async fn get(server: std::net::SocketAddr, path: &str) -> (u16, String) {
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// As [`get`], without a client, which would repeat a request that is answered by 503. Returns the response with its head.
+async fn read(server: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = within(TcpStream::connect(server)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\n\r\n");
+    within(stream.write_all(request.as_bytes())).await.unwrap();
+    let mut response = String::new();
+    within(stream.read_to_string(&mut response)).await.unwrap();
+    response
 }
 
 async fn wait_for(server: std::net::SocketAddr, path: &str, status: u16) -> String {
@@ -121,6 +136,49 @@ async fn probes_metrics_and_controllers() {
     shutdown.cancel();
     within(running).await.unwrap().unwrap();
     cluster.server.shutdown().await;
+}
+
+/// The error of a controller that has ended may name its objects. It is not in the public answers of `/readyz`, nor on the page
+/// if these are secrets.
+// contract: H-15a, K-22a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_controllers_are_not_public() {
+    let cluster = Cluster::start().await;
+    cluster.create(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password", "namespace": "default"}}));
+    let (mut calls, _gate, reconcile) = gated();
+    let secrets = Controller::of(&cluster.factory).reconciles::<Secret>().grace(Duration::from_millis(1));
+    let secrets = secrets.build(reconcile);
+    let monitor = secrets.monitor();
+    let (may_end, ends) = tokio::sync::oneshot::channel::<()>();
+    let mut ends = Some(ends);
+    let slow = Task::new("slow", move |shutdown| {
+        let ends = ends.take();
+        async move {
+            shutdown.cancelled().await;
+            ends.unwrap().await.map_err(BoxError::from)
+        }
+    });
+    let slow = slow.grace(Duration::from_secs(3600));
+    let manager = Manager::new().add(secrets).unwrap().add(slow.need_leader_election(false)).unwrap();
+    let server = Server::builder().listen("127.0.0.1:0".parse().unwrap());
+    let server = manager.observed_by(server).unwrap().bind().await.unwrap();
+    let (address, shutdown) = (server.local_addr(), CancellationToken::new());
+    let running = tokio::spawn(manager.add(server).unwrap().run(shutdown.clone()));
+    calls.next().await;
+    shutdown.cancel();
+    until(|| matches!(monitor.state(), ControllerState::Stopped { .. })).await;
+    assert!(monitor.state().to_string().contains("password"));
+    let ready = read(address, "/readyz").await;
+    assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
+    assert!(ready.contains("[-]controllers failed: secret: stopped\n"), "{ready}");
+    for path in ["/readyz", "/metrics", "/api/v1/controllers", "/api/v1/controllers/secret"] {
+        let response = read(address, path).await;
+        assert!(!response.contains("password"), "{response}");
+    }
+    may_end.send(()).unwrap();
+    let error = within(running).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Stuck { .. }), "{error}");
+    cluster.end().await;
 }
 
 /// A port in use is an error before anything begins, and names the address.

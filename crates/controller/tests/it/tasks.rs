@@ -159,12 +159,78 @@ async fn tasks_that_do_not_end() {
 /// Names of groups are checked before anything begins.
 // contract: K-21d
 #[tokio::test]
-async fn unknown_name_in_a_group() {
+async fn names_of_groups() {
     let log = Log::default();
-    let manager = Manager::new().add(Task::new("a", log.task("a"))).unwrap().group(["a", "b"]);
-    let error = within(manager.run(CancellationToken::new())).await.unwrap_err();
+    let manager = || Manager::new().add(Task::new("a", log.task("a"))).unwrap();
+    let run = async |manager: Manager| within(manager.run(CancellationToken::new())).await.unwrap_err();
+    let error = run(manager().group(["a", "b"])).await;
     assert!(matches!(&error, Error::UnknownName { name } if &**name == "b"), "{error}");
+    let error = run(manager().group(["a"]).group(["a"])).await;
+    assert_eq!(error.to_string(), "\"a\" is in two groups of the manager");
     assert!(log.read().is_empty());
+}
+
+/// They do not exhaust the stack of a thread.
+// contract: K-21c
+#[tokio::test]
+async fn many_groups() {
+    const GROUPS: usize = 300;
+    let (log, shutdown, mut manager) = (Log::default(), CancellationToken::new(), Manager::new());
+    for number in 0..GROUPS {
+        let name = format!("task {number}");
+        manager = manager.add(Task::new(name.clone(), log.task("one"))).unwrap().group([name]);
+    }
+    let running = tokio::spawn(manager.run(shutdown.clone()));
+    until(|| log.read().len() == GROUPS).await;
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    assert_eq!(log.read().len(), 2 * GROUPS);
+}
+
+/// An error whose text panics is the error of the run.
+// contract: K-21d
+#[tokio::test]
+async fn error_that_cannot_be_written() {
+    #[derive(Debug)]
+    struct Unwritable;
+    impl std::fmt::Display for Unwritable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("no text")
+        }
+    }
+    impl std::error::Error for Unwritable {}
+    let manager = Manager::new().add(Task::new("bad", async |_| Err::<(), _>(Unwritable))).unwrap();
+    let error = within(manager.run(CancellationToken::new())).await.unwrap_err();
+    assert!(matches!(&error, Error::Task { name, .. } if &**name == "bad"));
+}
+
+/// What is added when the end has begun is refused, and does not begin.
+// contract: K-21g
+#[tokio::test]
+async fn nothing_is_added_during_the_end() {
+    let (log, shutdown) = (Log::default(), CancellationToken::new());
+    let (may_end, ends) = tokio::sync::oneshot::channel::<()>();
+    let (mut ends, begins) = (Some(ends), log.clone());
+    let slow = Task::new("slow", move |_| {
+        begins.add("slow begins");
+        ends.take().unwrap()
+    });
+    let manager = Manager::new().add(slow).unwrap();
+    let handle = manager.handle();
+    let running = tokio::spawn(manager.run(shutdown.clone()));
+    until(|| log.read().len() == 1).await;
+    shutdown.cancel();
+    for late in [
+        Task::server("server", log.task("server")),
+        Task::new("each", log.task("each")).need_leader_election(false),
+        Task::new("leader", log.task("leader")),
+    ] {
+        let error = handle.add(late).unwrap_err();
+        assert!(matches!(error, Error::ManagerEnded { .. }), "{error}");
+    }
+    may_end.send(()).unwrap();
+    within(running).await.unwrap().unwrap();
+    assert_eq!(log.read(), ["slow begins"]);
 }
 
 /// An informer that triggers nothing has synced before the first reconciliation. Its failure is named.

@@ -2,7 +2,7 @@
 
 use http::{Method, StatusCode};
 use kinformer_apiserver::{Access, AccessUser, ApiServer, Fault};
-use kinformer_serve::{Error, Server, ServerBuilder, ServerHandle};
+use kinformer_serve::{Error, Limits, Server, ServerBuilder, ServerHandle};
 use kinformer_testing::wait::within;
 use serde_json::json;
 
@@ -118,6 +118,32 @@ async fn concurrent_requests_share_a_review() {
         assert_eq!(reply.status, StatusCode::OK);
     }
     assert_eq!(reviews(&cluster), (1, 1));
+    server.shutdown().await;
+    cluster.shutdown().await;
+}
+
+/// Requests that wait for a review count, also those for streams and for the health, which are not limited after it.
+// contract: H-19a, H-33f
+#[tokio::test]
+async fn reviews_are_limited_as_requests() {
+    let cluster = cluster().await;
+    let limits = Limits::default().requests(1);
+    let server = builder(&cluster).limits(limits).probes_on("127.0.0.1:0".parse().unwrap());
+    let (server, client) = start(server).await;
+    cluster.faults().inject(Fault::stall().resource("tokenreviews").always());
+    let waits = tokio::spawn(async move { send(&client, Method::GET, "/metrics", "first").await });
+    within("the review", async {
+        while reviews(&cluster).0 == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for path in ["/metrics", "/api/v1/events", "/healthz"] {
+        send(&client, Method::GET, path, "second").await.fails(503, "TooManyRequests");
+    }
+    let probes = Client { address: server.probes_addr().unwrap() };
+    assert_eq!(probes.get("/healthz").await.status, StatusCode::OK);
+    waits.abort();
     server.shutdown().await;
     cluster.shutdown().await;
 }

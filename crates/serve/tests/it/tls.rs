@@ -78,27 +78,34 @@ async fn page_and_metrics_over_tls() {
 #[tokio::test]
 async fn files_that_are_no_certificate() {
     let folder = tempfile::tempdir().unwrap();
-    let fails = async |file: &str| {
+    let fails = async |file: &str, reason: &str| {
         let error = listen(folder.path()).bind().await.unwrap_err();
         let Error::Certificate { file: named, .. } = &error else { panic!("{error}") };
         assert_eq!(*named, folder.path().join(file), "{error}");
-        assert!(error.to_string().contains(file), "{error}");
+        assert!(error.to_string().contains(file) && error.to_string().contains(reason), "{error}");
     };
-    fails("tls.crt").await;
+    fails("tls.crt", "").await;
     write(folder.path());
     std::fs::remove_file(folder.path().join("tls.key")).unwrap();
-    fails("tls.key").await;
-    for (file, text) in
-        [("tls.crt", ""), ("tls.crt", "-----BEGIN CERTIFICATE-----\nMIIB"), ("tls.key", "none")]
-    {
+    fails("tls.key", "").await;
+    let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let no_certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (file, text, reason) in [
+        ("tls.crt", "", "it has no certificate"),
+        ("tls.crt", "-----BEGIN CERTIFICATE-----\nMIIB", ""),
+        ("tls.crt", no_certificate, ": BadEncoding"),
+        ("tls.key", "none", "no private key"),
+        ("tls.key", encrypted, "no private key that is not encrypted"),
+    ] {
         write(folder.path());
         std::fs::write(folder.path().join(file), text).unwrap();
-        fails(file).await;
+        fails(file, reason).await;
     }
+    write(folder.path());
     let key = std::fs::read(folder.path().join("tls.key")).unwrap();
     write(folder.path());
     std::fs::write(folder.path().join("tls.key"), key).unwrap();
-    fails("tls.key").await;
+    fails("tls.key", "it is not the key of tls.crt").await;
 }
 
 /// More connections than there are places wait in their handshake, and another one is served.
