@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _, join_all};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use kinformer_core::internal::{contain, panic_message};
+use kinformer_core::internal::{contain, drop_contained, panic_message};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -72,13 +72,22 @@ impl Progress {
 
 struct Member {
     name: Arc<str>,
-    /// Locked by the future that runs it.
-    run: tokio::sync::Mutex<Box<dyn Run>>,
+    /// Locked by the future that runs it. `None` in the drop.
+    run: tokio::sync::Mutex<Option<Box<dyn Run>>>,
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Err(panic) = drop_contained(self.run.get_mut().take()) {
+            tracing::error!(name = %self.name, %panic, "task panicked in its drop");
+        }
+    }
 }
 
 impl Member {
     async fn run(&self, begun: Begun, ends: Ends, progress: &Progress) {
         let mut member = self.run.lock().await;
+        let Some(member) = &mut *member else { return };
         match AssertUnwindSafe(member.run(begun, ends)).catch_unwind().await {
             Ok(Ok(())) if member.may_end() => {}
             Ok(Ok(())) => progress.ending.cancel(),
@@ -106,7 +115,7 @@ impl Layer {
 
     /// Adds a member, which begins at once if the layer runs.
     pub(crate) fn add(&self, name: Arc<str>, run: Box<dyn Run>) {
-        self.members.lock().push(Arc::new(Member { name, run: tokio::sync::Mutex::new(run) }));
+        self.members.lock().push(Arc::new(Member { name, run: tokio::sync::Mutex::new(Some(run)) }));
         self.added.notify_one();
     }
 

@@ -187,6 +187,29 @@ async fn many_groups() {
     assert_eq!(log.read().len(), 2 * GROUPS);
 }
 
+/// A panic in the drop of a task's function is contained.
+// contract: K-21d
+#[tokio::test]
+async fn function_that_panics_in_its_drop() {
+    struct Panics(Arc<()>);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("in the drop")
+        }
+    }
+    let count = Arc::new(());
+    let panics = Panics(count.clone());
+    let task = Task::once("task", move || {
+        let is_used = Arc::strong_count(&panics.0) > 1;
+        async move { if is_used { Ok(()) } else { Err(BoxError::from("dropped")) } }
+    });
+    let shutdown = CancellationToken::new();
+    let running = tokio::spawn(Manager::new().add(task).unwrap().run(shutdown.clone()));
+    shutdown.cancel();
+    within(running).await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&count), 1);
+}
+
 /// An error whose text panics is the error of the run.
 // contract: K-21d
 #[tokio::test]
