@@ -74,7 +74,11 @@ async fn operator_with_two_replicas() {
     life.has_events().await;
 
     // One was killed, two have released the Lease.
-    until("the last release", || check(holders.lock().len() == 5, holders.lock())).await;
+    until("the last release", || {
+        let holders = holders.lock().clone();
+        check(holders.len() == 5, holders)
+    })
+    .await;
     let holders = holders.lock().clone();
     let [first, second, released, third, last] = &*holders else { panic!("{holders:?}") };
     assert!(first != second && second != third && first != third, "{holders:?}");

@@ -271,7 +271,7 @@ pub(crate) fn managers_of_the_deployment() -> Value {
     json!([
         of("scaler", "Apply", json!({"f:spec": {"f:replicas": {}}})),
         status,
-        of("user", "Update", json!({"f:metadata": {"f:labels": {"f:edited": {}}}})),
+        of("user", "Update", json!({"f:metadata": {"f:labels": {".": {}, "f:edited": {}}}})),
         of("web-app-operator", "Apply", applied),
     ])
 }
