@@ -37,12 +37,6 @@ impl Replica {
         Self { shutdown, running }
     }
 
-    /// Ends it at once; its Lease stays.
-    async fn kill(self) {
-        self.running.abort();
-        assert!(self.running.await.unwrap_err().is_cancelled());
-    }
-
     async fn stop(self) {
         self.shutdown.cancel();
         self.running.await.unwrap().unwrap();
@@ -60,7 +54,7 @@ async fn operator_with_server_side_apply() {
     let managers = life.is_written_by_others().await;
     assert_eq!(managers, scenario::managers_of_the_deployment());
     let second = Replica::start(&cluster.client());
-    first.kill().await;
+    first.stop().await;
     life.goes_on("shop:3").await;
     let third = Replica::start(&cluster.client());
     second.stop().await;
