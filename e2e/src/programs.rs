@@ -26,6 +26,8 @@ pub const WORKQUEUE_CONTROLLER: &str = "KINFORMER_WORKQUEUE_CONTROLLER";
 pub const CACHE_OPERATOR: &str = "KINFORMER_CACHE_OPERATOR";
 /// The variable with the path of the processes that elect a leader, `crates/leader-election/examples/leader_election.rs`.
 pub const LEADER_ELECTION: &str = "KINFORMER_LEADER_ELECTION";
+/// The variable with the path of the operator of web applications, `crates/controller/examples/web_app`.
+pub const WEB_APP: &str = "KINFORMER_WEB_APP";
 
 pub(crate) fn path(variable: &'static str) -> Result<PathBuf, Error> {
     std::env::var_os(variable).map(PathBuf::from).ok_or(Error::NotNamed { variable })
@@ -126,5 +128,16 @@ pub fn scheduler(kubeconfig: &Path, until_bound: usize) -> Result<Command, Error
 pub fn example(variable: &'static str, kubeconfig: &Path) -> Result<Command, Error> {
     let mut command = Command::new(path(variable)?);
     command.arg(kubeconfig);
+    Ok(command)
+}
+
+/// Returns the command for the operator of web applications, which serves HTTPS on this port of loopback with the certificate of a
+/// folder.
+///
+/// # Errors
+/// The path is not set.
+pub fn web_app(kubeconfig: &Path, port: u16, certificate: &Path) -> Result<Command, Error> {
+    let mut command = Command::new(path(WEB_APP)?);
+    command.env("KUBECONFIG", kubeconfig).arg(format!("127.0.0.1:{port}")).arg(certificate);
     Ok(command)
 }

@@ -68,13 +68,14 @@ pub(crate) const CONTROLLER_RUNTIME: Program = Program {
 /// The variable that passes the path of `kinformer` to the suite, and the target.
 const KINFORMER: (&str, &str) = ("KINFORMER_PROGRAM", "kinformer");
 /// The variables that pass the paths of examples to the suite, and the examples.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("KINFORMER_SCHEDULER_CACHE", "scheduler_cache"),
     ("KINFORMER_SCHEDULER", "scheduler"),
     ("KINFORMER_SAMPLE_CONTROLLER", "sample_controller"),
     ("KINFORMER_WORKQUEUE_CONTROLLER", "workqueue_controller"),
     ("KINFORMER_CACHE_OPERATOR", "cache_operator"),
     ("KINFORMER_LEADER_ELECTION", "leader_election"),
+    ("KINFORMER_WEB_APP", "web_app"),
 ];
 /// The target of the suite.
 const SUITE: &str = "suite";

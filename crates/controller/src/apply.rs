@@ -21,9 +21,9 @@
 
 use std::fmt::Debug;
 
-use kube_client::Api;
 use kube_client::api::{Patch, PatchParams};
-use kube_core::Resource;
+use kube_client::{Api, Client};
+use kube_core::{Request, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -63,13 +63,33 @@ pub async fn status<K>(api: &Api<K>, object: &K, field_manager: &str) -> Result<
 where
     K: Resource + Clone + Serialize + DeserializeOwned + Debug,
 {
+    let (name, body) = status_body(object)?;
+    let patched = api.patch_status(name, &params(field_manager), &Patch::Apply(body)).await;
+    patched.map_err(|error| WriteError::request(name, error))
+}
+
+/// As [`status`], in the namespace of the object, for kinds with and without namespaces.
+pub(crate) async fn status_of<K>(client: &Client, object: &K, field_manager: &str) -> Result<K, WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Debug,
+{
+    let (name, body) = status_body(object)?;
+    let url = K::url_path(&(), object.meta().namespace.as_deref());
+    let patch = Patch::Apply(body);
+    let request = Request::new(url).patch_subresource("status", name, &params(field_manager), &patch);
+    let request =
+        request.map_err(|error| WriteError::request(name, kube_client::Error::BuildRequest(error)))?;
+    client.request(request).await.map_err(|error| WriteError::request(name, error))
+}
+
+/// Returns the name and the fields of an object that are applied with its status.
+fn status_body<K: Resource + Serialize>(object: &K) -> Result<(&str, Map<String, Value>), WriteError> {
     let (name, mut body) = body(object)?;
     body.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     if let Some(Value::Object(metadata)) = body.get_mut("metadata") {
         metadata.retain(|field, _| matches!(field.as_str(), "name" | "namespace" | "uid"));
     }
-    let patched = api.patch_status(name, &params(field_manager), &Patch::Apply(body)).await;
-    patched.map_err(|error| WriteError::request(name, error))
+    Ok((name, body))
 }
 
 fn params(field_manager: &str) -> PatchParams {

@@ -26,7 +26,6 @@ use crate::health::{ControllerState, Status};
 use crate::history::History;
 use crate::metrics::Counters;
 use crate::monitor::Monitor;
-use crate::owner::OwnerKind;
 use crate::reason::Reason;
 use crate::request::Request;
 use crate::trigger::{InformerTrigger, Queue, Source, Trigger};
@@ -40,7 +39,7 @@ pub struct Controller<K = ObjectKey> {
     workers: Arc<Workers<K>>,
     ending: Ending<K>,
     triggers: Vec<Trigger<K>>,
-    owns_without_kind: bool,
+    invalid: Option<Invalid>,
     settings: Settings,
 }
 
@@ -60,14 +59,17 @@ pub struct NewController {
     factory: SharedInformerFactory,
 }
 
+/// Why a controller cannot run, for its name.
+pub(crate) type Invalid = Box<dyn FnOnce(Arc<str>) -> Error + Send + Sync>;
+
 /// Options of a [`Controller`].
 #[must_use = "it does nothing until it is built and run"]
 pub struct ControllerBuilder<K> {
-    factory: SharedInformerFactory,
+    pub(crate) factory: SharedInformerFactory,
     name: Arc<str>,
-    owner: Option<OwnerKind>,
-    resource: Option<Arc<str>>,
-    owns_without_kind: bool,
+    /// The informer of the reconciled kind.
+    pub(crate) reconciled: Option<Informer<()>>,
+    pub(crate) invalid: Option<Invalid>,
     triggers: Vec<Trigger<K>>,
     /// Makes the queue.
     queue: Box<dyn FnOnce() -> Queue<K> + Send + Sync>,
@@ -98,13 +100,10 @@ impl NewController {
 
     /// As [`Self::reconciles_informer`], with predicates and other options of the trigger.
     pub fn reconciles_on<R: 'static>(self, objects: InformerTrigger<R>) -> ControllerBuilder<ObjectKey> {
-        let informer = objects.informer();
-        let kind = OwnerKind::of(informer.selection().api_resource(), informer.selection().is_namespaced());
-        let name = kind.kind.to_lowercase();
-        let resource = informer.selection().resource().into();
-        let mut builder = self.keyed(name).trigger(objects.object());
-        (builder.owner, builder.resource) = (Some(kind), Some(resource));
-        builder
+        let informer = objects.informer().cast();
+        let name = informer.selection().api_resource().kind.to_lowercase();
+        let builder = self.keyed(name).trigger(objects.object());
+        ControllerBuilder { reconciled: Some(informer), ..builder }
     }
 
     /// Reconciles keys of any type, which [triggers](ControllerBuilder::trigger) enqueue.
@@ -112,9 +111,8 @@ impl NewController {
         ControllerBuilder {
             factory: self.factory,
             name: name.into(),
-            owner: None,
-            resource: None,
-            owns_without_kind: false,
+            reconciled: None,
+            invalid: None,
             triggers: Vec::new(),
             queue: Box::new(|| {
                 WorkQueue::builder().rate_limiter(ItemExponential::default()).build_with_causes()
@@ -127,25 +125,6 @@ impl NewController {
                 needs_leader: true,
             },
         }
-    }
-}
-
-impl ControllerBuilder<ObjectKey> {
-    /// Also enqueues the owner of each object of kind `D` that changes: the object of the reconciled kind whose reference in
-    /// it has `controller: true`.
-    ///
-    /// Follows controller-runtime 0.25 (`Owns`).
-    pub fn owns<D: Resource<DynamicType = (), Scope: 'static> + 'static>(self) -> Self {
-        let informer = self.factory.informer::<D>();
-        self.owns_on(Trigger::on(&informer))
-    }
-
-    /// As [`Self::owns`], with predicates and other options of the trigger.
-    pub fn owns_on<D: 'static>(self, objects: InformerTrigger<D>) -> Self {
-        let Some(owner) = self.owner.clone() else {
-            return Self { owns_without_kind: true, ..self };
-        };
-        self.trigger(objects.owner_kind(owner))
     }
 }
 
@@ -226,7 +205,7 @@ impl<K: Key> ControllerBuilder<K> {
         let workers = Workers {
             status: Status::new(self.name.clone()),
             name: self.name.clone(),
-            resource: self.resource,
+            resource: self.reconciled.map(|informer| informer.selection().resource().into()),
             queue: (self.queue)(),
             reconcile: Box::new(move |request| Box::pin(reconcile(request))),
             timeout: self.settings.timeout,
@@ -234,10 +213,10 @@ impl<K: Key> ControllerBuilder<K> {
             failures: Failures::default(),
             history: History::default(),
         };
-        let Self { factory, triggers, owns_without_kind, settings, .. } = self;
+        let Self { factory, triggers, invalid, settings, .. } = self;
         let workers = Arc::new(workers);
         let ending = Ending(workers.clone());
-        Controller { factory, workers, ending, triggers, owns_without_kind, settings }
+        Controller { factory, workers, ending, triggers, invalid, settings }
     }
 }
 
@@ -306,9 +285,9 @@ impl<K: Key> Controller<K> {
     }
 
     async fn sync(self) -> Result<Warm<K>, Error> {
-        let Self { factory, workers, ending, triggers, owns_without_kind, settings } = self;
-        if owns_without_kind {
-            return Err(Error::NoReconciledKind { controller: workers.name.clone() });
+        let Self { factory, workers, ending, triggers, invalid, settings } = self;
+        if let Some(invalid) = invalid {
+            return Err(invalid(workers.name.clone()));
         }
         tracing::info!(controller = %workers.name, "starting controller");
         let mut informers = Vec::new();

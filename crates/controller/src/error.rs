@@ -51,9 +51,9 @@ pub enum Error {
         /// The keys of the reconciliations, in their `Debug` form.
         keys: Vec<String>,
     },
-    /// `owns` was called for a controller that has keys of its own and no reconciled kind.
+    /// `owns` or `refers_to` was called for a controller that has keys of its own and no reconciled kind.
     #[error(
-        "controller {controller}: owns() needs a reconciled kind; use trigger(Trigger::on(..).owner_of(..))"
+        "controller {controller}: owns() and refers_to() need a reconciled kind; use trigger(Trigger::on(..))"
     )]
     NoReconciledKind {
         /// The name of the controller.

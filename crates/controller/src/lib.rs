@@ -92,6 +92,8 @@ mod predicate;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 mod reason;
+mod relations;
+mod reporter;
 mod request;
 mod signal;
 mod trigger;
@@ -116,6 +118,7 @@ pub use monitor::Monitor;
 pub use owner::{Owner, OwnerError, set_controller_reference};
 pub use predicate::Predicate;
 pub use reason::{Cause, Reason, Reasons};
+pub use reporter::Reporter;
 pub use request::{ReconcileId, Request};
 pub use trigger::{InformerTrigger, Queue, Trigger};
 pub use worker::Key;

@@ -21,7 +21,7 @@ use crate::planes;
 use crate::recorder::{BOUND, eventually};
 
 /// Sends a signal to a program, which ends without an error.
-async fn end(program: &mut Child, signal: Signal) {
+pub(crate) async fn end(program: &mut Child, signal: Signal) {
     let id = Pid::from_raw(program.id().unwrap().try_into().unwrap());
     kill(id, signal).unwrap();
     let ended = tokio::time::timeout(BOUND, program.wait()).await.unwrap().unwrap();

@@ -27,11 +27,7 @@ pub struct WebsiteSpec {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub struct WebsiteStatus {
-    /// The generation of the website that the conditions are about.
-    #[serde(default)]
-    pub observed_generation: i64,
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }

@@ -23,6 +23,7 @@ mod managers;
 mod outcomes;
 mod owners;
 mod predicates;
+mod reporter;
 mod serving;
 mod shutdown;
 mod sync;

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kinformer::{ObjectKey, SharedInformerFactory};
-use kinformer_controller::{Action, Controller, Trigger};
+use kinformer_controller::{Action, CancellationToken, Controller, Error, Predicate, Reason, Trigger};
 use kinformer_workqueue::LOW_PRIORITY;
 use serde_json::json;
 
@@ -286,5 +286,48 @@ async fn stream_that_is_always_ready() {
     let running = Running::of(controller);
     assert_eq!(calls.next().await.key, 1);
     running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// The objects whose field has the name of a changed one are enqueued, of its namespace only. Controllers share the index.
+// contract: K-02i
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn references_enqueue_the_objects_that_refer() {
+    let cluster = Cluster::start().await;
+    cluster.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}));
+    for (namespace, name, refers_to) in [("default", "a", "x"), ("default", "b", "x"), ("other", "c", "x")] {
+        cluster.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+            "data": {"secret": refers_to}}));
+    }
+    let builder = || {
+        let never = Predicate::new(|_| false);
+        let config_maps = Trigger::on(&cluster.factory.informer::<ConfigMap>()).filter(never);
+        Controller::of(&cluster.factory).reconciles_on(config_maps).refers_to::<Secret>(&["data", "secret"])
+    };
+    let (mut calls, reconcile) = recorded(|_| Ok(Action::none()));
+    let (mut other_calls, other) = recorded(|_| Ok(Action::none()));
+    let (running, other) = (Running::of(builder().build(reconcile)), Running::of(builder().build(other)));
+    let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}});
+    cluster.create(secret("y")); // nothing refers to it
+    cluster.create(secret("x"));
+    for calls in [&mut calls, &mut other_calls] {
+        let (first, second) = (calls.next().await, calls.next().await);
+        assert!(first.reasons.contains(Reason::Mapped), "{first:?}");
+        assert_eq!(BTreeSet::from([first.key, second.key]), [key("a"), key("b")].into());
+    }
+    cluster.server.delete("v1", "Secret", "default", "x").unwrap();
+    assert_eq!(BTreeSet::from([calls.next().await.key, calls.next().await.key]), [key("a"), key("b")].into());
+    running.end().await.unwrap();
+    other.end().await.unwrap();
+    assert!(calls.rest().is_empty());
+
+    // Another index with the name is an error, and so is a controller without a reconciled kind.
+    cluster.factory.informer::<ConfigMap>().index("data.other", |_, _| Ok(())).unwrap();
+    let taken = builder().refers_to::<Secret>(&["data", "other"]).build(async |_| Ok(Action::none()));
+    let error = taken.run(CancellationToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains("data.other"), "{error}");
+    let keyed = Controller::of(&cluster.factory).keyed::<ObjectKey>("keyed").refers_to::<Secret>(&["data"]);
+    let error = keyed.build(async |_| Ok(Action::none())).run(CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(error, Error::NoReconciledKind { .. }), "{error}");
     cluster.end().await;
 }
