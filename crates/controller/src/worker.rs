@@ -153,6 +153,7 @@ impl<K: Key> Workers<K> {
             kinformer.reconcile.cause = request.cause.as_ref().map(field::display),
             kinformer.reconcile.queued = ?request.queued,
             kinformer.reconcile.result = field::Empty,
+            otel.status_code = field::Empty,
         );
         if !span.is_disabled() {
             record_key(&span, &request.key);
@@ -204,6 +205,9 @@ impl<K: Key> Workers<K> {
             }
         };
         span.record("kinformer.reconcile.result", outcome.name());
+        if outcome.is_failure() {
+            span.record("otel.status_code", "ERROR");
+        }
         active.outcome = Some(outcome);
         drop(active);
         if let Some(priority) = priority {
