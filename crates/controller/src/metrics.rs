@@ -112,6 +112,10 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    pub(crate) const fn is_failure(self) -> bool {
+        !matches!(self, Self::Succeeded | Self::Requeued)
+    }
+
     /// Its name in a span.
     pub(crate) const fn name(self) -> &'static str {
         match self {

@@ -122,39 +122,46 @@ impl fmt::Debug for Reasons {
 ///
 /// The text names it, such as `updated pods default/web-0`.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct Cause(Arc<OfEvent>); // small, since each key in the queue and each request has the place of one
+
+#[derive(Debug)]
+struct OfEvent {
     reason: Reason,
     resource: Arc<str>,
     key: Option<ObjectKey>,
-    pub(crate) span: Span,
+    span: Span,
 }
 
 impl Cause {
     pub(crate) fn new<K>(event: &Event<PackedRef<'_, K>>, resource: &Arc<str>, span: Span) -> Self {
         let key = ObjectKey::try_from(event.key()).ok();
-        Self { reason: reason_of(event), resource: resource.clone(), key, span }
+        Self(Arc::new(OfEvent { reason: reason_of(event), resource: resource.clone(), key, span }))
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.0.span
     }
 
     /// Returns what has happened to the object: one of the first five reasons.
     pub fn event(&self) -> Reason {
-        self.reason
+        self.0.reason
     }
 
     /// Returns the resource of the object, such as `deployments.apps`.
     pub fn resource(&self) -> &str {
-        &self.resource
+        &self.0.resource
     }
 
     /// Returns the key of the object.
     pub fn key(&self) -> Option<&ObjectKey> {
-        self.key.as_ref()
+        self.0.key.as_ref()
     }
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.reason, self.resource)?;
-        self.key.iter().try_for_each(|key| write!(f, " {key}"))
+        write!(f, "{} {}", self.0.reason, self.0.resource)?;
+        self.0.key.iter().try_for_each(|key| write!(f, " {key}"))
     }
 }
 

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -14,7 +16,7 @@ use kinformer_core::internal::{contain, panic_message};
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, Span, field};
+use tracing::{Span, field};
 
 use crate::action::{Action, ReconcileError};
 use crate::failures::Failures;
@@ -128,7 +130,8 @@ impl<K: Key> Workers<K> {
                 None => Ok(future.await),
             }
         });
-        let ended = reconciliation.catch_unwind().instrument(span.clone()).await.map_err(panic_message);
+        let future = pin!(Some(reconciliation.catch_unwind()));
+        let ended = InSpan { span: &span, future }.await.map_err(panic_message);
         let _entered = span.enter();
         let error = self.record(&item, &ended);
         let outcome = self.finish(item, ended, active, &span);
@@ -139,9 +142,8 @@ impl<K: Key> Workers<K> {
 
     /// The span of a reconciliation, within that of the event that led to it.
     fn span(&self, request: &Request<K>) -> Span {
-        let parent = request.cause.as_ref().and_then(|cause| cause.span.id());
         let span = tracing::info_span!(
-            parent: parent,
+            parent: request.cause.as_ref().and_then(|cause| cause.span().id()),
             "reconcile",
             kinformer.controller.name = &*self.name,
             k8s.cluster.name = field::Empty,
@@ -153,6 +155,7 @@ impl<K: Key> Workers<K> {
             kinformer.reconcile.cause = request.cause.as_ref().map(field::display),
             kinformer.reconcile.queued = ?request.queued,
             kinformer.reconcile.result = field::Empty,
+            otel.status_code = field::Empty,
         );
         if !span.is_disabled() {
             record_key(&span, &request.key);
@@ -203,7 +206,13 @@ impl<K: Key> Workers<K> {
                 (Outcome::Panicked, Next::Retry, None)
             }
         };
-        span.record("kinformer.reconcile.result", outcome.name());
+        if !span.is_disabled() {
+            // Even a disabled span looks its fields up by their names.
+            span.record("kinformer.reconcile.result", outcome.name());
+            if outcome.is_failure() {
+                span.record("otel.status_code", "ERROR");
+            }
+        }
         active.outcome = Some(outcome);
         drop(active);
         if let Some(priority) = priority {
@@ -261,6 +270,32 @@ fn record_key<K: Key>(span: &Span, key: &K) {
         if let Some(part) = part {
             span.record(field, part);
         }
+    }
+}
+
+/// Polls and drops a future in a span. `Instrument` does the same, but moves the future, which is large.
+struct InSpan<'a, F> {
+    span: &'a Span,
+    future: Pin<&'a mut Option<F>>,
+}
+
+impl<F: Future> Future for InSpan<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let _entered = this.span.enter();
+        match this.future.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => Poll::Pending, // never: only a drop removes it
+        }
+    }
+}
+
+impl<F> Drop for InSpan<'_, F> {
+    fn drop(&mut self) {
+        let _entered = self.span.enter();
+        self.future.set(None);
     }
 }
 

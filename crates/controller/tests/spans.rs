@@ -37,7 +37,7 @@ fn secret(name: &str, value: &str) -> Value {
 
 /// A reconciliation has the reasons, the newest event of another object, the failures and the time in the queue; its span
 /// has the same, and the result. A line within it is in the span, which is in that of the event.
-// contract: K-19a, K-19b, K-19c, K-19d
+// contract: K-19a, K-19b, K-19c, K-19d, K-19e
 #[tokio::test]
 async fn reconciliations_have_a_span_with_their_reasons_and_result() {
     LazyLock::force(&RECORD);
@@ -89,6 +89,7 @@ async fn reconciliations_have_a_span_with_their_reasons_and_result() {
         column("kinformer.reconcile.result"),
         ["success", "error", "requeue", "success", "success", "success"]
     );
+    assert_eq!(column("otel.status_code"), ["", "ERROR", "", "", "", ""]);
     assert_eq!(column("kinformer.reconcile.failures"), ["0", "0", "1", "0", "0", "0"]);
     assert_eq!(field(4, "kinformer.reconcile.cause"), "added secrets default/s");
     for (index, span) in spans.iter().enumerate() {

@@ -43,6 +43,11 @@ pub trait Object: Send + Sync + 'static {
         None
     }
 
+    /// Returns how many bytes of memory this object takes; `None` if unknown, which is better than a part of them.
+    fn memory_size(&self) -> Option<usize> {
+        None
+    }
+
     /// Returns all labels, in no particular order.
     fn labels(&self) -> Labels<'_> {
         Labels::default()

@@ -236,6 +236,10 @@ impl KubeInformer {
         self.informer.metrics()
     }
 
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.informer.bytes()
+    }
+
     /// Decodes objects to this type on arrival, unless another type was set before.
     pub(crate) fn decode_on_arrival(&self, to: DecodeAs) {
         if self.arrival.decode_as(to) {

@@ -1,6 +1,5 @@
 //! Responses of the server and errors of requests.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::Error;
-use crate::client::redirect;
+use crate::client::{is_refused, redirect};
 
 /// The maximum number of bytes read from the body of an error response.
 const ERROR_BODY: usize = 64 * 1024;
@@ -34,14 +33,10 @@ pub(crate) fn failure(error: kube_client::Error) -> SourceError {
 
 /// Converts a transport error. Distinguishes a refused connection from a broken one.
 pub(crate) fn transport(source: BoxError) -> SourceError {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*source);
-    let mut refused = false;
-    while let Some(error) = cause {
-        let io = error.downcast_ref::<std::io::Error>();
-        refused |= io.is_some_and(|io| io.kind() == ErrorKind::ConnectionRefused);
-        cause = error.source();
+    match is_refused(&*source) {
+        true => SourceError::ConnectionRefused { source },
+        false => SourceError::Transport { source },
     }
-    if refused { SourceError::ConnectionRefused { source } } else { SourceError::Transport { source } }
 }
 
 /// Returns the encoding of a response. A response without a content type is treated as JSON.

@@ -23,10 +23,9 @@ use kube_client::client::Body;
 use kube_core::discovery::ApiResource;
 use kube_core::{GroupVersionKind, Resource};
 use serde::de::DeserializeOwned;
-use tracing::Instrument as _;
-use tracing::field::Empty;
 
 use crate::answer::{self, failure};
+use crate::client::span;
 use crate::decode::Named;
 use crate::discovery::discovery_client;
 use crate::selector::LabelSelector;
@@ -494,34 +493,16 @@ impl<K> KubeListerWatcher<K> {
             // A compressor delays events, and clients that decompress have failed on compressed watches.
             request = request.header(header::ACCEPT_ENCODING, "identity");
         }
-        let request =
+        let mut request =
             request.body(Body::empty()).map_err(|error| SourceError::Other { source: Box::new(error) })?;
-        let span = tracing::debug_span!(
-            "request",
-            http.request.method = request.method().as_str(),
-            url.path = request.uri().path(),
-            url.query = request.uri().query(),
-            k8s.namespace.name = self.namespace.as_deref(),
-            http.response.status_code = Empty,
-            error.type = Empty,
-        );
-        let answer =
-            tokio::time::timeout(self.idle, self.client.send(request)).instrument(span.clone()).await;
-        let answer = match answer {
-            Ok(answer) => answer.map_err(failure),
-            Err(_) => Err(SourceError::Timeout { after: self.idle }),
-        };
-        match &answer {
-            Ok(answer) => {
-                let status = answer.status();
-                span.record("http.response.status_code", status.as_u16());
-                if status.is_client_error() || status.is_server_error() {
-                    span.record("error.type", status.as_str());
-                }
+        let span = span::of(&mut request);
+        let answer = async {
+            match tokio::time::timeout(self.idle, self.client.send(request)).await {
+                Ok(answer) => answer.map_err(failure),
+                Err(_) => Err(SourceError::Timeout { after: self.idle }),
             }
-            Err(error) => _ = span.record("error.type", &*error.error_type()),
-        }
-        answer
+        };
+        span::within(span, answer, SourceError::error_type).await
     }
 
     /// Returns the decoder for the objects of a response.

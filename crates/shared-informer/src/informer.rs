@@ -540,6 +540,14 @@ impl<T: Object> SharedIndexInformer<T> {
         self.inner.metrics()
     }
 
+    /// Returns how many bytes of memory the objects in the store take: the sum of their [`Object::memory_size`]. `None` if that
+    /// of an object is unknown. Store, indexes and queued changes are not counted.
+    ///
+    /// O(objects): the objects of a snapshot are added up, without a lock. Writes cost nothing more.
+    pub fn bytes(&self) -> Option<u64> {
+        self.inner.bytes()
+    }
+
     fn stopped_error(&self) -> Error {
         Error::Stopped { informer: self.inner.name.clone() }
     }
@@ -592,6 +600,10 @@ impl<T: Object> Inner<T> {
             reflector: self.parts.iter().map(|part| part.reflector().metrics()).sum(),
             handlers: self.processor.handler_metrics(),
         }
+    }
+
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.indexer.snapshot().iter().map(|object| object.memory_size().map(|size| size as u64)).sum()
     }
 
     pub(crate) fn has_stopped(&self) -> bool {

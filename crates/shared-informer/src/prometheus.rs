@@ -68,13 +68,13 @@ impl Registered {
 }
 
 trait Metrics: Send + Sync {
-    /// Returns the metrics; `None` if the informer has stopped.
-    fn current(&self) -> Option<InformerMetrics>;
+    /// Returns the metrics and the memory of the objects; `None` if the informer has stopped.
+    fn current(&self) -> Option<(InformerMetrics, Option<u64>)>;
 }
 
 impl<T: Object> Metrics for Inner<T> {
-    fn current(&self) -> Option<InformerMetrics> {
-        (!self.has_stopped()).then(|| self.metrics())
+    fn current(&self) -> Option<(InformerMetrics, Option<u64>)> {
+        (!self.has_stopped()).then(|| (self.metrics(), self.bytes()))
     }
 }
 
@@ -116,11 +116,16 @@ impl InformerCollector {
         }
     }
 
-    fn metrics(&self) -> Vec<InformerMetrics> {
+    /// Returns the metrics of the informers, and the memory of their objects where it is known.
+    fn metrics(&self) -> (Vec<InformerMetrics>, Vec<Option<u64>>) {
         let informers: Vec<_> =
             self.informers.lock().values().filter_map(|registered| registered.informer.upgrade()).collect();
-        let metrics = informers.iter().filter_map(|informer| informer.current());
-        metrics.map(|metrics| InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }).collect()
+        let current = informers.iter().filter_map(|informer| informer.current());
+        current
+            .map(|(metrics, bytes)| {
+                (InformerMetrics { handlers: by_name(&metrics.handlers), ..metrics }, bytes)
+            })
+            .unzip()
     }
 }
 
@@ -199,7 +204,8 @@ const COUNTERS: [Metric; 8] = [
 
 impl Collector for InformerCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let informers = self.metrics();
+        let (informers, bytes) = self.metrics();
+        encode_bytes(&mut encoder, &informers, &bytes)?;
         for (name, help, value) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for metrics in &informers {
@@ -234,6 +240,23 @@ impl Collector for InformerCollector {
         }
         Ok(())
     }
+}
+
+/// Encodes the memory of the objects of each informer where it is known.
+fn encode_bytes(
+    encoder: &mut DescriptorEncoder<'_>,
+    informers: &[InformerMetrics],
+    bytes: &[Option<u64>],
+) -> Result<(), fmt::Error> {
+    let help = "Memory of the objects in the store, without decoded values";
+    let mut family = encoder.encode_descriptor("informer_bytes", help, None, MetricType::Gauge)?;
+    for (metrics, bytes) in informers.iter().zip(bytes) {
+        if let Some(bytes) = bytes {
+            ConstGauge::new(i64::try_from(*bytes).unwrap_or(i64::MAX))
+                .encode(family.encode_family(&labels(metrics, None))?)?;
+        }
+    }
+    Ok(())
 }
 
 fn encode_latency(

@@ -86,4 +86,13 @@ impl<'a> InformerStatus<'a> {
     pub fn metrics(&self) -> InformerMetrics {
         self.informer.metrics()
     }
+
+    /// How many bytes of memory the objects in the store take, as they were received: the encoded objects, their parsed
+    /// metadata, and 72 bytes each. Values that were decoded on read, the store and its indexes are not counted. `None` if
+    /// an object was [decoded on arrival](Informer::decode_on_arrival), since the size of its value is unknown.
+    ///
+    /// O(objects): the objects of a snapshot are added up, without a lock.
+    pub fn bytes(&self) -> Option<u64> {
+        self.informer.bytes()
+    }
 }

@@ -1,8 +1,9 @@
 //! Informers of factories on one page of metrics.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use crate::common::{config_map, factory, server, soon, synced, version};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kinformer::prometheus::InformerCollector;
-use kinformer::{Informer, SharedInformerFactory, SharedInformerFactoryBuilder};
+use kinformer::{Informer, PartId, SharedInformerFactory, SharedInformerFactoryBuilder};
 use kube_core::discovery::{ApiResource, Scope};
 use prometheus_client::{encoding::text, registry::Registry};
 
@@ -12,14 +13,49 @@ fn builder() -> SharedInformerFactoryBuilder {
     SharedInformerFactory::builder(kinformer::client(config).unwrap())
 }
 
-/// The labels of the informers on the page.
-fn labels(collector: &InformerCollector) -> Vec<String> {
+/// The labels of the informers on the page, and their values of a metric.
+fn lines(collector: &InformerCollector, metric: &str) -> Vec<String> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(collector.clone()));
     let mut page = String::new();
     text::encode(&mut page, &registry).unwrap();
-    let lines = page.lines().filter_map(|line| line.strip_prefix("informer_objects"));
+    let lines = page.lines().filter_map(|line| line.strip_prefix(metric));
     lines.map(str::to_owned).collect()
+}
+
+fn labels(collector: &InformerCollector) -> Vec<String> {
+    lines(collector, "informer_objects")
+}
+
+/// The memory of the objects in a store follows it, and is absent if it is unknown.
+// contract: I-30
+#[tokio::test]
+async fn memory_of_the_stored_objects_is_a_metric() {
+    let server = server().await;
+    server.create(config_map("default", "a", "1")).unwrap();
+    let factory = factory(&server);
+    let (maps, collector) = (factory.informer::<ConfigMap>(), InformerCollector::new());
+    maps.add_to(&collector).unwrap();
+    let page = || lines(&collector, "informer_bytes{");
+    assert_eq!(page(), [r#"name="configmaps",resource="configmaps"} 0"#]);
+    maps.handler().for_each(|_| {}).unwrap();
+    synced(&factory).await;
+    let created = server.create(config_map("default", "b", &"2".repeat(1_000))).unwrap();
+    maps.wait_for(PartId::ONLY, &version(&created)).until(soon()).await.unwrap();
+    // Beside its bytes an object has the positions of its namespace, its name, its UID and its labels.
+    let bytes: usize = ["a", "b"]
+        .map(|name| maps.lister().get(("default", name)).unwrap())
+        .iter()
+        .map(|map| map.encoded_len() + size_of_val(&**map) + 8 * (3 + 2 * map.labels().count()))
+        .sum();
+    assert!(bytes > 1_000);
+    assert_eq!(maps.status().bytes(), Some(bytes as u64));
+    assert_eq!(page(), [format!(r#"name="configmaps",resource="configmaps"}} {bytes}"#)]);
+
+    maps.decode_on_arrival();
+    assert_eq!((maps.status().bytes(), page()), (None, vec![]));
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
 }
 
 // contract: I-16c, F-12a

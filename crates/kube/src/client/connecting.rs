@@ -1,5 +1,7 @@
-//! Defaults of connections.
+//! Defaults and errors of connections.
 
+use std::error::Error;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// The default connect timeout.
@@ -11,4 +13,12 @@ pub(super) const CONNECT: Duration = Duration::from_secs(10);
 pub(super) enum Versions {
     All,
     Http1,
+}
+
+/// Whether a connection was refused, according to an error of a request.
+pub(crate) fn is_refused(error: &(dyn Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.any(|error| {
+        error.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::ConnectionRefused)
+    })
 }

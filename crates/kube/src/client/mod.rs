@@ -18,6 +18,7 @@ mod renewal;
 #[cfg(feature = "rustls-tls")]
 mod repeat;
 mod requests;
+pub(crate) mod span;
 #[cfg(feature = "rustls-tls")]
 mod tls;
 mod transport;
@@ -30,6 +31,7 @@ use kube_client::{Client, Config};
 use tower::Layer;
 
 use crate::Error;
+pub(crate) use connecting::is_refused;
 use connecting::{CONNECT, Versions};
 pub(crate) use copy::copy;
 use credentials::Source;
@@ -105,9 +107,13 @@ pub use requests::{RequestCount, request_counts};
 /// Without the feature `rustls-tls`, connections are like those of [`client_http1`] and opened by kube-client, which does
 /// not accept server certificates that are their own CA, and needs its own features for proxies.
 ///
+/// # Spans
+/// Each request is a span `request` (DEBUG) in the caller's span, from its call to the head of its response, with its
+/// repetitions. So the requests of a reconciliation are in its trace. Without a subscriber it costs a comparison.
+///
 /// # Other clients
 /// A [`Client`] from [`Client::try_from`] works with the sources and informers of this workspace, but has none of these
-/// features: an exec plugin that returns no expiry is never run again, client certificates are never read again, each
+/// features: only requests of lists and watches are spans, an exec plugin that returns no expiry is never run again, client certificates are never read again, each
 /// watch has a connection of its own without configured windows and pings, redirects are errors, and its retries hide a
 /// busy server.
 ///

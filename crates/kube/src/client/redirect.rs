@@ -1,5 +1,6 @@
 //! Redirects.
 
+use std::borrow::Cow;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -10,9 +11,11 @@ use kinformer_core::BoxError;
 use kube_client::client::Body;
 use tower::Service;
 
+use super::connecting::is_refused;
 use super::copy::copy;
 use super::renewal::Renewing;
 use super::requests;
+use super::span;
 use super::transport::AnswerBody;
 use super::warnings::Warnings;
 use crate::Error;
@@ -42,8 +45,19 @@ impl Service<Request<Body>> for Redirects {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        follow(self.inner.clone(), self.warnings.clone(), request).boxed()
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let span = span::of(&mut request); // in the caller's span, in which kube-client calls this
+        let answer = follow(self.inner.clone(), self.warnings.clone(), request);
+        span::within(span, answer, error_type).boxed()
+    }
+}
+
+/// As `SourceError::error_type` of the error that a lister-watcher makes of this one.
+fn error_type(error: &BoxError) -> Cow<'static, str> {
+    match error.is::<Error>() {
+        true => "other".into(),
+        false if is_refused(&**error) => "connection_refused".into(),
+        false => "transport".into(),
     }
 }
 

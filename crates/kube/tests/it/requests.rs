@@ -11,7 +11,7 @@ use kinformer_core::Object;
 use kinformer_kube::{Error, KubeListerWatcher, ManagedFields, client, client_http1};
 use kinformer_reflector::{ListOptions, ListerWatcher, SourceError, WatchEvent, WatchOptions};
 use kinformer_testing::scripted_http::{Answer, ScriptedServer};
-use kinformer_testing::spans::SpanRecorder;
+use kinformer_testing::spans::{RecordedSpan, SpanRecorder};
 use kube_client::client::{Body, ConfigExt};
 use kube_client::{Client, Config};
 use kube_core::discovery::ApiResource;
@@ -21,6 +21,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tower::Layer;
 use tower_http::decompression::DecompressionLayer;
+use tracing::Instrument as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 const JSON: &str = "application/json";
@@ -36,6 +37,11 @@ fn own_error(result: Result<(), SourceError>) -> String {
         Err(SourceError::Other { source }) if source.is::<Error>() => source.to_string(),
         other => panic!("{other:?}"),
     }
+}
+
+/// The values of a field; empty where a span has none.
+fn field(spans: &[RecordedSpan], name: &str) -> Vec<String> {
+    spans.iter().map(|span| span.fields.get(name).cloned().unwrap_or_default()).collect()
 }
 
 fn maps(client: Client) -> KubeListerWatcher<ConfigMap> {
@@ -376,16 +382,59 @@ async fn request_is_a_span() {
     let page = include_str!("../../../../docs/observability.md");
     let spans: Vec<_> = recorder.spans().into_iter().filter(|span| span.name == "request").collect();
     assert!(spans.iter().all(|span| span.is_closed && page.contains(&span.row())), "{spans:#?}");
-    let field = |name: &str| -> Vec<_> {
-        spans.iter().map(|span| span.fields.get(name).cloned().unwrap_or_default()).collect()
+    assert_eq!(field(&spans, "http.request.method"), ["GET"; 3]);
+    assert_eq!(field(&spans, "url.path"), ["/api/v1/namespaces/kitchen/configmaps"; 3]);
+    assert_eq!(field(&spans, "url.query")[0], "labelSelector=app%3Dx");
+    assert_eq!(field(&spans, "k8s.namespace.name"), ["kitchen"; 3]);
+    assert_eq!(field(&spans, "http.response.status_code"), ["200", "403", ""]);
+    assert_eq!(field(&spans, "error.type")[..2], ["", "403"]);
+    assert!(["connection_refused", "transport"].contains(&&*field(&spans, "error.type")[2]), "{spans:#?}");
+}
+
+/// A request of a client is one span in the caller's span. One of a lister-watcher has no second span.
+// contract: L-37a, L-37b, L-37c
+#[tokio::test]
+async fn requests_of_clients_are_spans_of_their_callers() {
+    let recorder = SpanRecorder::default();
+    let _default =
+        kinformer_testing::logs::set_default(tracing_subscriber::registry().with(recorder.clone()));
+    let server = ScriptedServer::http(|request| match request.target.as_str() {
+        "/api/v1/nodes/moved" => Answer::new(307, JSON, "").header("location", "/api/v1/nodes/a"),
+        "/api/v1/nodes/gone" => Answer::failure(404, "NotFound"),
+        _ => empty_list(),
+    })
+    .await;
+    let client = client(server.config()).unwrap();
+    let send = async |method: &str, path: &str| {
+        let request = http::Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let caller = tracing::info_span!(target: "kinformer", "caller", path);
+        client.send(request).instrument(caller).await.map(|answer| answer.status().as_u16())
     };
-    assert_eq!(field("http.request.method"), ["GET"; 3]);
-    assert_eq!(field("url.path"), ["/api/v1/namespaces/kitchen/configmaps"; 3]);
-    assert_eq!(field("url.query")[0], "labelSelector=app%3Dx");
-    assert_eq!(field("k8s.namespace.name"), ["kitchen"; 3]);
-    assert_eq!(field("http.response.status_code"), ["200", "403", ""]);
-    assert_eq!(field("error.type")[..2], ["", "403"]);
-    assert!(["connection_refused", "transport"].contains(&&*field("error.type")[2]), "{spans:#?}");
+    assert_eq!(send("GET", "/api/v1/nodes/moved").await.unwrap(), 200);
+    assert_eq!(send("PUT", "/api/v1/namespaces/kitchen/pods/a?dryRun=All").await.unwrap(), 200);
+    assert_eq!(send("GET", "/api/v1/namespaces/kitchen").await.unwrap(), 200);
+    assert_eq!(send("DELETE", "/api/v1/nodes/gone").await.unwrap(), 404);
+    send("PATCH", "/api/v1/nodes/moved").await.unwrap_err(); // only a GET is redirected
+    list(&maps(client.clone())).await.unwrap();
+    drop(server);
+    send("GET", "/api/v1/nodes").await.unwrap_err();
+
+    let spans: Vec<_> = recorder.spans().into_iter().filter(|span| span.name == "request").collect();
+    assert_eq!(field(&spans, "http.request.method"), ["GET", "PUT", "GET", "DELETE", "PATCH", "GET", "GET"]);
+    assert_eq!(field(&spans, "url.path")[..2], ["/api/v1/nodes/moved", "/api/v1/namespaces/kitchen/pods/a"]);
+    assert_eq!(field(&spans, "url.query")[..2], ["", "dryRun=All"]);
+    assert_eq!(field(&spans, "k8s.namespace.name"), ["", "kitchen", "kitchen", "", "", "", ""]);
+    assert_eq!(field(&spans, "http.response.status_code"), ["200", "200", "200", "404", "", "200", ""]);
+    let errors = field(&spans, "error.type");
+    assert_eq!(errors[..6], ["", "", "", "404", "other", ""]);
+    assert!(["connection_refused", "transport"].contains(&&*errors[6]), "{errors:?}");
+    assert_eq!(field(&spans, "otel.status_code"), ["", "", "", "ERROR", "ERROR", "", "ERROR"]);
+    let page = include_str!("../../../../docs/observability.md");
+    for (index, span) in spans.iter().enumerate() {
+        assert!(span.is_closed && page.contains(&span.row()), "{span:#?}");
+        let parents: &[&str] = if index == 5 { &[] } else { &["caller"] };
+        assert_eq!(span.parents, parents, "{span:#?}");
+    }
 }
 
 /// A server may not know the parameter, or refuse what it does not know.

@@ -106,7 +106,7 @@ async fn incomplete_list_deletes_only_by_watch() {
 }
 
 /// The page contains the series of an informer until it stops or is dropped.
-// contract: I-09
+// contract: I-09, I-30
 #[cfg(feature = "prometheus")]
 #[tokio::test(start_paused = true)]
 async fn page_has_an_informer_until_it_stops() {
@@ -156,6 +156,7 @@ async fn page_has_an_informer_until_it_stops() {
         let value: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
         assert!(value >= 1.0, "{line:?}");
     }
+    assert!(!text.contains("informer_bytes{"), "the memory of these objects is unknown");
     for state in ["running", "stuck", "idle"] {
         assert!(
             text.contains(&format!("informer_handler_threads{{state={state:?}}} ")),

@@ -54,6 +54,11 @@ impl Layout {
         self.all.get(..self.object as usize).unwrap_or_default()
     }
 
+    /// The number of bytes of the allocation.
+    pub(super) fn size(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn parts(&self) -> usize {
         self.parts as usize
     }

@@ -317,6 +317,15 @@ impl Object for PackedObject {
         self.uid()
     }
 
+    /// The size of this type, the encoded object and its parsed parts: a position of 8 bytes for namespace, name, UID, each key
+    /// and each value of a label, and a copy of those with escapes. A value in the
+    /// [cache](ObjectDecoder::decoded_cache_size) is not counted. `None` if a value is [kept](Self::keep_decoded), whose size
+    /// is unknown. O(1).
+    fn memory_size(&self) -> Option<usize> {
+        let is_kept = self.decoded.get().is_some_and(|slots| slots.kept().is_some());
+        (!is_kept).then(|| size_of::<Self>() + self.encoded.layout.size())
+    }
+
     /// Compares two objects in protobuf by their bytes, others by their fields, independent of the encodings. A
     /// metadata-only object is never equal to a whole object, even to one without other fields.
     fn has_same_content(&self, other: &Self) -> Option<bool> {

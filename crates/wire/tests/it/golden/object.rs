@@ -168,3 +168,19 @@ fn identity_methods_need_no_trait() {
 fn packed_object_is_small() {
     assert!(size_of::<PackedObject>() <= 72, "{}", size_of::<PackedObject>());
 }
+
+/// The memory of an object is known unless a decoded value is kept. One that is only cached changes nothing.
+// contract: L-33e
+#[test]
+fn memory_of_a_packed_object_is_known() {
+    let of = |json: &str| PackedObject::from_wire(json.as_bytes(), &ObjectDecoder::json()).unwrap();
+    let json = r#"{"metadata":{"name":"a","labels":{"b":"c\"d"}}}"#;
+    let object = of(json);
+    // Positions of namespace, name, UID, and of the key and the value of a label, which has an escape.
+    let bytes = size_of::<PackedObject>() + json.len() + 5 * 8 + "c\"d".len();
+    assert_eq!(object.memory_size(), Some(bytes));
+    object.decode_as::<Value>().unwrap();
+    assert_eq!((object.memory_size(), object.is_decoded()), (Some(bytes), true));
+    object.keep_decoded(DecodeAs::of::<Value>()).unwrap();
+    assert_eq!(object.memory_size(), None);
+}
