@@ -396,8 +396,11 @@ const PORTS: Range<u16> = 20_000..30_000;
 /// The next port to try. Other processes use the same ports.
 static NEXT_PORT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
 
-/// Returns ports that are free.
-fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
+/// Returns ports that are free on loopback.
+///
+/// # Errors
+/// No port is free.
+pub fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
     let mut next = PORTS.filter_map(|_| {
         let port = PORTS.start + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % (PORTS.end - PORTS.start);
         TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok().then_some(port)

@@ -18,7 +18,7 @@ pub mod programs;
 mod proxy;
 mod workload;
 
-pub use control_plane::{ControlPlane, Options};
+pub use control_plane::{ControlPlane, Options, free_ports};
 pub use error::Error;
 pub use etcd::{Etcd, Stored};
 pub use history::{History, Unexplained};
