@@ -70,6 +70,16 @@ pub fn controller_runtime(kubeconfig: &Path, owners: usize) -> Result<Command, E
     Ok(command)
 }
 
+/// Returns the command for the operator of controller-runtime, which reconciles the config maps of a namespace.
+///
+/// # Errors
+/// The path is not set.
+pub fn controller_runtime_operator(kubeconfig: &Path, namespace: &str) -> Result<Command, Error> {
+    let mut command = Command::new(path(CONTROLLER_RUNTIME)?);
+    command.args(["operator", "-kubeconfig"]).arg(kubeconfig).args(["-namespace", namespace]);
+    Ok(command)
+}
+
 /// Returns the command for the cache of controller-runtime, which answers each call of its input by a line of JSON.
 ///
 /// # Errors

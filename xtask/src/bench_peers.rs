@@ -36,6 +36,8 @@ enum Phase {
     Controller,
     /// Reads from a cache, beside controller-runtime's.
     Cache,
+    /// An operator of as many config maps: memory, reconciliations, and the next leader, beside controller-runtime's.
+    Operator,
 }
 
 impl Phase {
@@ -47,6 +49,7 @@ impl Phase {
             Self::Latency => "latency",
             Self::Controller => "controller",
             Self::Cache => "cache",
+            Self::Operator => "operator",
         }
     }
 }

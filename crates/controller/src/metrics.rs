@@ -32,6 +32,8 @@ pub struct ControllerMetrics {
     pub reconcile_time: Histogram<40>,
     /// The metrics of the queue.
     pub queue: QueueMetrics,
+    /// `workqueue_depth`: the number of queued keys of each priority that has any, lowest first.
+    pub queue_depths: Vec<(i64, usize)>,
 }
 
 impl Default for ControllerMetrics {
@@ -47,6 +49,7 @@ impl Default for ControllerMetrics {
             workers: 0,
             reconcile_time: Histogram::new(&RECONCILE_TIMES),
             queue: QueueMetrics::default(),
+            queue_depths: Vec::new(),
         }
     }
 }
@@ -160,7 +163,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn read(&self, queue: QueueMetrics) -> ControllerMetrics {
-        ControllerMetrics { queue, ..self.0.lock().clone() }
+    pub(crate) fn read(&self, queue: QueueMetrics, queue_depths: Vec<(i64, usize)>) -> ControllerMetrics {
+        ControllerMetrics { queue, queue_depths, ..self.0.lock().clone() }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kinformer::prometheus::escaped;
 use kinformer_leader_election::LeaderElector;
-use kinformer_workqueue::Histogram;
+use kinformer_workqueue::{Histogram, LOW_PRIORITY};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -51,7 +51,7 @@ use crate::worker::{Key, Named, Observed};
 /// # }
 /// ```
 ///
-/// Follows controller-runtime 0.25, without the label `priority` of `workqueue_depth`.
+/// Follows controller-runtime 0.25.
 #[derive(Clone, Default)]
 pub struct ControllerCollector {
     controllers: Arc<Mutex<Registered>>,
@@ -251,6 +251,21 @@ const LOSSES: [ByReason; 5] = [
     ("shut_down", |metrics| metrics.shut_down),
 ];
 
+/// The largest number of priorities with series of their own, and the label of further ones, both as in controller-runtime.
+const PRIORITIES: usize = 25;
+const FURTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
+
+/// The queued keys by the label of their priority. The priorities that controllers use by themselves always have a series.
+fn by_priority(depths: &[(i64, usize)]) -> BTreeMap<String, usize> {
+    let mut priorities = BTreeMap::from([(LOW_PRIORITY.to_string(), 0), (0.to_string(), 0)]);
+    for (priority, depth) in depths {
+        let label = priority.to_string();
+        let has_room = priorities.len() < PRIORITIES || priorities.contains_key(&label);
+        *priorities.entry(if has_room { label } else { FURTHER_PRIORITIES.to_owned() }).or_default() += depth;
+    }
+    priorities
+}
+
 type Controllers = [(Arc<str>, ControllerMetrics)];
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
@@ -293,7 +308,7 @@ impl Collector for ControllerCollector {
         for metric in GAUGES {
             page.gauge(metric, of_controller, count)?;
         }
-        page.gauge(("workqueue_depth", "Queued keys", |metrics| metrics.queue.depth), of_queue, count)?;
+        page.depths()?;
         for metric in QUEUE_COUNTERS {
             page.counter(metric, of_queue)?;
         }
@@ -339,6 +354,19 @@ impl Page<'_, '_> {
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (name, metrics) in self.controllers {
             gauge(value(metrics)).encode(family.encode_family(&labels(name))?)?;
+        }
+        Ok(())
+    }
+
+    fn depths(&mut self) -> Result<(), fmt::Error> {
+        let help = "Queued keys by priority";
+        let mut family = self.encoder.encode_descriptor("workqueue_depth", help, None, MetricType::Gauge)?;
+        for (name, metrics) in self.controllers {
+            for (priority, depth) in by_priority(&metrics.queue_depths) {
+                let mut labels = of_queue(name);
+                labels.push(("priority", &priority));
+                count(depth).encode(family.encode_family(&labels)?)?;
+            }
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ pub(crate) struct Workers<K> {
 
 impl<K> Workers<K> {
     pub(crate) fn metrics(&self) -> ControllerMetrics {
-        self.counters.read(self.queue.metrics())
+        self.counters.read(self.queue.metrics(), self.queue.depths())
     }
 
     /// The queue accepts no key any more, and has none.

@@ -25,7 +25,7 @@ use crate::foos::{Foo, pod_name};
 use crate::peers;
 
 /// The number of reconciliations at a time, for all peers.
-const WORKERS: u16 = 8;
+pub(crate) const WORKERS: u16 = 8;
 
 /// Reports when all Foos have been reconciled.
 struct Progress {

@@ -11,6 +11,8 @@ mod controller_peers;
 mod environment;
 mod failure;
 mod foos;
+mod operator;
+mod operator_peer;
 mod peers;
 mod pods;
 mod process;
@@ -25,9 +27,10 @@ use failure::Failure;
 use report::{KINFORMER, KINFORMER_EAGER, KUBE_RUNTIME, Report};
 
 /// The phases, in order.
-const PHASES: [&str; 6] = ["sync", "relist", "updates", "latency", controller::PHASE, cache::PHASE];
+const PHASES: [&str; 7] =
+    ["sync", "relist", "updates", "latency", controller::PHASE, cache::PHASE, operator::PHASE];
 /// The phases that have objects and peers of their own.
-const OWN: [&str; 2] = [controller::PHASE, cache::PHASE];
+const OWN: [&str; 3] = [controller::PHASE, cache::PHASE, operator::PHASE];
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -42,6 +45,9 @@ async fn main() -> Result<(), Failure> {
         }
         [controller::PHASE, KUBE_RUNTIME, kubeconfig, foos] => {
             controller_peers::kube_runtime(Path::new(kubeconfig), foos.parse()?).await
+        }
+        [operator::PHASE, kubeconfig, objects] => {
+            operator_peer::kinformer(Path::new(kubeconfig), objects.parse()?).await
         }
         [cache::PHASE, kubeconfig] => cache_peer::kinformer(Path::new(kubeconfig)).await,
         [pods, runs, rate, phases @ ..] if phases.iter().all(|phase| PHASES.contains(phase)) => {
@@ -58,6 +64,9 @@ async fn main() -> Result<(), Failure> {
             }
             if phases.contains(&cache::PHASE) {
                 cache::compare(pods, runs).await?;
+            }
+            if phases.contains(&operator::PHASE) {
+                operator::compare(pods, runs).await?;
             }
             Ok(())
         }

@@ -3,6 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -158,10 +160,24 @@ impl Program {
     pub(crate) async fn end(mut self) -> Result<(), String> {
         // Closing its input ends the program.
         drop(self.requests);
-        let ended = tokio::time::timeout(GRACE, self.child.wait()).await;
-        let status = ended.map_err(|_| format!("the program did not end within {GRACE:?}"))?;
-        let status = status.map_err(|error| error.to_string())?;
-        if status.success() { Ok(()) } else { Err(status.to_string()) }
+        exit(&mut self.child).await
+    }
+
+    /// Sends SIGTERM.
+    ///
+    /// # Errors
+    /// The program has ended.
+    pub(crate) fn terminate(&self) -> Result<(), String> {
+        let id = Pid::from_raw(i32::try_from(self.id).unwrap_or_default());
+        kill(id, Signal::SIGTERM).map_err(|error| error.to_string())
+    }
+
+    /// Waits for the end of a program that was terminated.
+    ///
+    /// # Errors
+    /// The program does not end in time, or fails.
+    pub(crate) async fn ended(mut self) -> Result<(), String> {
+        exit(&mut self.child).await
     }
 
     async fn send(&mut self, line: &str) -> Result<(), String> {
@@ -169,10 +185,21 @@ impl Program {
         written.map_err(|error| error.to_string())
     }
 
-    async fn line<T: for<'de> Deserialize<'de>>(&mut self) -> Result<T, String> {
+    /// Waits for the next line.
+    ///
+    /// # Errors
+    /// The program ends, or prints nothing in time.
+    pub(crate) async fn line<T: for<'de> Deserialize<'de>>(&mut self) -> Result<T, String> {
         let line = tokio::time::timeout(BOUND, self.responses.next_line()).await;
         let line = line.map_err(|_| format!("no output for {BOUND:?}"))?;
         let line = line.map_err(|error| error.to_string())?.ok_or("the program has ended")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }
+}
+
+async fn exit(child: &mut Child) -> Result<(), String> {
+    let ended = tokio::time::timeout(GRACE, child.wait()).await;
+    let status = ended.map_err(|_| format!("the program did not end within {GRACE:?}"))?;
+    let status = status.map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err(status.to_string()) }
 }

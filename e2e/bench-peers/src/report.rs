@@ -10,6 +10,7 @@ pub(crate) const CLIENT_GO: &str = "client-go";
 pub(crate) const KUBE_RUNTIME: &str = "kube-runtime";
 pub(crate) const CONTROLLER_RUNTIME: &str = "controller-runtime";
 pub(crate) const CONTROLLER_RUNTIME_STRIPPED: &str = "controller-runtime-stripped";
+pub(crate) const CONTROLLER_RUNTIME_WARM: &str = "controller-runtime-warm";
 pub(crate) const CONTROLLER_RUNTIME_SHARED: &str = "controller-runtime-shared";
 pub(crate) const CONTROLLER_RUNTIME_OWN_WRITES: &str = "controller-runtime-own-writes";
 
@@ -46,6 +47,11 @@ impl Metric {
 
     const fn of_caches(mut self, target: f64) -> Self {
         self.of = [Some((CONTROLLER_RUNTIME, target)), Some((CONTROLLER_RUNTIME_SHARED, target))];
+        self
+    }
+
+    const fn of_operators(mut self, target: f64) -> Self {
+        self.of = [Some((CONTROLLER_RUNTIME, target)), Some((CONTROLLER_RUNTIME_WARM, target))];
         self
     }
 
@@ -101,6 +107,17 @@ pub(crate) static CACHE_OWN_GET: Metric =
 pub(crate) static CACHE_OWN_LIST: Metric =
     Metric::new("cache: list of another namespace after a write, ms", 3).of_own_writes(0.5);
 pub(crate) static CACHE_STALE: Metric = Metric::new("cache: gets without the write before them, of 100", 0);
+
+pub(crate) static OPERATOR_MEMORY: Metric = Metric::new("operator: memory, MiB", 0).of_operators(0.5);
+pub(crate) static OPERATOR_RATE: Metric = Metric::new("operator: reconciliations in a second", 0);
+pub(crate) static OPERATOR_RECONCILE: Metric =
+    Metric::new("operator: reconciliation, us", 2).of_operators(1.0);
+pub(crate) static OPERATOR_CPU: Metric =
+    Metric::new("operator: CPU of a reconciliation, us", 2).of_operators(1.0);
+pub(crate) static OPERATOR_FAIL_OVER: Metric =
+    Metric::new("operator: from SIGTERM to the next leader's first, s", 2).of_operators(1.1);
+pub(crate) static OPERATOR_WITHOUT_WAIT: Metric =
+    Metric::new("operator: the same, without the time without a holder, ms", 0).of_operators(1.0);
 
 /// The results of one run of one peer.
 pub(crate) struct Figures(pub(crate) Vec<(&'static Metric, f64)>);
@@ -202,7 +219,7 @@ fn compare(figure: f64, target: f64) -> String {
 }
 
 /// The median, as the mean of the middle two for an even count; NaN without values.
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
     let half = figures.len() / 2;

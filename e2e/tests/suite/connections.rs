@@ -12,7 +12,7 @@ use crate::planes;
 const INFORMERS: usize = 60;
 
 /// Returns the administrator's configuration for connections through a proxy.
-async fn through(control_plane: &ControlPlane, proxy: &Proxy) -> Config {
+pub(crate) async fn through(control_plane: &ControlPlane, proxy: &Proxy) -> Config {
     let mut config = control_plane.config().await.unwrap();
     config.cluster_url = format!("https://127.0.0.1:{}", proxy.port()).parse().unwrap();
     config

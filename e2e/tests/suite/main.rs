@@ -21,6 +21,7 @@ mod kinds;
 mod kubeconfigs;
 mod main_job;
 mod mode;
+mod operator_metrics;
 mod output;
 mod planes;
 mod recorder;

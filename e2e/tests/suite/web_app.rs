@@ -165,9 +165,9 @@ impl Replica {
     async fn has_reconciled(&self, times: u32) {
         eventually("the reconciliations", async || {
             let metrics = self.get("/metrics", ADMIN).await?;
-            let value = |name: &str| {
-                let mut lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
-                lines.next().map_or(0, |(_, value)| value.parse::<u32>().unwrap())
+            let value = |name: &str| -> u32 {
+                let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
+                lines.map(|(_, value)| value.parse::<u32>().unwrap()).sum()
             };
             let done = value("controller_runtime_reconcile_total{controller=\"webapp\",result=\"success\"");
             let is_idle = [value("workqueue_depth{"), value("controller_runtime_active_workers{")] == [0, 0];

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kinformer_controller::kinformer_workqueue::Add;
 use kinformer_controller::prometheus::ControllerCollector;
 use kinformer_controller::{Action, Controller, Error, Manager, ReconcileError, State};
 use prometheus_client::{encoding::text, registry::Registry};
@@ -94,7 +95,6 @@ async fn page_of_a_controller() {
     }
     let labels = "{name=\"numbers\",controller=\"numbers\"}";
     for (name, value) in [
-        ("depth", 0.0),
         ("adds_total", 7.0),
         ("retries_total", 3.0),
         ("queue_duration_seconds_count", 7.0),
@@ -103,6 +103,10 @@ async fn page_of_a_controller() {
         ("longest_running_processor_seconds", 0.0),
     ] {
         assert_eq!(of(&format!("workqueue_{name}{labels}")), value, "{name}");
+    }
+    for priority in [-100, 0] {
+        let labels = format!("{{name=\"numbers\",controller=\"numbers\",priority=\"{priority}\"}}");
+        assert_eq!(of(&format!("workqueue_depth{labels}")), 0.0, "{priority}");
     }
     let took = of("controller_runtime_reconcile_time_seconds_sum{controller=\"numbers\"}");
     assert!(took >= 0.02, "the timeout: {took}");
@@ -135,6 +139,37 @@ async fn page_of_a_controller() {
 
     running.end().await.unwrap();
     assert_eq!(page.series().len(), 0, "it has ended");
+    cluster.end().await;
+}
+
+/// Each priority has a series, and what exceeds 25 of them has one.
+// contract: K-14c
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn depth_by_priority() {
+    let cluster = Cluster::start().await;
+    let controller =
+        Controller::of(&cluster.factory).keyed::<i64>("numbers").build(async |_| Ok(Action::none()));
+    let page = Page::new();
+    page.collector.add(&controller).unwrap();
+    let depths = || {
+        let depth = "workqueue_depth{name=\"numbers\",controller=\"numbers\",priority=\"";
+        let series = page.series().into_iter();
+        let of = |(name, value): (String, f64)| {
+            Some((name.strip_prefix(depth)?.strip_suffix("\"}")?.to_owned(), value))
+        };
+        series.filter_map(of).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(depths(), BTreeMap::from([("-100".to_owned(), 0.0), ("0".to_owned(), 0.0)]));
+    for key in 0..30 {
+        controller.queue().add_with(key, Add::new().priority(key));
+    }
+    controller.queue().add_with(100, Add::new().priority(7));
+    let depths = depths();
+    assert_eq!(depths.len(), 26, "{depths:?}");
+    for (priority, depth) in [("-100", 0.0), ("0", 1.0), ("7", 2.0), ("exceeded_cardinality_limit", 6.0)] {
+        assert_eq!(depths.get(priority), Some(&depth), "{depths:?}");
+    }
+    drop(controller);
     cluster.end().await;
 }
 
