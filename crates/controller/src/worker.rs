@@ -206,13 +206,7 @@ impl<K: Key> Workers<K> {
                 (Outcome::Panicked, Next::Retry, None)
             }
         };
-        if !span.is_disabled() {
-            // Even a disabled span looks its fields up by their names.
-            span.record("kinformer.reconcile.result", outcome.name());
-            if outcome.is_failure() {
-                span.record("otel.status_code", "ERROR");
-            }
-        }
+        record_outcome(span, outcome);
         active.outcome = Some(outcome);
         drop(active);
         if let Some(priority) = priority {
@@ -270,6 +264,17 @@ fn record_key<K: Key>(span: &Span, key: &K) {
         if let Some(part) = part {
             span.record(field, part);
         }
+    }
+}
+
+fn record_outcome(span: &Span, outcome: Outcome) {
+    // Even a disabled span looks its fields up by their names.
+    if span.is_disabled() {
+        return;
+    }
+    span.record("kinformer.reconcile.result", outcome.name());
+    if outcome.is_failure() {
+        span.record("otel.status_code", "ERROR");
     }
 }
 

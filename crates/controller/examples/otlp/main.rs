@@ -45,14 +45,14 @@ async fn reconcile(
     Ok(Action::none())
 }
 
-fn controller(client: Client, ended: mpsc::UnboundedSender<()>) -> Controller {
+fn controller(client: Client, ended: mpsc::Sender<()>) -> Controller {
     let factory = SharedInformerFactory::new(client.clone());
     let maps = factory.informer::<ConfigMap>().lister();
     let labeler = move |request| {
         let (reconciliation, ended) = (reconcile(request, maps.clone(), client.clone()), ended.clone());
         async move {
             let result = reconciliation.await;
-            _ = ended.send(());
+            _ = ended.try_send(());
             result
         }
     };
@@ -67,7 +67,7 @@ async fn demo() -> Result<(), BoxError> {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"team": team}})
     };
     server.create(map("storage"))?;
-    let (ended, mut reconciled) = mpsc::unbounded_channel(); // a message for each reconciliation, which are few
+    let (ended, mut reconciled) = mpsc::channel(16); // a message for each reconciliation
     let shutdown = CancellationToken::new();
     // The client of `kinformer::client`, whose requests are spans.
     let controller = controller(kinformer::client(server.config()?)?, ended);
