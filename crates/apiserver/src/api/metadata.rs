@@ -9,7 +9,7 @@ use crate::protobuf;
 use crate::registry::{Kind, Resource};
 use crate::status::{Cause, Status, Subject};
 
-use super::{Object, Origin};
+use super::{DryRun, Object, Origin};
 
 pub(super) use crate::builtin::member;
 
@@ -247,6 +247,32 @@ pub(super) fn is_terminating(object: &Object) -> bool {
 
 pub(super) const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
+
+/// Checks the UID of an update, before anything else.
+///
+/// Follows Kubernetes 1.37 (`Preconditions.Check`).
+///
+/// # Errors
+/// 409 for another UID than that of the object.
+pub(super) fn check_precondition(
+    kind: &Kind,
+    name: &str,
+    before: &Object,
+    object: &Object,
+    dry_run: DryRun,
+) -> Result<(), Status> {
+    let (given, uid) = (text(object, "uid"), text(before, "uid"));
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let root = if dry_run == DryRun::No { "/registry" } else { "" };
+    let key = kind.storage_key(text(before, "namespace"), name);
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {root}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {given}, UID in object meta: {uid}"
+    );
+    Err(Status::conflict(kind.resource_subject(), name, &why))
+}
 
 /// # Errors
 /// 400 if the namespaces of the object and of the request differ.

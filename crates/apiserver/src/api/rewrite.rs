@@ -7,7 +7,7 @@ use crate::causes;
 use crate::registry::Kind;
 use crate::status::{Cause, Status};
 
-use super::{Api, DryRun, Object, Origin, Part, Write, metadata, object_rules};
+use super::{Api, Object, Origin, Part, Write, metadata, object_rules};
 
 /// Whether a write must name the version that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,32 +28,6 @@ const OWNED: [&str; 7] = [
     "resourceVersion",
     "namespace",
 ];
-
-/// Checks the UID of an update, before anything else.
-///
-/// Follows Kubernetes 1.37 (`Preconditions.Check`).
-///
-/// # Errors
-/// 409 for another UID than that of the object.
-pub(super) fn check_precondition(
-    kind: &Kind,
-    name: &str,
-    before: &Object,
-    object: &Object,
-    dry_run: DryRun,
-) -> Result<(), Status> {
-    let (given, uid) = (metadata::text(object, "uid"), metadata::text(before, "uid"));
-    if given.is_empty() || given == uid {
-        return Ok(());
-    }
-    let root = if dry_run == DryRun::No { "/registry" } else { "" };
-    let key = kind.storage_key(metadata::text(before, "namespace"), name);
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {root}{key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
-         failed: UID in precondition: {given}, UID in object meta: {uid}"
-    );
-    Err(Status::conflict(kind.resource_subject(), name, &why))
-}
 
 /// Metadata that the server does not store.
 const NOT_STORED: &str = "selfLink";
@@ -76,7 +50,7 @@ impl Rewrite<'_> {
     /// 403 for rights that the user does not have; 409 for a stale version or another uid; 422 for an invalid object.
     pub(super) fn next_state(&self, object: Object) -> Result<Object, Status> {
         if self.versioned == Versioned::Update {
-            check_precondition(self.kind, self.name, self.before, &object, self.write.dry_run)?;
+            metadata::check_precondition(self.kind, self.name, self.before, &object, self.write.dry_run)?;
         }
         self.write.check_grants(Some(self.before), &object)?;
         self.check_version(&object)?;

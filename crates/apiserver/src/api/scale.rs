@@ -10,7 +10,6 @@ use crate::schema::scale::{count_fault, joined, wrong_type};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Stored;
 
-use super::rewrite::check_precondition;
 use super::{Api, DryRun, Entries, Object, Origin, Write, metadata};
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -132,7 +131,7 @@ fn changed_scale(
             changed
         }
         ScaleWrite::Replace(given) => {
-            check_precondition(kind, name, &scale, given, dry_run)?;
+            metadata::check_precondition(kind, name, &scale, given, dry_run)?;
             recorded(&managers, &live, given.clone(), writer)
         }
         ScaleWrite::Patch(patch) => {

@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::storage::{Change, Outcome, Stored};
 
 use super::apply::{Applied, update_or_create};
-use super::rewrite::{Rewrite, Versioned, check_precondition};
+use super::rewrite::{Rewrite, Versioned};
 use super::{Api, DryRun, Object, Origin, Part, Write, metadata};
 
 /// Makes the next state of an object from the current one.
@@ -60,7 +60,7 @@ impl Api {
         write: Write<'_>,
     ) -> Result<Arc<Stored>, Status> {
         let none = Object::from_iter([("metadata".to_owned(), json!({"namespace": namespace}))]);
-        check_precondition(&resource.kind, name, &none, &object, write.dry_run)?;
+        metadata::check_precondition(&resource.kind, name, &none, &object, write.dry_run)?;
         metadata::of(&mut object).remove("resourceVersion");
         self.create(resource, namespace, object, write)
     }
