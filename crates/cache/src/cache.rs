@@ -182,12 +182,13 @@ impl Cache {
         CacheBuilder { client, factory, settings }
     }
 
-    /// Starts the requested informers, and allows reads. May be called several times.
+    /// Starts the requested informers, and allows reads, as [`SharedInformerFactory::start`] of its
+    /// [factory](Self::factory) does, which a manager calls. May be called several times.
     ///
     /// # Errors
     /// [`kinformer::Error::NoRuntime`] outside a tokio runtime.
     pub fn start(&self) -> Result<(), Error> {
-        Ok(self.shared.start()?)
+        Ok(self.shared.factory.start()?)
     }
 
     /// Stops all informers, as [`SharedInformerFactory::shutdown`].
@@ -353,6 +354,20 @@ impl Cache {
         self.kind::<K>().get(key).await
     }
 
+    /// As [`Self::get`], for an object that may not exist: [`Kind::get_opt`] of [`Self::kind`].
+    ///
+    /// # Cancel safety
+    /// As [`Kind::get`].
+    ///
+    /// # Errors
+    /// As [`Kind::get_opt`].
+    pub async fn get_opt<'k, K: Resource<DynamicType = (), Scope: 'static>>(
+        &self,
+        key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
+    ) -> Result<Option<Packed<K>>, Error> {
+        self.kind::<K>().get_opt(key).await
+    }
+
     /// Returns objects, ordered by key: [`Kind::list`] of [`Self::kind`].
     ///
     /// # Cancel safety
@@ -378,7 +393,7 @@ const SYNC_JITTER: f64 = 0.1;
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").field("is_started", &self.shared.is_started()).finish_non_exhaustive()
+        f.debug_struct("Cache").field("is_started", &self.shared.factory.is_started()).finish_non_exhaustive()
     }
 }
 

@@ -146,6 +146,23 @@ impl<K> Kind<K> {
         }
     }
 
+    /// As [`Self::get`], for an object that may not exist.
+    ///
+    /// # Cancel safety
+    /// As [`Self::get`].
+    ///
+    /// # Errors
+    /// Those of [`Self::get`] other than [`Error::NotFound`].
+    pub async fn get_opt<'k>(
+        &self,
+        key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
+    ) -> Result<Option<Packed<K>>, Error> {
+        match self.get(key).await {
+            Err(Error::NotFound { .. }) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
     async fn get_from(&self, informer: &Informer<K>, key: KeyRef<'_>) -> Result<Packed<K>, Error> {
         if self.may_wait() {
             let key = ObjectKey::try_from(key).map_err(kinformer::Error::from)?;
@@ -216,7 +233,7 @@ impl<K> Kind<K> {
         }
         *self.informer.write() = Some(informer.clone());
         self.shared.note_informers(&self.resource);
-        if self.shared.is_started() {
+        if factory.is_started() {
             factory.start()?;
         }
         Ok(informer)
@@ -244,7 +261,7 @@ impl<K> Kind<K> {
     /// [`Error::NotStarted`] if the cache was not started. [`Error::NotCached`] if reads do not start informers and none was
     /// requested. [`Error::NotSynced`] if the informer has not synced within the timeout of the cache, with its last error.
     pub async fn synced_informer(&self) -> Result<Informer<K>, Error> {
-        if !self.shared.is_started() {
+        if !self.shared.factory.is_started() {
             return Err(Error::NotStarted { resource: self.name() });
         }
         if !self.shared.settings.starts_on_read && !self.has_informer() {

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kinformer::{Informer, ResourceVersion, SharedInformerFactory};
@@ -41,7 +40,6 @@ pub(crate) struct Shared {
     questions: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
     /// The resources whose questions the server has refused.
     refused: Mutex<HashSet<Arc<str>>>,
-    is_started: AtomicBool,
 }
 
 impl Shared {
@@ -61,23 +59,12 @@ impl Shared {
             metadata: Mutex::default(),
             questions: Mutex::default(),
             refused: Mutex::default(),
-            is_started: AtomicBool::new(false),
         }
     }
 
     /// Whether reads of a resource are answered by the server.
     pub(crate) fn is_live(&self, resource: &ApiResource) -> bool {
         self.settings.live.contains(&resource_name(&resource.group, &resource.plural))
-    }
-
-    pub(crate) fn start(&self) -> Result<(), kinformer::Error> {
-        self.factory.start()?;
-        self.is_started.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    pub(crate) fn is_started(&self) -> bool {
-        self.is_started.load(Ordering::Acquire)
     }
 
     /// The informer that reads of the metadata of a resource use, until it has stopped; `None` if there was no such read.

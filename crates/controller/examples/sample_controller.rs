@@ -60,7 +60,7 @@ struct Reconciler {
 
 impl Reconciler {
     async fn reconcile(&self, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
-        let Ok(foo) = self.foos.get(&request.key) else {
+        let Some(foo) = self.foos.get_opt(&request.key)? else {
             return Ok(Action::none()); // it was deleted; the garbage collector deletes its Deployment
         };
         let foo = foo.decode_arc()?;
@@ -70,15 +70,15 @@ impl Reconciler {
         let namespace = request.namespace().unwrap_or_default();
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
         let wanted = deployment(&foo)?;
-        let available = match self.deployments.get((namespace, &*foo.spec.deployment_name)) {
-            Err(_) => {
+        let available = match self.deployments.get_opt((namespace, &*foo.spec.deployment_name))? {
+            None => {
                 // Refused if the store does not have it yet; the retry finds it.
                 api.create(&PostParams::default(), &wanted).await?;
                 self.report(format!("created deployment {} for {}", foo.spec.deployment_name, request.key))
                     .await;
                 0
             }
-            Ok(deployment) => {
+            Some(deployment) => {
                 // Fields are read in place; the object is not decoded.
                 if !deployment
                     .owner_references()?

@@ -63,6 +63,26 @@ impl ReconcileError {
         Self { source: error.into(), is_permanent: true, priority: None }
     }
 
+    /// Adds what was being done: its text comes before that of the error. A [conflict](Self::is_conflict) stays one, and a permanent
+    /// error stays permanent.
+    ///
+    /// ```
+    /// use kinformer_controller::ReconcileError;
+    ///
+    /// fn read() -> Result<(), std::io::Error> {
+    ///     Err(std::io::Error::other("no answer"))
+    /// }
+    ///
+    /// # fn example() -> Result<(), ReconcileError> {
+    /// read().map_err(|error| ReconcileError::from(error).context("reading the quota"))
+    /// # }
+    /// # assert_eq!(example().unwrap_err().to_string(), "reading the quota: no answer");
+    /// ```
+    #[must_use]
+    pub fn context(self, what: impl Into<String>) -> Self {
+        Self { source: Box::new(Context { what: what.into(), source: self.source }), ..self }
+    }
+
     /// Sets the priority of the retry, as [`Action::priority`] does.
     #[must_use]
     pub fn priority(mut self, priority: i64) -> Self {
@@ -86,6 +106,14 @@ impl ReconcileError {
     pub fn into_inner(self) -> BoxError {
         self.source
     }
+}
+
+/// An error with what was being done.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+struct Context {
+    what: String,
+    source: BoxError,
 }
 
 impl<E: Into<BoxError>> From<E> for ReconcileError {

@@ -24,7 +24,7 @@
 //!         # let stop = stop.clone();
 //!         async move {
 //!             # stop.cancel();
-//!             let Ok(config_map) = config_maps.get(&request.key) else {
+//!             let Some(config_map) = config_maps.get_opt(&request.key)? else {
 //!                 return Ok(Action::none()); // it was deleted
 //!             };
 //!             let replicas = config_map.decode()?.data.as_ref().and_then(|data| data.get("replicas").cloned());

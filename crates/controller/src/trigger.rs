@@ -197,7 +197,9 @@ impl<K: 'static> InformerTrigger<K> {
     ///     let pods = pods.lister();
     ///     Trigger::on(&factory.informer::<ConfigMap>()).map(move |config_map, keys| {
     ///         for pod in pods.by_index("config", config_map.name())? {
-    ///             keys.push(ObjectKey::try_from(pod.key())?);
+    ///             if pod.namespace() == config_map.namespace() {
+    ///                 keys.push(ObjectKey::try_from(pod.key())?);
+    ///             }
     ///         }
     ///         Ok(())
     ///     })

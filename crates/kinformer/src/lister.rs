@@ -85,6 +85,17 @@ impl<K> Lister<K> {
         get(&self.objects, key.try_into().map_err(Into::into)?).map(Packed::new)
     }
 
+    /// As [`Self::get`], for an object that may not exist.
+    ///
+    /// # Errors
+    /// Those of [`Self::get`] other than [`Error::NotFound`].
+    pub fn get_opt<'k>(
+        &self,
+        key: impl TryInto<KeyRef<'k>, Error: Into<KeyError>>,
+    ) -> Result<Option<Packed<K>>, Error> {
+        optional(self.get(key))
+    }
+
     /// Returns all objects that the selector matches. O(n).
     ///
     /// Prefer [`Self::for_each`], which borrows the objects and changes no reference counts.
@@ -177,6 +188,13 @@ impl<K> Lister<K> {
     }
 }
 
+fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found {
+        Err(Error::NotFound { .. }) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 impl<K> NamespaceLister<K> {
     /// Returns the object of this name in the namespace. O(1).
     ///
@@ -184,6 +202,14 @@ impl<K> NamespaceLister<K> {
     /// [`Error::NotFound`] if there is no such object; [`Error::NotStarted`] if its informer was never started.
     pub fn get(&self, name: &str) -> Result<Packed<K>, Error> {
         get(&self.objects, KeyRef::new(&self.namespace, name)).map(Packed::new)
+    }
+
+    /// As [`Self::get`], for an object that may not exist.
+    ///
+    /// # Errors
+    /// [`Error::NotStarted`] if the informer was never started.
+    pub fn get_opt(&self, name: &str) -> Result<Option<Packed<K>>, Error> {
+        optional(self.get(name))
     }
 
     /// Returns all objects of the namespace that the selector matches.

@@ -32,6 +32,20 @@ async fn first_read_starts_the_informer_and_waits() {
     server.shutdown().await;
 }
 
+/// The start of the factory is that of the cache.
+// contract: C-05
+#[tokio::test]
+async fn factory_starts_the_cache() {
+    let server = server().await;
+    server.create(node("node-1")).unwrap();
+    let cache = builder(&server).build().await.unwrap();
+    assert!(!cache.factory().is_started());
+    cache.factory().start().unwrap();
+    assert_eq!(cache.get::<Node>("node-1").await.unwrap().name(), "node-1");
+    cache.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
 // contract: C-05, C-06e
 #[tokio::test]
 async fn reads_have_typed_errors() {
@@ -57,6 +71,9 @@ async fn reads_have_typed_errors() {
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
     let error = cache.list::<Pod>(&Query::new().namespace("team-b")).await.unwrap_err();
     assert!(matches!(error, Error::UnknownNamespace { .. }), "{error}");
+    assert!(cache.get_opt::<Pod>("team-a/web").await.unwrap().is_none());
+    assert!(cache.get_opt::<Node>("node-1").await.unwrap().is_some());
+    assert!(matches!(cache.get_opt::<Pod>("team-b/web").await, Err(Error::UnknownNamespace { .. })));
     let error = cache.get::<Pod>("a/b/c").await.unwrap_err();
     assert!(matches!(error, Error::Informer(kinformer::Error::Key(_))), "{error}");
     // Nodes are not in namespaces: that of a key has no effect.

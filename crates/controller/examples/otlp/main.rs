@@ -30,7 +30,7 @@ async fn reconcile(
     maps: Lister<ConfigMap>,
     client: Client,
 ) -> Result<Action, ReconcileError> {
-    let Ok(map) = maps.get(&request.key) else { return Ok(Action::none()) }; // it was deleted
+    let Some(map) = maps.get_opt(&request.key)? else { return Ok(Action::none()) }; // it was deleted
     let data = map.decode()?;
     let team = data.data.as_ref().and_then(|data| data.get("team"));
     let team = team.ok_or_else(|| ReconcileError::permanent("data.team is missing"))?;

@@ -70,7 +70,7 @@ pub(crate) fn operator(factory: &SharedInformerFactory, client: Client, events: 
 
 impl Operator {
     async fn reconcile(self: Arc<Self>, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
-        let Ok(web_app) = self.web_apps.get(&request.key) else { return Ok(Action::none()) };
+        let Some(web_app) = self.web_apps.get_opt(&request.key)? else { return Ok(Action::none()) };
         let api = Api::namespaced(self.client.clone(), request.namespace().unwrap_or_default());
         let (run, cleanup) = (|web_app| self.run(web_app), |web_app| self.cleanup(web_app));
         finalizer::finalize(&api, web_app.decode_arc()?, "example.com/cleanup", run, cleanup).await
@@ -78,8 +78,8 @@ impl Operator {
 
     async fn run(&self, web_app: Arc<WebApp>) -> Result<Action, ReconcileError> {
         let namespace = web_app.namespace().unwrap_or_default();
-        let config_map = self.config_maps.get((&*namespace, &*web_app.spec.config_map));
-        let (event_type, status, reason, message) = if let Ok(config_map) = config_map {
+        let config_map = self.config_maps.get_opt((&*namespace, &*web_app.spec.config_map))?;
+        let (event_type, status, reason, message) = if let Some(config_map) = config_map {
             let (deployment, service) = objects(&web_app, &config_map.resource_version().to_string())?;
             apply::object(&Api::namespaced(self.client.clone(), &namespace), &service, NAME).await?;
             let deployments = Api::namespaced(self.client.clone(), &namespace);

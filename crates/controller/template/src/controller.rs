@@ -46,7 +46,7 @@ pub fn controller(factory: &SharedInformerFactory, client: Client, events: Event
 impl Reconciler {
     /// Makes the cluster as the website asks for. An error is retried with backoff.
     async fn reconcile(self: Arc<Self>, request: Request<ObjectKey>) -> Result<Action, ReconcileError> {
-        let Ok(website) = self.websites.get(&request.key) else { return Ok(Action::none()) };
+        let Some(website) = self.websites.get_opt(&request.key)? else { return Ok(Action::none()) };
         let api = Api::namespaced(self.client.clone(), request.namespace().unwrap_or_default());
         let apply = |website| self.apply(website);
         let cleanup = |website| self.cleanup(website);

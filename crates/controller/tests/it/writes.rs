@@ -140,6 +140,12 @@ async fn errors_are_one_line() {
         assert_eq!(text.matches("409").count(), 1, "{text}");
         assert!(!text.contains('\n') && !text.contains("Status {") && text.len() < 250, "{text}");
     }
+    let with_context = own.context("writing the map");
+    assert!(
+        with_context.is_conflict()
+            && with_context.to_string().starts_with("writing the map: \"a\" was not written: 409 ")
+    );
+    assert!(ReconcileError::permanent("bad").context("parsing").is_permanent());
     let missing = api.get("no-such").await.unwrap_err();
     assert!(!ReconcileError::from(missing).is_conflict());
     server.shutdown().await;

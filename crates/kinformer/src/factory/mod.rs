@@ -5,6 +5,7 @@ mod registry;
 mod weak;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
@@ -54,6 +55,7 @@ struct Inner {
     stuck: Arc<Mutex<Vec<kinformer_shared_informer::Error>>>,
     /// Whether the factory is shut down. Locked while informers are started, so that none can start during a shutdown.
     down: Mutex<bool>,
+    is_started: AtomicBool,
 }
 
 impl Drop for Inner {
@@ -109,6 +111,7 @@ impl SharedInformerFactory {
             cancel: CancellationToken::new(),
             stuck: Arc::default(),
             down: Mutex::new(false),
+            is_started: AtomicBool::new(false),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -183,6 +186,7 @@ impl SharedInformerFactory {
             if *down {
                 return Ok(());
             }
+            self.inner.is_started.store(true, Ordering::Release);
             // From here on a shutdown waits for these informers.
             let begin = |entry: &Arc<Entry>| entry.begin(&self.inner.cancel, || self.inner.tasks.token());
             self.inner.entries().iter().filter_map(begin).collect()
@@ -200,6 +204,11 @@ impl SharedInformerFactory {
             });
         }
         Ok(())
+    }
+
+    /// Whether [`Self::start`] was called.
+    pub fn is_started(&self) -> bool {
+        self.inner.is_started.load(Ordering::Acquire)
     }
 
     /// Waits until every informer has synced, and returns the outcome for each.

@@ -84,6 +84,10 @@ fn get_returns_the_object_or_not_found() {
     assert!(missing(pods.get("a/web-1"), "a/web-1"));
     assert!(missing(pods.namespace("c").get("web-0"), "c/web-0"));
     assert!(missing(pods.namespace("a").get("node"), "a/node"));
+    assert!(pods.get_opt("a/web-0").unwrap().is_some() && pods.get_opt("a/web-1").unwrap().is_none());
+    assert!(matches!(pods.get_opt("a/").unwrap_err(), Error::Key(_)));
+    let in_namespace = pods.namespace("b");
+    assert!(in_namespace.get_opt("web-0").unwrap().is_some() && in_namespace.get_opt("x").unwrap().is_none());
     let pods = pods.resource_name("pods");
     assert_eq!(pods.namespace("a").get("x").unwrap_err().to_string(), "pods \"a/x\" not found");
 }
