@@ -96,7 +96,7 @@ pub(crate) async fn kinformer(kubeconfig: &Path, owners: usize) -> Result<(), Fa
     let reconcile = move |request: Request<ObjectKey>| {
         let (client, foos, pods, progress) = (client.clone(), foos.clone(), pods.clone(), progress.clone());
         async move {
-            let Some(owner) = foos.get_opt(&request.key)? else { return Ok(Action::none()) };
+            let Ok(owner) = foos.get(&request.key) else { return Ok(Action::none()) };
             let owner = owner.decode_arc()?;
             let (namespace, name) = (request.key.namespace().unwrap_or_default(), request.key.name());
             let conditions = FieldPath::new(&["status", "conditions"]);

@@ -95,7 +95,7 @@ pub(crate) async fn kinformer(kubeconfig: &Path, objects: usize) -> Result<(), F
         let (config_maps, progress) = (reading.clone(), counting.clone());
         async move {
             progress.begin();
-            let Some(config_map) = config_maps.get_opt(&request.key)? else { return Ok(Action::none()) };
+            let Ok(config_map) = config_maps.get(&request.key) else { return Ok(Action::none()) };
             let config_map = config_map.decode_arc()?;
             if let Some(reason) = config_map.data.as_ref().and_then(|data| data.get("fail")) {
                 return Err(reason.clone().into());

@@ -32,7 +32,7 @@ async fn reconcile(
     client: &Client,
     request: Request<ObjectKey>,
 ) -> Result<Action, ReconcileError> {
-    let Some(config_map) = config_maps.get_opt(&request.key)? else { return Ok(Action::none()) };
+    let Ok(config_map) = config_maps.get(&request.key) else { return Ok(Action::none()) };
     let config_map = config_map.decode_arc()?;
     if !config_map.data.as_ref().is_some_and(|data| data.contains_key("replicas")) {
         return Ok(Action::none()); // one of Kubernetes' own

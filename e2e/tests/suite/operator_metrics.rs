@@ -139,7 +139,7 @@ fn operator(factory: &SharedInformerFactory, elector: &LeaderElector) -> Manager
     let reconcile = move |request: Request<ObjectKey>| {
         let config_maps = config_maps.clone();
         async move {
-            let Some(config_map) = config_maps.get_opt(&request.key)? else { return Ok(Action::none()) };
+            let Ok(config_map) = config_maps.get(&request.key) else { return Ok(Action::none()) };
             let data = config_map.decode_arc()?.data.clone().unwrap_or_default();
             data.get("fail").map_or(Ok(Action::none()), |reason| Err(reason.clone().into()))
         }
