@@ -12,7 +12,7 @@ use crate::admission::Services;
 use crate::api::{Api, Clients, NamespaceLifecycle, Settings};
 use crate::builtin::Validation;
 use crate::gc::{GarbageCollection, Kubelets};
-use crate::http::{Context, FaultHeader, Hosts, Listening, Options, ProtobufAnswers, serve};
+use crate::http::{Context, FaultHeader, Hosts, Listening, Options, ProtobufAnswers, ShardSelectors, serve};
 use crate::requests::RequestLog;
 use crate::server::{ApiServer, Tls};
 use crate::snapshot::Snapshot;
@@ -41,6 +41,7 @@ pub struct Builder {
     validation: Validation,
     bookmark_interval: Duration,
     fault_header: FaultHeader,
+    shards: ShardSelectors,
     protobuf: ProtobufAnswers,
     request_log: usize,
     snapshot: Option<Snapshot>,
@@ -67,6 +68,7 @@ impl Default for Builder {
             validation: Validation::default(),
             bookmark_interval: Duration::from_secs(60),
             fault_header: FaultHeader::default(),
+            shards: ShardSelectors::default(),
             protobuf: ProtobufAnswers::default(),
             request_log: 0,
             snapshot: None,
@@ -242,6 +244,16 @@ impl Builder {
         self
     }
 
+    /// Sets whether lists and watches honour `shardSelector`. Default: they ignore it.
+    ///
+    /// A cluster honours it since Kubernetes 1.36 with the feature gate `ShardedListAndWatch` (KEP-5866, alpha). A list of
+    /// a built-in kind then has the selector in `metadata.shardInfo`; a list of custom resources, a table and a list of
+    /// metadata have not, although only objects of the shard are in them.
+    pub fn shard_selectors(mut self, selectors: ShardSelectors) -> Self {
+        self.shards = selectors;
+        self
+    }
+
     /// Sets whether responses may be in protobuf. Default: no. Requests may always be in protobuf.
     pub fn protobuf(mut self, answers: ProtobufAnswers) -> Self {
         self.protobuf = answers;
@@ -328,6 +340,7 @@ impl Builder {
         let hosts = Hosts { accepted: self.accept_hosts.clone() };
         let options = Options {
             fault_header: self.fault_header,
+            shards: self.shards,
             bookmark_interval: self.bookmark_interval,
             protobuf: self.protobuf,
             kubernetes: self.kubernetes,

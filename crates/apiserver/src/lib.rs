@@ -25,7 +25,8 @@
 //! and stays silent, and [`Fault::future_versions`] does the same. Versions start at the microseconds since 1970, so
 //! that the versions of two servers never overlap. Creates and updates by clients record their managers in
 //! `managedFields`, as in Kubernetes; fields that only Kubernetes' defaulting sets have no manager. Requests may be JSON, YAML or protobuf;
-//! responses are JSON, or protobuf if [`ProtobufAnswers`] enables it.
+//! responses are JSON, or protobuf if [`ProtobufAnswers`] enables it. Lists and watches select a shard (`shardSelector`) if
+//! [`ShardSelectors`] enables it.
 //!
 //! # How it works
 //!
@@ -114,7 +115,7 @@ pub use cluster::{NotReached, TestCluster, TestClusterBuilder, Wait};
 pub use error::Error;
 pub use faults::{Fault, FaultId, Faults, Verb};
 pub use gc::{GarbageCollection, Kubelets};
-pub use http::{FaultHeader, ProtobufAnswers};
+pub use http::{FaultHeader, ProtobufAnswers, ShardSelectors};
 pub use metrics::ServerMetrics;
 pub use requests::{LoggedRequest, LoggedRequests};
 pub use server::ApiServer;

@@ -35,9 +35,20 @@ pub enum FaultHeader {
     Honoured,
 }
 
+/// Whether lists and watches honour the parameter `shardSelector`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShardSelectors {
+    /// It is ignored: answers have the objects of all shards.
+    #[default]
+    Ignored,
+    /// Answers have the objects of the selected ranges only.
+    Honoured,
+}
+
 /// How requests are answered.
 pub(crate) struct Options {
     pub(crate) fault_header: FaultHeader,
+    pub(crate) shards: ShardSelectors,
     pub(crate) bookmark_interval: Duration,
     pub(crate) protobuf: ProtobufAnswers,
     /// The minor version of Kubernetes.
@@ -57,6 +68,7 @@ pub(crate) struct Context {
     pub(crate) log: RequestLog,
     pub(crate) fault_header: FaultHeader,
     pub(crate) bookmark_interval: Duration,
+    pub(super) shards: ShardSelectors,
     protobuf: ProtobufAnswers,
     /// The minor version of Kubernetes.
     pub(super) kubernetes: u32,
@@ -76,7 +88,7 @@ impl Context {
         log: RequestLog,
         options: Options,
     ) -> Self {
-        let Options { fault_header, bookmark_interval, protobuf, kubernetes, services } = options;
+        let Options { fault_header, shards, bookmark_interval, protobuf, kubernetes, services } = options;
         let shutdown = CancellationToken::new();
         Self {
             api,
@@ -89,6 +101,7 @@ impl Context {
             log,
             fault_header,
             bookmark_interval,
+            shards,
             protobuf,
             kubernetes,
             watches: Mutex::new(shutdown.child_token()),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ::http::StatusCode;
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use serde_json::Value;
 
 use crate::api::{Api, read_scale};
-use crate::conversion::{MAX_UNREADABLE, Unreadable, convert};
+use crate::conversion::{Unreadable, convert};
 use crate::registry::{Resource, ScalePaths};
 use crate::status::Status;
 use crate::storage::{EventType, Stored};
@@ -64,18 +64,19 @@ impl Deferred {
     }
 }
 
-/// Returns states of objects in the resource's version, in their order.
-///
-/// # Errors
-/// The objects that cannot be converted, at most [`MAX_UNREADABLE`]; no more objects are converted after these.
+/// Returns states of objects in the resource's version, in their order, and the failures. After this number of failures,
+/// no more objects are converted.
 pub(super) async fn states(
     context: &Context,
     resource: &Resource,
     states: Vec<(EventType, Arc<Stored>)>,
-) -> Result<Vec<Arc<Stored>>, Vec<Unreadable>> {
+    max_failures: usize,
+) -> (Vec<Arc<Stored>>, Vec<Unreadable>) {
     let (mut converted, mut failures) = (Vec::new(), Vec::new());
-    let mut results = results(context, resource, states);
-    while failures.len() < MAX_UNREADABLE
+    let calls = states.into_iter().map(|(event_type, stored)| state(context, resource, event_type, stored));
+    let calls: Vec<_> = calls.collect();
+    let mut results = Box::pin(futures::stream::iter(calls).buffered(CALLS));
+    while failures.len() < max_failures
         && let Some(result) = results.next().await
     {
         match result {
@@ -83,35 +84,7 @@ pub(super) async fn states(
             Err(failure) => failures.push(failure),
         }
     }
-    if failures.is_empty() { Ok(converted) } else { Err(failures) }
-}
-
-/// Returns states of objects in the resource's version, in their order, up to the first that cannot be converted, and
-/// the error of that one.
-pub(super) async fn states_until_failure(
-    context: &Context,
-    resource: &Resource,
-    states: Vec<(EventType, Arc<Stored>)>,
-) -> (Vec<Arc<Stored>>, Option<Unreadable>) {
-    let mut converted = Vec::new();
-    let mut results = results(context, resource, states);
-    while let Some(result) = results.next().await {
-        match result {
-            Ok(stored) => converted.push(stored),
-            Err(failure) => return (converted, Some(failure)),
-        }
-    }
-    (converted, None)
-}
-
-fn results(
-    context: &Context,
-    resource: &Resource,
-    states: Vec<(EventType, Arc<Stored>)>,
-) -> impl Stream<Item = Result<Arc<Stored>, Unreadable>> + Unpin {
-    let calls = states.into_iter().map(|(event_type, stored)| state(context, resource, event_type, stored));
-    let calls: Vec<_> = calls.collect();
-    Box::pin(futures::stream::iter(calls).buffered(CALLS))
+    (converted, failures)
 }
 
 async fn state(

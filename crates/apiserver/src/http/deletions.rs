@@ -105,7 +105,8 @@ impl Call<'_> {
         if !matches!(self.sub, Sub::None) {
             return Err(Status::method_not_allowed());
         }
-        let params = ListParams::parse(self.query, self.target, self.resource, false)?;
+        let shards = self.context.shards;
+        let params = ListParams::parse(shards, self.query, self.target, self.resource, false)?;
         let options = self.delete_options()?;
         let Collection { page, deleted } = collection;
         let page = match page {

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use crate::api::{ListItem, selects, write_object};
-use crate::conversion::unlistable;
+use crate::conversion::{MAX_UNREADABLE, unlistable};
 use crate::faults::RequestFaults;
 use crate::protobuf;
 use crate::registry::Resource;
@@ -83,6 +83,8 @@ pub(super) struct Page {
     pub(super) items: Vec<Arc<Stored>>,
     continue_token: Option<String>,
     remaining: Option<usize>,
+    /// The shard selector by which the objects were selected.
+    shards: Option<String>,
 }
 
 pub(super) async fn answer(
@@ -95,7 +97,7 @@ pub(super) async fn answer(
 ) -> Result<Answer, Status> {
     let representation = negotiate::representation(request.headers(), context.offers_for(resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    let params = ListParams::parse(query, target, resource, false)?;
+    let params = ListParams::parse(context.shards, query, target, resource, false)?;
     let (resource, page) = page_in_version(context, &params, resource).await?;
     let resource = &resource;
     let malformed = faults.corrupts_object(0);
@@ -136,8 +138,10 @@ pub(super) async fn page_in_version(
     let states = objects_from(&read.snapshot, read.start.as_ref(), &selection.namespace);
     let states = states.filter(|stored| selection.reads(stored.key())).take(count);
     let states = states.map(|stored| (EventType::Added, stored.clone())).collect();
-    let objects = conversion::states(context, resource, states).await;
-    let objects = objects.map_err(|failures| unlistable(&resource.kind, &failures))?;
+    let (objects, failures) = conversion::states(context, resource, states, MAX_UNREADABLE).await;
+    if !failures.is_empty() {
+        return Err(unlistable(&resource.kind, &failures));
+    }
     let mut converted = read.snapshot.clone();
     converted.objects.extend(objects.into_iter().map(|stored| (stored.key().clone(), stored)));
     let resource = Arc::new(resource.of_converted());
@@ -238,15 +242,20 @@ fn page_of(
         let start = Key::raw(&format!("{}\0", last.key().as_str()));
         Continue { version: Some(snapshot.version), start }.encode()
     });
-    Page { version: snapshot.version, items, continue_token, remaining }
+    let shards = Some(&selection.shards).filter(|shards| !shards.is_empty()).map(ToString::to_string);
+    Page { version: snapshot.version, items, continue_token, remaining, shards }
 }
 
 impl Page {
-    /// The metadata of a list of objects. Lists of custom resources have a `continue` in all cases, as in Kubernetes.
+    /// The metadata of a list of objects. Lists of custom resources have a `continue` in all cases, and no shard selector,
+    /// as in Kubernetes.
     pub(super) fn metadata_of(&self, resource: &Resource) -> Value {
         let mut metadata = self.metadata();
-        if let (true, Some(map)) = (resource.kind.custom, metadata.as_object_mut()) {
+        let Some(map) = metadata.as_object_mut() else { return metadata };
+        if resource.kind.custom {
             map.entry("continue").or_insert_with(|| "".into());
+        } else if let Some(selector) = &self.shards {
+            map.insert("shardInfo".into(), json!({"selector": selector}));
         }
         metadata
     }
@@ -279,6 +288,7 @@ fn in_protobuf(page: &Page, representation: Representation, resource: &Resource,
         version: page.version,
         continue_token: page.continue_token.as_deref(),
         remaining: page.remaining,
+        shards: page.shards.as_deref().filter(|_| form == Form::Objects),
     };
     answer::bytes_as(protobuf::MEDIA_TYPE, protobuf::list(&version, &kind, &meta, &items))
 }
@@ -302,6 +312,11 @@ fn objects(page: Page, representation: Representation, resource: Arc<Resource>, 
     head.extend_from_slice(b",\"metadata\":");
     let metadata = if form == Form::Metadata { page.metadata() } else { page.metadata_of(&resource) };
     write_json(&mut head, &metadata);
+    if form == Form::Metadata && page.items.is_empty() {
+        // as the nil slice of Go
+        head.extend_from_slice(b",\"items\":null}\n");
+        return answer::json_bytes(StatusCode::OK, head.into());
+    }
     head.extend_from_slice(b",\"items\":[");
     let mut pieces =
         Pieces { out: head, items: page.items.into(), first: true, malformed, representation, resource };

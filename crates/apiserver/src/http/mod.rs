@@ -44,8 +44,8 @@ pub(crate) use answer::Answer;
 #[cfg(feature = "test-cluster")]
 pub(crate) use connection::connect;
 pub(crate) use connection::{Listening, TlsAcceptor, serve};
-pub use context::FaultHeader;
 pub(crate) use context::{Context, Options};
+pub use context::{FaultHeader, ShardSelectors};
 pub use negotiate::ProtobufAnswers;
 pub(crate) use web_pages::Hosts;
 

@@ -136,7 +136,7 @@ pub(super) async fn answer(
     let first = resource.clone();
     let mut collection = Collection::default();
     if verb == Verb::DeleteCollection && resource.is_converted() {
-        let params = ListParams::parse(query, target, &resource, false)?;
+        let params = ListParams::parse(context.shards, query, target, &resource, false)?;
         collection.page = Some(list::page_in_version(context, &params, &resource).await?.1);
     }
     let mut attempt = || {

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use crate::causes;
 use crate::registry::Resource;
-use crate::selectors::{FieldSelector, LabelSelector, Selection};
+use crate::selectors::{FieldSelector, LabelSelector, Selection, ShardSelector};
 use crate::status::{Cause, Status, Subject};
 
+use super::context::ShardSelectors;
 use super::request::{Query, Target, why_no_number};
 
 /// `resourceVersionMatch`.
@@ -35,8 +36,9 @@ impl ListParams {
     /// Follows Kubernetes 1.37 (`ValidateListOptions`, `SetListOptionsDefaults`).
     ///
     /// # Errors
-    /// 400 for values that do not parse, 422 for invalid combinations.
+    /// 400 for values that do not parse, 422 for invalid combinations, 500 for an invalid shard selector.
     pub(super) fn parse(
+        shards: ShardSelectors,
         query: &Query,
         target: &Target,
         resource: &Resource,
@@ -74,6 +76,7 @@ impl ListParams {
                 namespace: target.namespace().to_owned(),
                 labels: LabelSelector::parse(query.text("labelSelector"))?,
                 fields,
+                shards: shard_selector(shards, query)?,
             },
             version,
             version_match: match match_text {
@@ -99,6 +102,16 @@ pub(super) fn version(text: &str) -> Result<u64, Status> {
             format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
         Status::new(500, "", message)
     })
+}
+
+/// # Errors
+/// 500 for a text that does not parse, as kube-apiserver answers.
+fn shard_selector(shards: ShardSelectors, query: &Query) -> Result<ShardSelector, Status> {
+    match query.text("shardSelector") {
+        text if shards == ShardSelectors::Honoured && !text.is_empty() => ShardSelector::parse(text)
+            .map_err(|error| Status::new(500, "", format!("invalid shard selector: {error}"))),
+        _ => Ok(ShardSelector::default()),
+    }
 }
 
 fn fields(query: &Query, target: &Target, resource: &Resource) -> Result<FieldSelector, Status> {

@@ -50,7 +50,7 @@ pub(super) async fn answer(
 ) -> Result<Answer, Status> {
     let representation = negotiate::representation(request.headers(), context.offers_for(&resource))?;
     let include = IncludeObject::parse(query.get("includeObject"))?;
-    let params = ListParams::parse(query, target, &resource, true)?;
+    let params = ListParams::parse(context.shards, query, target, &resource, true)?;
     let mut start = start(&params, &resource, &mut faults)?;
     let source = resource.is_converted().then(|| resource.clone());
     start.initial.retain(|stored| params.selection.reads(stored.key()));
@@ -118,9 +118,9 @@ impl Start {
             return resource;
         }
         let states = self.initial.drain(..).map(|stored| (EventType::Added, stored)).collect();
-        let (states, failure) = conversion::states_until_failure(context, &resource, states).await;
+        let (states, failures) = conversion::states(context, &resource, states, 1).await;
         self.initial.extend(states);
-        self.failure = failure.map(conversion_error);
+        self.failure = failures.into_iter().next().map(conversion_error);
         Arc::new(resource.of_converted())
     }
 }
@@ -306,8 +306,8 @@ impl Watch {
             std::iter::once(event.object.clone()).chain(previous).map(|state| (event.event_type, state))
         });
         let states = states.collect();
-        let (states, failure) = conversion::states_until_failure(&self.context, source, states).await;
-        self.failure = failure.map(conversion_error);
+        let (states, failures) = conversion::states(&self.context, source, states, 1).await;
+        self.failure = failures.into_iter().next().map(conversion_error);
         let mut states = states.into_iter();
         for event in events {
             let Some(object) = states.next() else { break };

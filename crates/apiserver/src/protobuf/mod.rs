@@ -135,6 +135,8 @@ pub(crate) struct ListMeta<'a> {
     pub(crate) version: u64,
     pub(crate) continue_token: Option<&'a str>,
     pub(crate) remaining: Option<usize>,
+    /// The shard selector of the list.
+    pub(crate) shards: Option<&'a str>,
 }
 
 /// Encodes a list: its metadata in field 1, its items in field 2.
@@ -145,6 +147,11 @@ pub(crate) fn list(api_version: &str, kind: &str, meta: &ListMeta<'_>, items: &[
     encode::bytes(&mut metadata, 3, meta.continue_token.unwrap_or("").as_bytes());
     if let Some(remaining) = meta.remaining {
         encode::number(&mut metadata, 4, remaining as u64);
+    }
+    if let Some(selector) = meta.shards {
+        let mut info = Vec::new();
+        encode::bytes(&mut info, 1, selector.as_bytes());
+        encode::bytes(&mut metadata, 5, &info);
     }
     let length = encode::size_of_bytes(metadata.len())
         + items.iter().map(|item| encode::size_of_bytes(item.len())).sum::<usize>();

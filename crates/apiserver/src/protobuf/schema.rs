@@ -18,6 +18,8 @@ pub(crate) struct Schema {
 pub(crate) struct Message {
     name: &'static str,
     fields: Vec<FieldType>,
+    /// The indexes of the fields that have a member, by the length of its name and the name.
+    by_member: Vec<u16>,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,7 @@ impl Schema {
                     }
                 }
                 Some(name) => {
-                    schema.messages.push(Message { name, fields: words.filter_map(field).collect() });
+                    schema.messages.push(Message::new(name, words.filter_map(field).collect()));
                 }
                 None => {}
             }
@@ -101,6 +103,13 @@ impl Schema {
 }
 
 impl Message {
+    fn new(name: &'static str, fields: Vec<FieldType>) -> Self {
+        let named = (0..).zip(&fields).filter(|(_, field)| !field.member.is_empty());
+        let mut by_member: Vec<(&str, u16)> = named.map(|(index, field)| (field.member, index)).collect();
+        by_member.sort_unstable_by_key(|(member, _)| (member.len(), *member));
+        Self { name, fields, by_member: by_member.into_iter().map(|(_, index)| index).collect() }
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         self.name
     }
@@ -111,9 +120,21 @@ impl Message {
 
     /// Returns the field of a member, which may be that of an embedded struct.
     pub(crate) fn find(&self, member: &str) -> Option<&FieldType> {
-        self.fields.iter().find_map(|field| match field.base {
-            Base::Message(index) if field.member.is_empty() => SCHEMA.message(index)?.find(member),
-            _ => (field.member == member).then_some(field),
+        let named = |index: &u16| self.fields.get(usize::from(*index));
+        let place = self.by_member.binary_search_by_key(&(member.len(), member), |index| {
+            named(index).map_or((0, ""), |field| (field.member.len(), field.member))
+        });
+        match place {
+            Ok(place) => self.by_member.get(place).and_then(named),
+            Err(_) if self.by_member.len() == self.fields.len() => None,
+            Err(_) => self.embedded().find_map(|message| message.find(member)),
+        }
+    }
+
+    fn embedded(&self) -> impl Iterator<Item = &Self> {
+        self.fields.iter().filter_map(|field| match field.base {
+            Base::Message(index) if field.member.is_empty() => SCHEMA.message(index),
+            _ => None,
         })
     }
 
@@ -171,6 +192,9 @@ mod tests {
         assert_eq!(SCHEMA.kinds.len(), text.lines().filter(|line| line.starts_with("kind ")).count());
         for message in &SCHEMA.messages {
             assert!(message.fields.is_sorted_by_key(|field| field.number));
+            for field in message.fields.iter().filter(|field| !field.member.is_empty()) {
+                assert_eq!(message.find(field.member).map(|found| found.number), Some(field.number));
+            }
             for field in &message.fields {
                 if let Base::Message(index) = field.base {
                     assert!(SCHEMA.message(index).is_some());

@@ -1,10 +1,12 @@
-//! Label and field selectors of lists and watches.
+//! Selectors of lists and watches.
 
 mod field;
 mod label;
+mod shard;
 
 pub(crate) use field::{FieldSelector, is_field_selector};
 pub(crate) use label::LabelSelector;
+pub(crate) use shard::ShardSelector;
 
 use serde_json::{Map, Value};
 
@@ -17,6 +19,7 @@ pub(crate) struct Selection {
     pub(crate) namespace: String,
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
+    pub(crate) shards: ShardSelector,
 }
 
 impl Selection {
@@ -24,6 +27,7 @@ impl Selection {
     pub(crate) fn matches(&self, object: &Stored, served: impl Fn() -> Map<String, Value>) -> bool {
         (self.namespace.is_empty() || object.key().namespace() == self.namespace)
             && self.labels.matches(|name| object.label(name))
+            && self.shards.matches(object)
             && self.fields.matches(object, served)
     }
 
@@ -36,8 +40,8 @@ impl Selection {
         !is_of_other_namespace && name.is_none_or(|name| key.name() == name)
     }
 
-    /// Whether there is neither a label selector nor a field selector.
+    /// Whether there is no selector of labels, fields or shards.
     pub(crate) fn has_no_selector(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty() && self.shards.is_empty()
     }
 }

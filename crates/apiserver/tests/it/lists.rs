@@ -1,7 +1,7 @@
 //! Lists: versions, pages, selectors, forms.
 
 use crate::common::{Client, config_map, names, pod, server, version_of};
-use kinformer_apiserver::{ApiServer, Validation};
+use kinformer_apiserver::{ApiServer, ShardSelectors, Validation};
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -417,4 +417,52 @@ async fn first_version_is_the_time_in_microseconds() {
     let first = server.version();
     let after = now();
     assert!((before..=after + 10_000).contains(&first), "{first} is not in {before}..={after}");
+}
+
+const LOW_SHARD: &str = "shardRange(object.metadata.namespace,'0x0000000000000000','0x8000000000000000')";
+
+/// Returns the names of the config maps in the low half of the hashes of namespaces, and the `shardInfo` of the list.
+async fn maps_of_low_shard(shards: ShardSelectors) -> (Vec<String>, Value) {
+    let server = ApiServer::builder().shard_selectors(shards).start().await.unwrap();
+    for namespace in ["green", "shop", "red", "blue"] {
+        server
+            .create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+            .unwrap();
+        let metadata = json!({"name": format!("in-{namespace}"), "namespace": namespace});
+        server.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap();
+    }
+    let client = Client::new(&server);
+    let list = client.get(&format!("/api/v1/configmaps?shardSelector={LOW_SHARD}")).await.ok();
+    (names(&list), list["metadata"]["shardInfo"].clone())
+}
+
+// contract: E-30a, E-30b
+#[tokio::test]
+async fn shard_has_the_objects_whose_hashes_are_in_its_range() {
+    let (names, info) = maps_of_low_shard(ShardSelectors::Honoured).await;
+    assert_eq!(names, ["in-green", "in-shop"]);
+    let selector = "shardRange(object.metadata.namespace, '0x0000000000000000', '0x8000000000000000')";
+    assert_eq!(info, json!({ "selector": selector }));
+    let (names, info) = maps_of_low_shard(ShardSelectors::Ignored).await;
+    assert_eq!((names.len(), info), (4, Value::Null));
+}
+
+// contract: E-30c
+#[tokio::test]
+async fn shard_selector_of_another_form_is_refused() {
+    let server = ApiServer::builder().shard_selectors(ShardSelectors::Honoured).start().await.unwrap();
+    let answer = Client::new(&server).get("/api/v1/pods?shardSelector=other(object)").await;
+    let message = answer.status(500, "");
+    let expected =
+        "invalid shard selector: unsupported function \"other\"; only shardRange() and || are allowed";
+    assert_eq!(message, expected);
+}
+
+// contract: E-03g
+#[tokio::test]
+async fn empty_list_of_metadata_has_null_items() {
+    let server = server().await;
+    let client = Client::new(&server);
+    assert_eq!(client.get_as(PODS, METADATA).await.ok()["items"], Value::Null);
+    assert_eq!(client.get(PODS).await.ok()["items"], json!([]));
 }

@@ -14,13 +14,14 @@ mod matrix;
 mod objects;
 mod policies;
 mod schemas;
+mod shards;
 
 use std::collections::HashMap;
 
 use e2e::{ControlPlane, Options};
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{HeaderValue, Method, Request};
-use kinformer_apiserver::ApiServer;
+use kinformer_apiserver::{ApiServer, Builder};
 use kube_client::Client;
 use kube_client::client::Body;
 use serde_json::Value;
@@ -258,8 +259,12 @@ impl Running {
 
 impl Servers {
     async fn start(options: Options) -> (Running, Self) {
+        Self::start_with(options, ApiServer::builder()).await
+    }
+
+    async fn start_with(options: Options, embedded: Builder) -> (Running, Self) {
         let control_plane = planes::take(options).await;
-        let server = ApiServer::builder().start().await.unwrap();
+        let server = embedded.start().await.unwrap();
         let real = Server::new(control_plane.client().await.unwrap());
         let ours = Server::new(kinformer::client(server.config().unwrap()).unwrap());
         (Running { control_plane, server }, Self { real, ours })
