@@ -1,20 +1,27 @@
 //! Message layouts.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-/// All message layouts, parsed at the first protobuf body.
+/// All message layouts. Each is parsed when it is first used.
 pub(crate) static SCHEMA: LazyLock<Schema> =
     LazyLock::new(|| Schema::parse(include_str!("../generated/schema.txt")));
 
 pub(crate) struct Schema {
-    messages: Vec<Message>,
+    messages: Vec<Line>,
     /// Message numbers by `apiVersion kind`.
-    kinds: HashMap<String, usize>,
+    kinds: HashMap<&'static str, usize>,
+}
+
+/// The line of a message.
+struct Line {
+    /// The name, then the fields.
+    text: &'static str,
+    message: OnceLock<Box<Message>>,
 }
 
 /// The fields of a message, by number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Message {
     name: &'static str,
     fields: Vec<FieldType>,
@@ -69,23 +76,17 @@ pub(crate) enum Base {
 }
 
 impl Schema {
-    /// Lines that do not parse are skipped; tests check that there are none.
+    /// Lines and fields that do not parse are skipped; tests check that there are none.
     fn parse(text: &'static str) -> Self {
         let mut schema = Self { messages: Vec::new(), kinds: HashMap::new() };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let mut words = line.split(' ');
-            match words.next() {
-                Some("kind") => {
-                    if let (Some(version), Some(kind), Some(Ok(message))) =
-                        (words.next(), words.next(), words.next().map(str::parse))
-                    {
-                        schema.kinds.insert(format!("{version} {kind}"), message);
-                    }
-                }
-                Some(name) => {
-                    schema.messages.push(Message::new(name, words.filter_map(field).collect()));
-                }
-                None => {}
+            let Some(kind) = line.strip_prefix("kind ") else {
+                schema.messages.push(Line { text: line, message: OnceLock::new() });
+                continue;
+            };
+            if let Some((kind, Ok(message))) = kind.rsplit_once(' ').map(|(kind, text)| (kind, text.parse()))
+            {
+                schema.kinds.insert(kind, message);
             }
         }
         schema
@@ -94,16 +95,19 @@ impl Schema {
     pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
         // Options are sent in the version of the resource that they are for.
         let version = if kind == "DeleteOptions" { "*" } else { api_version };
-        self.kinds.get(&format!("{version} {kind}")).and_then(|index| self.messages.get(*index))
+        self.kinds.get(format!("{version} {kind}").as_str()).and_then(|index| self.message(*index))
     }
 
     pub(crate) fn message(&self, index: usize) -> Option<&Message> {
-        self.messages.get(index)
+        let Line { text, message } = self.messages.get(index)?;
+        Some(message.get_or_init(|| Box::new(Message::parse(text))))
     }
 }
 
 impl Message {
-    fn new(name: &'static str, fields: Vec<FieldType>) -> Self {
+    fn parse(line: &'static str) -> Self {
+        let (name, fields) = line.split_once(' ').unwrap_or((line, ""));
+        let fields: Vec<FieldType> = fields.split(' ').filter_map(field).collect();
         let named = (0..).zip(&fields).filter(|(_, field)| !field.member.is_empty());
         let mut by_member: Vec<(&str, u16)> = named.map(|(index, field)| (field.member, index)).collect();
         by_member.sort_unstable_by_key(|(member, _)| (member.len(), *member));
@@ -188,9 +192,10 @@ mod tests {
         let text = include_str!("../generated/schema.txt");
         let words = text.lines().filter(|line| !line.starts_with(['#']) && !line.starts_with("kind "));
         let fields: usize = words.map(|line| line.split(' ').count() - 1).sum();
-        assert_eq!(SCHEMA.messages.iter().map(|message| message.fields.len()).sum::<usize>(), fields);
+        let messages: Vec<_> = (0..SCHEMA.messages.len()).filter_map(|index| SCHEMA.message(index)).collect();
+        assert_eq!(messages.iter().map(|message| message.fields.len()).sum::<usize>(), fields);
         assert_eq!(SCHEMA.kinds.len(), text.lines().filter(|line| line.starts_with("kind ")).count());
-        for message in &SCHEMA.messages {
+        for message in messages {
             assert!(message.fields.is_sorted_by_key(|field| field.number));
             for field in message.fields.iter().filter(|field| !field.member.is_empty()) {
                 assert_eq!(message.find(field.member).map(|found| found.number), Some(field.number));
