@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), String> {
         return Err(format!("mdbook build:\n{log}"));
     }
     let mut site = Site::read(&files::root().join(SITE))?;
-    site.lead_out();
+    site.correct();
     site.write()?;
     fail(site.problems())?;
     println!("book: {} pages in {SITE}", site.pages.len());
@@ -66,14 +66,19 @@ impl Site {
         self.pages.iter().try_for_each(|(name, text)| files::write(&folder.join(name), text))
     }
 
-    /// Makes links to files outside of the book links to the repository.
-    fn lead_out(&mut self) {
+    /// Makes links to files outside of the book links to the repository, and those to a README links to its `index.html`.
+    fn correct(&mut self) {
         for (name, text) in &mut self.pages {
             let source = format!("docs/{name}");
             *text = with_links(text, |link| {
-                let (path, anchor) =
-                    link.split_once('#').map_or((link, String::new()), |(p, a)| (p, format!("#{a}")));
-                let target = resolved(&source, path).filter(|target| !target.starts_with("docs/"))?;
+                let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
+                let target = resolved(&source, path)?;
+                if target.starts_with("docs/") {
+                    return path
+                        .strip_suffix("README.html")
+                        .map(|folder| format!("{folder}index.html{anchor}"));
+                }
                 // mdBook makes .html of each .md
                 let target = target.strip_suffix(".html").map_or(target.clone(), |page| format!("{page}.md"));
                 Some(format!("{REPOSITORY}/{target}{anchor}"))
@@ -148,17 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn links_out_of_the_book_lead_to_the_repository() {
-        let mut site = site(&[(
-            "b/c.html",
-            "<a href=\"../../README.html#x\"><a href=\"../../crates/a.rs\"><a href=\"d.html\">",
-        )]);
-        site.lead_out();
-        assert_eq!(
-            site.pages["b/c.html"],
-            format!(
-                "<a href=\"{REPOSITORY}/README.md#x\"><a href=\"{REPOSITORY}/crates/a.rs\"><a href=\"d.html\">"
-            )
-        );
+    fn links_are_corrected() {
+        let links = ["../../README.html#x", "../../crates/a.rs", "d.html", "../README.html#y"];
+        let mut site = site(&[("b/c.html", &links.map(|link| format!("<a href=\"{link}\">")).concat())]);
+        site.correct();
+        let corrected = [
+            format!("{REPOSITORY}/README.md#x"),
+            format!("{REPOSITORY}/crates/a.rs"),
+            "d.html".into(),
+            "../index.html#y".into(),
+        ];
+        assert_eq!(site.pages["b/c.html"], corrected.map(|link| format!("<a href=\"{link}\">")).concat());
     }
 }
