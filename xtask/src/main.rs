@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "a command prints")]
 
 mod bench_peers;
+mod book;
 mod browser;
 mod ci;
 mod codegen;
@@ -13,9 +14,11 @@ mod examples;
 mod files;
 mod imports;
 mod kinds;
+mod links;
 mod map;
 mod minimal_versions;
 mod packages;
+mod pictures;
 mod release;
 mod rules;
 mod semver;
@@ -45,6 +48,10 @@ enum Task {
     Codegen(codegen::Args),
     /// Run the suite on a real kube-apiserver and etcd, built from source on this machine
     E2e(e2e::Args),
+    /// Make a site of docs with mdBook, in target/book, and check its links
+    Book,
+    /// Draw the pictures of the documentation again
+    Pictures,
     /// Test the page of `kinformer serve` in a real browser, or write its screenshots
     Browser(browser::Args),
     /// Compare kinformer with client-go, controller-runtime and kube-runtime on such a kube-apiserver
@@ -70,6 +77,8 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::run(&args),
         Task::Codegen(args) => codegen::run(&args),
         Task::E2e(args) => e2e::run(&args),
+        Task::Book => book::run(),
+        Task::Pictures => pictures::run(),
         Task::Browser(args) => browser::run(&args),
         Task::BenchPeers(args) => bench_peers::run(&args),
         Task::Counted(args) => counted::run(&args),

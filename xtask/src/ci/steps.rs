@@ -9,8 +9,8 @@ use super::step::Group::{Full, Gate};
 use super::step::{Done, Extent, Step};
 use crate::semver::Baseline;
 use crate::{
-    browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, packages, release,
-    semver, simulate, tidy,
+    book, browser, codegen, contract, counted, e2e, examples, files, kinds, minimal_versions, packages,
+    release, semver, simulate, tidy,
 };
 
 const README: &str = "README.md";
@@ -27,7 +27,7 @@ const NIGHTLY: &str = "nightly";
 const FACADE: &str = "kinformer";
 
 /// All steps. Within a group, fast steps and steps that often fail come first.
-pub(super) const STEPS: [Step; 27] = [
+pub(super) const STEPS: [Step; 28] = [
     Step { name: "fmt", group: Gate, run: |_| cargo(&["fmt", "--all", "--check"]) },
     Step { name: "tidy", group: Gate, run: |_| tidy::run().map(passed) },
     Step { name: "contract", group: Gate, run: |_| contract::quietly().map(passed) },
@@ -44,6 +44,7 @@ pub(super) const STEPS: [Step; 27] = [
     Step { name: "documentation", group: Full, run: |_| documentation() },
     Step { name: "documentation of each library alone", group: Full, run: each_documented },
     Step { name: "documentation as on docs.rs", group: Full, run: documented_by_nightly },
+    Step { name: "the book", group: Full, run: |_| the_book() },
     Step { name: "model checking", group: Full, run: model_checking },
     // Unoptimized, because that shares the dependencies with the tests.
     Step { name: "benches compile", group: Full, run: |_| benches_compile() },
@@ -222,6 +223,15 @@ fn counted_benches() -> Result<Done, String> {
 
 fn page_in_a_browser() -> Result<Done, String> {
     run_unless(browser::missing(), browser::suite)
+}
+
+/// Makes the site of the book. Continuous integration always does, and installs mdBook for that.
+fn the_book() -> Result<Done, String> {
+    if std::env::var_os("CI").is_some() && book::missing().is_some() {
+        println!("installing mdbook");
+        cargo(&["install", "--locked", "mdbook", "--no-default-features", "--features", "search"])?;
+    }
+    run_unless(book::missing(), book::run)
 }
 
 /// Runs a step, or skips it because a requirement is missing.

@@ -1,5 +1,5 @@
 //! The packages of the published crates: their contents, and programs that are built only from them and run:
-//! those of the READMEs, and the template of a controller.
+//! those of the READMEs and of docs/start.md, and the template of a controller.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,6 +22,9 @@ const LARGEST: u64 = 256 * 1024;
 
 /// Into how many parts the builds are divided.
 const PARTS: usize = 4;
+
+/// Pages whose first program is built as a newcomer would, with the name of the crate.
+const PAGES: [(&str, &str); 2] = [("readme", "README.md"), ("start", "docs/start.md")];
 
 /// Makes the packages and checks each, then builds the programs of the READMEs from the packages alone, and runs them: all
 /// of them, or those of the part with this number.
@@ -198,9 +201,11 @@ fn builds(packages: &[Package], folder: &Path) -> Result<Vec<Build>, String> {
             None => Build::Package(name),
         });
     }
-    let readme = files::read("README.md")?;
-    let program = Program::of(&readme).ok_or("README.md: no program with its dependencies")?;
-    builds.push(Build::Program("readme".into(), program));
+    for (name, path) in PAGES {
+        let program = Program::of(&files::read(path)?);
+        let program = program.ok_or(format!("{path}: no program with its dependencies"))?;
+        builds.push(Build::Program(name.to_owned(), program));
+    }
     builds.push(Build::Template);
     Ok(builds)
 }

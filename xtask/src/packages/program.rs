@@ -13,6 +13,9 @@ use crate::files::{self, run, write};
 /// The time in which a program of a README has to end.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
+/// How pages name the packages until they are published.
+const SOURCE: &str = "--git https://github.com/kinformer/kinformer ";
+
 /// A program and its dependencies, as a README shows them.
 #[derive(Debug, PartialEq)]
 pub(super) struct Program {
@@ -93,11 +96,12 @@ pub(super) fn cargo_in(folder: &Path) -> Command {
     command
 }
 
-/// The arguments of a `cargo add` line, without a comment. A dev-dependency becomes a dependency of the program.
+/// The arguments of a `cargo add` line, without a comment. A dev-dependency becomes a dependency of the program, and a
+/// package from git one from the packages.
 fn addition(line: &str) -> Option<Vec<String>> {
-    let arguments = line.split('#').next()?.trim().strip_prefix("cargo ")?;
+    let line = line.split('#').next()?.replace(SOURCE, "").replace("--dev ", "");
     let arguments: Vec<String> =
-        arguments.split_whitespace().filter(|argument| *argument != "--dev").map(str::to_owned).collect();
+        line.trim().strip_prefix("cargo ")?.split_whitespace().map(str::to_owned).collect();
     (arguments.first().map(String::as_str) == Some("add")).then_some(arguments)
 }
 
@@ -121,11 +125,12 @@ mod tests {
 
     #[test]
     fn a_readme_has_a_program_and_its_dependencies() {
-        let readme = "# x\n```sh\n# two\ncargo add --dev a b@1 --features c,d # why\ncargo test\n```\ntext\n\
+        let readme = "# x\n```sh\n# two\ncargo add --dev a b@1 --features c,d # why\n\
+                      cargo add --git https://github.com/kinformer/kinformer e\ncargo test\n```\ntext\n\
                       ```text\nno\n```\n```rust,no_run\nfn main() {}\n```\n```sh\ncargo add late\n```\n";
         let program = Program::of(readme).unwrap();
         assert_eq!(program.code, "fn main() {}\n");
-        assert_eq!(program.additions, [["add", "a", "b@1", "--features", "c,d"]]);
+        assert_eq!(program.additions, [vec!["add", "a", "b@1", "--features", "c,d"], vec!["add", "e"]]);
         assert_eq!(program.manifest, "");
         assert!(!program.ends, "it is marked no_run");
     }
