@@ -41,14 +41,14 @@
 //! The states of the table have one order. A slot passes from A to B by a write of A, which has ended its work before it sends the
 //! write, and resumes it only when a newer table says that the write was not applied. Or it passes after the Lease of A was closed.
 //! The closing write requires the version of A's last renewal, so A has no later one. A sent this one before the
-//! observer saw it, and stops 10 s after; the observer waits 15.5 s after. The difference allows clocks of which one runs 1.5
+//! observer saw it, and stops 10 s after; the observer waits 15.5 s after. The difference allows that one clock runs 1.5
 //! times as fast, and writes in flight. Wall clocks are never compared.
 //!
 //! | what happens | what follows |
 //! |---|---|
 //! | a process is killed | its slots have another owner after at most the lease duration and 1 s |
 //! | a process pauses for longer than the lease | [`Machine::valid_for`] is over when it goes on; it stops, and lists again |
-//! | a process is cut off, or its reads are old | it stops after the renew deadline, also if its renewals still arrive |
+//! | a process is isolated, or its reads are old | it stops after the renew deadline, also if its renewals still arrive |
 //! | a wall clock jumps | nothing |
 //! | a response is lost | the write may be applied later: the slots stay released until the table has another version |
 //! | somebody deletes a Lease | its process stops when it sees this; the slots wait as in 6 |

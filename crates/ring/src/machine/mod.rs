@@ -35,7 +35,7 @@ impl Machine {
             Input::Written { target: Target::Table, result } => self.on_table_written(result),
             Input::Written { target: Target::Member(identity), result } => {
                 if self.other_write.0.as_ref() == Some(&identity) {
-                    self.on_other_written(&result);
+                    self.on_other_written();
                 } else {
                     self.on_lease_written(result);
                 }

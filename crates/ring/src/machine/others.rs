@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::state::Machine;
 use crate::member::{InvalidMember, Member, MemberId, MemberPhase};
-use crate::view::{Change, Output, Target, Write, WriteResult};
+use crate::view::{Change, Output, Target, Write};
 
 type Parsed = Result<Member, InvalidMember>;
 
@@ -78,9 +78,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_other_written(&mut self, result: &WriteResult) {
-        // Also after a success: the view that shows it may arrive later.
-        let _ = result;
+    /// However it has ended: the view that shows it may arrive later.
+    pub(super) fn on_other_written(&mut self) {
         self.other_write = (None, self.config.retry_period);
     }
 

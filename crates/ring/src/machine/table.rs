@@ -1,9 +1,11 @@
 //! The writes of the table.
 
+use std::time::Duration;
+
 use super::state::Machine;
-use crate::member::Uid;
-use crate::table::{Table, TableError};
-use crate::view::{Change, Object, Output, Target, Write, WriteResult};
+use crate::member::{MemberId, Uid};
+use crate::table::{Slot, Table, TableError};
+use crate::view::{Change, Object, Output, Target, View, Write, WriteResult};
 
 impl Machine {
     /// Sends a write of the table, or its deletion, unless one is in flight or failed just now.
@@ -40,15 +42,15 @@ impl Machine {
             }
         }
         let view = self.view.as_ref();
-        let is_new = |view: &crate::view::View| view.table.as_ref().map(|table| table.version) != required;
+        let is_new = |view: &View| view.table.as_ref().map(|table| table.version) != required;
         if view.is_some_and(is_new) && required.is_some() {
             // a view has shown the newer table already
-            self.table_write.retry_in = std::time::Duration::ZERO;
+            self.table_write.retry_in = Duration::ZERO;
         }
     }
 
     /// Creates the table if there is none. Deletes one that is damaged, and one with other parameters that no process follows
-    /// any more.
+    /// any more. Removes a closed Lease from it whose name this process needs.
     pub(super) fn maintain_table(&mut self, outputs: &mut Vec<Output>) {
         let Some(view) = &self.view else { return };
         if self.is_leaving {
@@ -65,7 +67,28 @@ impl Machine {
         if is_superfluous {
             let precondition = Some((table.uid.clone(), table.version));
             self.write_table(precondition, None, outputs);
+        } else if let Some(next) = self.without_predecessor() {
+            let precondition = Some((table.uid.clone(), table.version));
+            self.write_table(precondition, Some(next), outputs);
         }
+    }
+
+    /// The table without the closed Lease of this process's identity, which can be deleted then. If there is another process,
+    /// it may be faster.
+    fn without_predecessor(&self) -> Option<Table> {
+        let identity = &self.config.identity;
+        let found = self.view.as_ref()?.members.get(identity)?;
+        let id = MemberId::new(identity, &found.uid);
+        let mut next = self.usable_table()?.content.clone();
+        if self.lease.object.is_some() || !self.is_dead(&id) || !next.has_owner(&id) {
+            return None;
+        }
+        next.slots
+            .iter_mut()
+            .filter(|slot| slot.owner.as_ref() == Some(&id))
+            .for_each(|slot| *slot = Slot::default());
+        next.serial = next.serial.wrapping_add(1);
+        Some(next)
     }
 
     /// Whether no process follows the table, and none is joining it.

@@ -2,9 +2,10 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     clippy::unwrap_used,
     unreachable_pub,
-    reason = "a test fails by a panic"
+    reason = "a test fails by a panic, and prints its figures"
 )]
 
 mod assignment;
