@@ -34,7 +34,8 @@
 //!    expired. It is closed by a write ([`MemberPhase::Gone`]) that requires the version that was seen. A closed Lease never owns
 //!    anything again. Then its slots can be given to others.
 //! 6. A Lease that does not exist, though the table names it, counts as closed after the same time.
-//! 7. A table with another UID than the one before is followed after the same time, unless all Leases follow it.
+//! 7. A table with another UID than the one before is followed after the same time, unless the process is new and all Leases
+//!    follow it.
 //!
 //! # Why no slot has two owners
 //!
@@ -56,8 +57,9 @@
 //! | a process has other [parameters](Params) | it does not join before the others are gone: [`Problem::ParametersDiffer`] |
 //! | two processes have one identity | the second waits for the Lease of the first: [`Problem::IdentityInUse`] |
 //!
-//! Not covered: somebody who deletes the table and Leases of running processes together, or who writes a table with a correct
-//! checksum. Then two processes may act on a slot until the first one reads the change, at most for the renew deadline. As with
+//! Not covered: somebody who deletes the table and all Leases of running processes just before another process starts, or who
+//! writes a table with a correct checksum. Then two processes may act on a slot until the first one reads the change, at most for
+//! the renew deadline. As with
 //! every lease, a process that is stopped between the check of its deadline and a write can send this one write late: make
 //! writes conditional.
 //!

@@ -97,6 +97,7 @@ impl Machine {
                 }
                 let known = self.lease.object.as_ref().map_or(0, |(_, version)| *version);
                 self.lease.object = Some((uid, version.max(known)));
+                self.lease.followed = member.follows.clone().or(self.lease.followed.take());
                 self.lease.written = Some(member);
                 self.lease.unseen.push((version, age));
             }
@@ -183,6 +184,7 @@ impl Machine {
         let is_settled = others.all(|(_, member)| {
             member.as_ref().is_ok_and(|member| member.follows.as_ref().is_none_or(|follows| *follows == uid))
         });
-        (is_settled || *age >= self.longest_wait()).then_some(uid)
+        let is_first = self.lease.followed.as_ref().is_none_or(|followed| *followed == uid);
+        ((is_settled && is_first) || *age >= self.longest_wait()).then_some(uid)
     }
 }

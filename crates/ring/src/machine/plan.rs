@@ -70,6 +70,11 @@ impl Machine {
     /// The table with the changes that this process can make now, if there are any. Only released slots of this process, and
     /// slots that nothing owns any more, get another owner.
     fn next_table(&self, table: &Table, own: &MemberId, owners: &[Option<&MemberId>]) -> Option<Table> {
+        // others that do not know yet that this process leaves would give the slots back
+        let is_announced = self.lease.written.as_ref().is_some_and(|own| own.phase != MemberPhase::Joined);
+        if self.is_leaving && !is_announced {
+            return None;
+        }
         let mut next = table.clone();
         for ((slot, number), owner) in next.slots.iter_mut().zip(0u16..).zip(owners) {
             let released = match (self.mine.get(&number), &slot.owner) {

@@ -59,6 +59,8 @@ impl Phase {
 pub(super) struct OwnLease {
     /// Its UID and resource version.
     pub(super) object: Option<(Uid, u64)>,
+    /// The table that this process has followed last, also under a Lease that is lost.
+    pub(super) followed: Option<Uid>,
     /// What this process has written into it.
     pub(super) written: Option<Member>,
     /// The write in flight, and how long ago it was sent.
