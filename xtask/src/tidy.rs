@@ -41,8 +41,12 @@ fn problems() -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
+/// Dependencies of tests that are below 0.1, and what needs them: `stateright`.
+const EARLY: [&str; 1] = ["choice"];
+
 /// Reports dependencies that are pre-releases: versions with a suffix, or below 0.1.
 fn pre_releases<'a>(packages: impl Iterator<Item = (&'a str, &'a Version)>) -> Vec<String> {
+    let packages = packages.filter(|(name, _)| !EARLY.contains(name));
     let is_member = |version: &Version| *version == Version::new(0, 0, 0);
     let is_early = |version: &Version| !version.pre.is_empty() || (version.major, version.minor) == (0, 0);
     let early = packages.filter(|(_, version)| is_early(version) && !is_member(version));
