@@ -87,6 +87,7 @@ mod any_informer;
 mod arrival;
 mod async_handler;
 mod callbacks;
+mod changing_scope;
 pub mod conditions;
 mod entry;
 mod error;
@@ -101,6 +102,7 @@ mod kind;
 mod kube_informer;
 mod layers;
 mod lister;
+mod make_source;
 mod objects;
 mod options;
 mod own_informer;
@@ -112,6 +114,7 @@ mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
+mod scope;
 mod selection;
 mod snapshot;
 mod started;
@@ -119,7 +122,7 @@ mod sync;
 mod target;
 
 pub use self::{
-    error::Error,
+    error::{Error, FixedScope},
     factory::SharedInformerFactory,
     field_selector::{FieldSelector, FieldSelectorError},
     generated::accessors,
@@ -131,6 +134,7 @@ pub use self::{
     own_informer::NewInformer,
     projection::Projection,
     resource_options::{Decode, ResourceOptions},
+    scope::Scope,
     selection::NamespaceOptions,
     snapshot::{Difference, Snapshot},
     sync::CacheSync,
