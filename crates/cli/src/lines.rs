@@ -18,6 +18,7 @@ pub(crate) enum EventKind {
     Add,
     Update,
     Delete,
+    Leave,
 }
 
 /// One event, ready to be formatted.
@@ -25,7 +26,7 @@ pub(crate) enum EventKind {
 pub(crate) struct Event<'a> {
     pub(crate) kind: EventKind,
     pub(crate) key: KeyRef<'a>,
-    /// The current state, or the last one for a deletion; `None` only if no state was ever received.
+    /// The current state, or the last one for a deletion or an object that left; `None` only if no state was ever received.
     pub(crate) object: Option<&'a Packed<DisplayFields>>,
     /// The state before an update.
     pub(crate) old: Option<&'a Packed<DisplayFields>>,
@@ -41,6 +42,7 @@ pub(crate) struct Summary {
     pub(crate) adds: u64,
     pub(crate) updates: u64,
     pub(crate) deletes: u64,
+    pub(crate) leaves: u64,
     pub(crate) relists: u64,
     /// Time until the first sync; `None` if there was none.
     pub(crate) to_sync: Option<Duration>,
@@ -53,12 +55,13 @@ impl Summary {
             EventKind::Add => self.adds += 1,
             EventKind::Update => self.updates += 1,
             EventKind::Delete => self.deletes += 1,
+            EventKind::Leave => self.leaves += 1,
         }
     }
 
     /// The number of objects that exist after the counted events.
     pub(crate) fn objects(&self) -> u64 {
-        self.adds.saturating_sub(self.deletes)
+        self.adds.saturating_sub(self.deletes + self.leaves)
     }
 }
 
@@ -91,6 +94,7 @@ impl Lines {
             EventKind::Add => "add",
             EventKind::Update => "update",
             EventKind::Delete => "delete",
+            EventKind::Leave => "left",
         };
         let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
         let (name, width) = (&self.resource, self.width);
@@ -110,7 +114,8 @@ impl Lines {
 
     /// Appends the last line, with the counters.
     pub(crate) fn stopped(&self, to: &mut Text, summary: Summary, usage: Usage) {
-        let Summary { adds, updates, deletes, relists, to_sync } = summary;
+        // The scope of a run is fixed.
+        let Summary { adds, updates, deletes, leaves: _, relists, to_sync } = summary;
         if self.format == Format::Json {
             let stopped = JsonStopped {
                 event: "stopped",
@@ -289,7 +294,7 @@ mod tests {
         let mut lines = Text::default();
         let json = Lines::new(Format::Json, "pods".into(), 0);
         json.synced(&mut lines, 3, Duration::from_millis(5));
-        let summary = Summary { adds: 3, updates: 2, deletes: 1, relists: 0, to_sync: None };
+        let summary = Summary { adds: 3, updates: 2, deletes: 1, leaves: 0, relists: 0, to_sync: None };
         json.stopped(&mut lines, summary, Usage { peak_memory_bytes: Some(7), cpu_seconds: None });
         let lines: Vec<Value> =
             lines.as_str().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -105,7 +105,7 @@ fn of(event: &InformerEvent<Packed<DisplayFields>>) -> Event<'_> {
         InformerEvent::Deleted(deleted) => {
             (EventKind::Delete, None, false, deleted.tombstone.is_final_state_unknown())
         }
-        _ => (EventKind::Update, None, false, false),
+        InformerEvent::Left(_) => (EventKind::Leave, None, false, false),
     };
     Event { kind, key: event.key(), object: event.object(), old, initial, final_state_unknown }
 }

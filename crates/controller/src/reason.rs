@@ -176,7 +176,8 @@ pub(crate) fn reason_of<K>(event: &Event<PackedRef<'_, K>>) -> Reason {
             Reason::Resync
         }
         Event::Updated(_) => Reason::Updated,
-        _ => Reason::Deleted,
+        // An object that left the scope enqueues nothing.
+        Event::Deleted(_) | Event::Left(_) => Reason::Deleted,
     }
 }
 

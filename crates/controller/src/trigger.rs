@@ -251,6 +251,15 @@ impl<K: 'static> InformerTrigger<K> {
             let handler = of_handler.handler().name(controller.clone()).inline();
             handler.for_each(move |event| {
                 let (predicate, map) = &*functions;
+                if matches!(event, Event::Left(_)) {
+                    // It was not deleted, so there is nothing to reconcile.
+                    if reason.is_none() {
+                        keys.clear();
+                        _ = contain(|| map(&event, &mut keys));
+                        keys.drain(..).for_each(|key| _ = queue.remove(&key));
+                    }
+                    return;
+                }
                 if predicate.as_ref().is_some_and(|predicate| !predicate.passes(&event)) {
                     return;
                 }

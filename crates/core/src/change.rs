@@ -58,6 +58,12 @@ impl<T> Change<T> {
         Self::new(Delta::Deleted(tombstone), old)
     }
 
+    /// Creates the change of an object that has left the scope in this state.
+    pub fn left(object: impl Into<Arc<T>>) -> Self {
+        let object = object.into();
+        Self::new(Delta::Left(object.clone()), Some(object))
+    }
+
     /// Creates the change of a resync: the state is delivered again, unmodified.
     pub fn unchanged(object: impl Into<Arc<T>>) -> Self {
         let object = object.into();
@@ -82,10 +88,10 @@ impl<T> Change<T> {
         self
     }
 
-    /// Returns the new state; `None` if the object was deleted.
+    /// Returns the new state; `None` if the object was deleted or has left the scope.
     pub fn new_state(&self) -> Option<&Arc<T>> {
         match &self.delta {
-            Delta::Deleted(_) => None,
+            Delta::Deleted(_) | Delta::Left(_) => None,
             delta => delta.object(),
         }
     }

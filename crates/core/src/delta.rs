@@ -32,6 +32,8 @@ pub enum Delta<T> {
     Updated(Arc<T>),
     /// The object was deleted.
     Deleted(Tombstone<Arc<T>>),
+    /// The object has left the scope of the collection in this state. It was not deleted: the source may still have it.
+    Left(Arc<T>),
     /// A resync of one known object, which has not changed.
     Sync(Arc<T>),
     /// The object was in a list; it may or may not have changed.
@@ -60,6 +62,8 @@ pub enum DeltaType {
     Updated,
     /// See [`Delta::Deleted`].
     Deleted,
+    /// See [`Delta::Left`].
+    Left,
     /// See [`Delta::Sync`].
     Sync,
     /// See [`Delta::Replaced`].
@@ -90,6 +94,7 @@ impl<T> Delta<T> {
             Self::Added(_) => DeltaType::Added,
             Self::Updated(_) => DeltaType::Updated,
             Self::Deleted(_) => DeltaType::Deleted,
+            Self::Left(_) => DeltaType::Left,
             Self::Sync(_) => DeltaType::Sync,
             Self::Replaced(_) => DeltaType::Replaced,
             Self::ReplacedAll(_) => DeltaType::ReplacedAll,
@@ -101,7 +106,7 @@ impl<T> Delta<T> {
     /// Returns the state of the object that this delta concerns, if it concerns one and has a state.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
-            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o),
+            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) | Self::Left(o) => Some(o),
             Self::Deleted(tombstone) => tombstone.object(),
             Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark { .. } => None,
         }
@@ -112,7 +117,9 @@ impl<T: Object> Delta<T> {
     /// Returns the key of the object that this delta concerns; `None` if it concerns all objects.
     pub fn key(&self) -> Option<KeyRef<'_>> {
         match self {
-            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) => Some(o.key()),
+            Self::Added(o) | Self::Updated(o) | Self::Sync(o) | Self::Replaced(o) | Self::Left(o) => {
+                Some(o.key())
+            }
             Self::Deleted(tombstone) => Some(tombstone.key()),
             Self::ReplacedAll(_) | Self::SyncAll | Self::Bookmark { .. } => None,
         }
@@ -125,6 +132,7 @@ impl<T> Clone for Delta<T> {
             Self::Added(o) => Self::Added(o.clone()),
             Self::Updated(o) => Self::Updated(o.clone()),
             Self::Deleted(tombstone) => Self::Deleted(tombstone.clone()),
+            Self::Left(o) => Self::Left(o.clone()),
             Self::Sync(o) => Self::Sync(o.clone()),
             Self::Replaced(o) => Self::Replaced(o.clone()),
             Self::ReplacedAll(all) => Self::ReplacedAll(all.clone()),

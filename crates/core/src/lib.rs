@@ -69,6 +69,7 @@ mod sink;
 mod tombstone;
 mod transform;
 mod version;
+mod versions;
 #[cfg(feature = "wait")]
 mod wait;
 mod watch_event;
@@ -80,11 +81,12 @@ pub use deltas::{Deltas, IntoDeltas};
 pub use error::{Error, ObjectError, ObjectName, PartialErrors};
 pub use key::{KeyError, KeyProblem, KeyRef, ObjectKey};
 pub use object::{Keyed, Labels, Object};
-pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts, VersionUpdates, Versions};
+pub use part::{ByNamespace, PartId, PartOrKey, Partition, Parts};
 pub use sink::{KnownObjects, ReadyFuture, Sink};
 pub use tombstone::{FinalStateUnknown, Tombstone};
 pub use transform::Transform;
 pub use version::{ResourceVersion, VersionUpdate};
+pub use versions::{VersionUpdates, Versions};
 #[cfg(feature = "wait")]
 pub use wait::Wait;
 pub use watch_event::{DecodeError, EventType, WatchEvent};

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use smallvec::SmallVec;
+use parking_lot::RwLock;
 
-use crate::{KeyRef, Object, ResourceVersion, VersionUpdate};
+use crate::{KeyRef, Object};
 
 /// A part of a collection: the objects that one of its sources lists and watches, such as a namespace, a selector, a
 /// shard or a cluster.
 ///
-/// Parts are numbered from 0, in the order of their sources. An undivided collection has a [single part](Self::ONLY).
+/// Parts are numbered from 0, in the order of their sources. An undivided collection has a [single part](Self::ONLY). A
+/// collection whose parts [change](Parts::set) never uses a number again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PartId(u32);
+pub struct PartId(pub(crate) u32);
 
 impl PartId {
     /// The only part of an undivided collection; the first part of any other.
@@ -27,10 +29,6 @@ impl PartId {
     /// Returns the number of the part.
     pub const fn number(self) -> u32 {
         self.0
-    }
-
-    fn index(self) -> usize {
-        self.0 as usize
     }
 }
 
@@ -80,7 +78,7 @@ impl From<u32> for PartId {
 /// # }
 /// ```
 pub trait Partition<T>: Send + Sync {
-    /// Returns the number of parts, at least 1. Parts have the [`PartId`]s from 0. Called once.
+    /// Returns the number of parts. Parts have the [`PartId`]s from 0. Called once.
     fn parts(&self) -> u32;
 
     /// Returns the part of an object. `None`, or a part outside the range, means that the object belongs to no part.
@@ -103,56 +101,174 @@ pub trait Partition<T>: Send + Sync {
 /// assert_eq!(parts.of_key(KeyRef::new("team-b", "web")), Some(PartId::new(1)));
 /// assert_eq!(parts.of_key(KeyRef::new("team-c", "web")), None);
 /// ```
-pub struct Parts<T> {
-    partition: Option<Arc<dyn Partition<T>>>,
-    count: u32,
+pub struct Parts<T>(Division<T>);
+
+enum Division<T> {
+    One,
+    Fixed { partition: Arc<dyn Partition<T>>, count: u32 },
+    Changeable(Arc<Changeable<T>>),
+}
+
+/// Parts that can change, and that all clones share.
+struct Changeable<T> {
+    /// The number of the only part of an undivided collection, else `DIVIDED`. Read without the lock.
+    only: AtomicU32,
+    numbered: RwLock<Numbered<T>>,
+}
+
+const DIVIDED: u32 = u32::MAX;
+
+struct Numbered<T> {
+    division: Parts<T>,
+    /// The number of each part, by its number in the division.
+    ids: Vec<PartId>,
+}
+
+impl<T> Changeable<T> {
+    #[inline]
+    fn only(&self) -> Option<PartId> {
+        let only = self.only.load(Ordering::Acquire);
+        (only != DIVIDED).then_some(PartId(only))
+    }
+
+    fn set(&self, division: Parts<T>, ids: Vec<PartId>) {
+        let only = match ids.as_slice() {
+            [only] if !division.is_divided() => only.0,
+            _ => DIVIDED,
+        };
+        let mut numbered = self.numbered.write();
+        let before = std::mem::replace(&mut *numbered, Numbered { division, ids });
+        self.only.store(only, Ordering::Release);
+        drop(numbered);
+        drop(before);
+    }
+
+    #[inline]
+    fn find(&self, place: impl FnOnce(&Parts<T>) -> Option<PartId>) -> Option<PartId> {
+        self.only().or_else(|| {
+            let Numbered { division, ids } = &*self.numbered.read();
+            ids.get(place(division)?.0 as usize).copied()
+        })
+    }
 }
 
 impl<T> Parts<T> {
     /// Creates the parts of an undivided collection: every object is in [`PartId::ONLY`].
     pub const fn one() -> Self {
-        Self { partition: None, count: 1 }
+        Self(Division::One)
     }
 
     /// Creates the parts of this partition.
     pub fn new(partition: impl Partition<T> + 'static) -> Self {
-        let count = partition.parts().max(1);
-        Self { partition: Some(Arc::new(partition)), count }
+        let count = partition.parts();
+        Self(Division::Fixed { partition: Arc::new(partition), count })
     }
 
-    /// Returns the number of parts, at least 1.
+    /// Returns the same parts, which [`set`](Self::set) can change. An undivided collection stays as cheap as before; look-ups
+    /// in a divided one take a short lock.
+    #[must_use]
+    pub fn changeable(self) -> Self {
+        let ids = self.ids();
+        let changeable = Changeable {
+            only: AtomicU32::new(DIVIDED),
+            numbered: RwLock::new(Numbered { division: Self::one(), ids: Vec::new() }),
+        };
+        changeable.set(self, ids);
+        Self(Division::Changeable(Arc::new(changeable)))
+    }
+
+    /// Changes the parts, for all clones of this value: to those of `division`, which get these numbers in their order. A part
+    /// that stays keeps its number; a number is never used for another part. Returns `false` without any effect if the parts
+    /// are not [changeable](Self::changeable), or if `division` has not as many parts as there are numbers.
+    ///
+    /// What holds objects by their parts must be changed after it, such as a store.
+    ///
+    /// ```
+    /// use kinformer_core::{ByNamespace, KeyRef, Keyed, PartId, Parts};
+    ///
+    /// let [a, b] = [KeyRef::new("team-a", "web"), KeyRef::new("team-b", "web")];
+    /// let parts = Parts::<Keyed<u16>>::new(ByNamespace::new(["team-a"])).changeable();
+    /// assert!(parts.set(Parts::new(ByNamespace::new(["team-b", "team-a"])), vec![1.into(), 0.into()]));
+    /// assert_eq!([parts.of_key(a), parts.of_key(b)], [Some(PartId::new(0)), Some(PartId::new(1))]);
+    /// assert!(parts.set(Parts::one(), vec![2.into()]));
+    /// assert_eq!([parts.of_key(a), parts.of_key(b)], [Some(PartId::new(2)); 2]);
+    /// ```
+    pub fn set(&self, division: Self, ids: Vec<PartId>) -> bool {
+        match &self.0 {
+            Division::Changeable(changeable) if division.count() as usize == ids.len() => {
+                changeable.set(division, ids);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the number of parts.
     pub fn count(&self) -> u32 {
-        self.count
+        match &self.0 {
+            Division::One => 1,
+            Division::Fixed { count, .. } => *count,
+            Division::Changeable(changeable) => {
+                u32::try_from(changeable.numbered.read().ids.len()).unwrap_or(u32::MAX)
+            }
+        }
     }
 
     /// Returns all parts.
-    pub fn ids(&self) -> impl Iterator<Item = PartId> + use<T> {
-        (0..self.count).map(PartId)
+    pub fn ids(&self) -> Vec<PartId> {
+        match &self.0 {
+            Division::One => vec![PartId::ONLY],
+            Division::Fixed { count, .. } => (0..*count).map(PartId).collect(),
+            Division::Changeable(changeable) => changeable.numbered.read().ids.clone(),
+        }
     }
 
     /// Returns whether the collection is divided.
+    #[inline]
     pub fn is_divided(&self) -> bool {
-        self.partition.is_some()
+        self.only().is_none()
     }
 
-    pub(crate) fn exists(&self, part: &PartId) -> bool {
-        part.0 < self.count
+    /// Returns the part of all objects of an undivided collection; `None` if it is divided.
+    #[inline]
+    pub fn only(&self) -> Option<PartId> {
+        match &self.0 {
+            Division::One => Some(PartId::ONLY),
+            Division::Fixed { .. } => None,
+            Division::Changeable(changeable) => changeable.only(),
+        }
+    }
+
+    /// Returns whether the parts can [change](Self::set).
+    pub fn is_changeable(&self) -> bool {
+        matches!(self.0, Division::Changeable(_))
+    }
+
+    /// Returns whether there is this part.
+    pub fn exists(&self, part: PartId) -> bool {
+        match &self.0 {
+            Division::One => part == PartId::ONLY,
+            Division::Fixed { count, .. } => part.0 < *count,
+            Division::Changeable(changeable) => changeable.numbered.read().ids.contains(&part),
+        }
     }
 
     /// Returns the part of an object; `None` if it belongs to no part.
     #[inline]
     pub fn of(&self, object: &T) -> Option<PartId> {
-        match &self.partition {
-            None => Some(PartId::ONLY),
-            Some(partition) => partition.part_of(object).filter(|part| self.exists(part)),
+        match &self.0 {
+            Division::One => Some(PartId::ONLY),
+            Division::Fixed { partition, count } => partition.part_of(object).filter(|part| part.0 < *count),
+            Division::Changeable(changeable) => changeable.find(|division| division.of(object)),
         }
     }
 
     /// Returns the part of all objects with this key; `None` if the key does not determine it.
     pub fn of_key(&self, key: KeyRef<'_>) -> Option<PartId> {
-        match &self.partition {
-            None => Some(PartId::ONLY),
-            Some(partition) => partition.part_of_key(key).filter(|part| self.exists(part)),
+        match &self.0 {
+            Division::One => Some(PartId::ONLY),
+            Division::Fixed { partition, count } => partition.part_of_key(key).filter(|part| part.0 < *count),
+            Division::Changeable(changeable) => changeable.find(|division| division.of_key(key)),
         }
     }
 
@@ -170,210 +286,19 @@ impl<T> Default for Parts<T> {
 
 impl<T> Clone for Parts<T> {
     fn clone(&self) -> Self {
-        Self { partition: self.partition.clone(), count: self.count }
+        Self(match &self.0 {
+            Division::One => Division::One,
+            Division::Fixed { partition, count } => {
+                Division::Fixed { partition: partition.clone(), count: *count }
+            }
+            Division::Changeable(changeable) => Division::Changeable(changeable.clone()),
+        })
     }
 }
 
 impl<T> fmt::Debug for Parts<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Parts").field(&self.count()).finish()
-    }
-}
-
-/// The resource version of each part of a collection.
-///
-/// Versions of different parts may come from different servers, so there is no single version of the collection. Use
-/// the version of one [part](Self::of), or the [lowest](Self::lowest).
-///
-/// ```
-/// use kinformer_core::{PartId, Versions};
-///
-/// let (a, b) = (PartId::new(0), PartId::new(1));
-/// let mut versions = Versions::unset(2);
-/// versions.advance(a, &12.into());
-/// assert!(versions.lowest().is_unset(), "the second part has no version yet");
-/// versions.advance(b, &7.into());
-/// assert_eq!((versions.of(a), versions.lowest()), (&12.into(), 7.into()));
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct Versions(Repr);
-
-#[derive(Clone, PartialEq, Eq)]
-enum Repr {
-    One(ResourceVersion),
-    /// Indexed by part number.
-    Several(Arc<Vec<ResourceVersion>>),
-}
-
-impl Versions {
-    /// Creates unset versions for this number of parts.
-    pub fn unset(parts: u32) -> Self {
-        Self(match parts {
-            0 | 1 => Repr::One(ResourceVersion::UNSET),
-            parts => Repr::Several(Arc::new(vec![ResourceVersion::UNSET; parts as usize])),
-        })
-    }
-
-    fn all(&self) -> &[ResourceVersion] {
-        match &self.0 {
-            Repr::One(version) => std::slice::from_ref(version),
-            Repr::Several(versions) => versions,
-        }
-    }
-
-    /// Returns the version of a part; unset if the part has no version yet or does not exist.
-    pub fn of(&self, part: PartId) -> &ResourceVersion {
-        const UNSET: &ResourceVersion = &ResourceVersion::UNSET;
-        self.all().get(part.index()).unwrap_or(UNSET)
-    }
-
-    /// Returns the version that every part has reached; unset if a part has no version yet or the versions cannot be
-    /// compared. O(parts).
-    pub fn lowest(&self) -> ResourceVersion {
-        let mut versions = self.all().iter();
-        let Some(mut lowest) = versions.next() else { return ResourceVersion::UNSET };
-        for version in versions {
-            match version.compare(lowest) {
-                Some(order) if order.is_lt() => lowest = version,
-                Some(_) => {}
-                None => return ResourceVersion::UNSET,
-            }
-        }
-        lowest.clone()
-    }
-
-    /// Returns the version of each part.
-    pub fn iter(&self) -> impl Iterator<Item = (PartId, &ResourceVersion)> {
-        (0u32..).map(PartId).zip(self.all())
-    }
-
-    /// Advances the version of a part, as [`ResourceVersion::advance`] does: sets it to `version` if `version` is newer or
-    /// cannot be compared. An unset version changes nothing, nor does the version of a part that does not exist.
-    pub fn advance(&mut self, part: PartId, version: &ResourceVersion) {
-        let is_reached = |current: &ResourceVersion| version.is_unset() || current.reaches(version);
-        match &mut self.0 {
-            Repr::One(only) if part.index() == 0 && !is_reached(only) => only.clone_from(version),
-            Repr::Several(versions)
-                if versions.get(part.index()).is_some_and(|current| !is_reached(current)) =>
-            {
-                if let Some(current) = Arc::make_mut(versions).get_mut(part.index()) {
-                    current.clone_from(version);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn get_mut(&mut self, part: PartId) -> Option<&mut ResourceVersion> {
-        match &mut self.0 {
-            Repr::One(only) => (part.index() == 0).then_some(only),
-            Repr::Several(versions) => Arc::make_mut(versions).get_mut(part.index()),
-        }
-    }
-
-    /// Applies an update to the version of a part. Returns whether the version changed; `false` if the part does not
-    /// exist.
-    pub fn update(&mut self, part: PartId, update: &VersionUpdate) -> bool {
-        let Some(current) = self.all().get(part.index()) else { return false };
-        let mut version = current.clone();
-        update.apply_to(&mut version);
-        if version == *current {
-            return false;
-        }
-        if let Some(current) = self.get_mut(part) {
-            *current = version;
-        }
-        true
-    }
-}
-
-impl Default for Versions {
-    fn default() -> Self {
-        Self::unset(1)
-    }
-}
-
-impl fmt::Debug for Versions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.all() {
-            [only] => only.fmt(f),
-            all => f.debug_list().entries(all).finish(),
-        }
-    }
-}
-
-/// How the versions of the parts of a store change after it has applied all preceding deltas: at most one
-/// [`VersionUpdate`] for each part.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VersionUpdates(SmallVec<[(PartId, VersionUpdate); 1]>);
-
-impl VersionUpdates {
-    /// An update that leaves every version unchanged.
-    pub const NONE: Self = Self(SmallVec::new_const());
-
-    /// Creates the update of one part's version.
-    pub fn of(part: PartId, update: VersionUpdate) -> Self {
-        let mut updates = Self::NONE;
-        updates.append(part, update);
-        updates
-    }
-
-    /// Returns whether this leaves every version unchanged.
-    pub fn is_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Merges `next` into these updates, as [`VersionUpdate::append`] does.
-    #[inline]
-    pub fn append(&mut self, part: PartId, next: VersionUpdate) {
-        if next.is_none() {
-            return;
-        }
-        if self.is_none() {
-            self.0 = SmallVec::from_buf([(part, next)]);
-            return;
-        }
-        match self.0.iter_mut().find(|(other, _)| *other == part) {
-            Some((_, update)) => update.append(next),
-            None => self.0.push((part, next)),
-        }
-    }
-
-    /// Merges all of `next` into these updates, as [`VersionUpdate::append`] does.
-    #[inline]
-    pub fn append_all(&mut self, next: Self) {
-        match next.0.into_inner() {
-            Ok([(part, update)]) => self.append(part, update),
-            Err(next) if self.is_none() => self.0 = next,
-            Err(next) => next.into_iter().for_each(|(part, update)| self.append(part, update)),
-        }
-    }
-
-    /// Drops the updates of the parts for which `parts` returns `false`, leaving their versions unchanged.
-    pub fn retain(&mut self, mut parts: impl FnMut(PartId) -> bool) {
-        self.0.retain(|(part, _)| parts(*part));
-    }
-
-    /// Returns the update of a part's version.
-    pub fn get(&self, part: PartId) -> Option<&VersionUpdate> {
-        self.iter().find(|(other, _)| *other == part).map(|(_, update)| update)
-    }
-
-    /// Returns the updates by part.
-    pub fn iter(&self) -> impl Iterator<Item = (PartId, &VersionUpdate)> {
-        self.0.iter().map(|(part, update)| (*part, update))
-    }
-
-    /// Applies the updates. Returns whether any version changed.
-    pub fn apply_to(&self, versions: &mut Versions) -> bool {
-        self.iter().fold(false, |changed, (part, update)| versions.update(part, update) | changed)
-    }
-}
-
-impl From<VersionUpdate> for VersionUpdates {
-    /// Creates the update of an undivided collection.
-    fn from(update: VersionUpdate) -> Self {
-        Self::of(PartId::ONLY, update)
     }
 }
 

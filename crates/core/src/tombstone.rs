@@ -163,7 +163,7 @@ impl<T: Object> Parts<T> {
         match tombstone {
             Tombstone::FinalState(object) => self.of(object),
             Tombstone::FinalStateUnknown(missed) => match (missed.part, &missed.last_known) {
-                (Some(part), _) => Some(part).filter(|part| self.exists(part)),
+                (Some(part), _) => Some(part).filter(|part| self.exists(*part)),
                 (None, Some(object)) => self.of(object),
                 (None, None) => self.of_key(missed.key.as_key()),
             },

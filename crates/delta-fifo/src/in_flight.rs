@@ -18,7 +18,7 @@ pub enum Newest<T> {
 impl<T> Newest<T> {
     pub(crate) fn of(delta: &Delta<T>) -> Self {
         match delta {
-            Delta::Deleted(_) => Self::Deleted,
+            Delta::Deleted(_) | Delta::Left(_) => Self::Deleted,
             other => Self::State(other.object().cloned()),
         }
     }
@@ -121,8 +121,8 @@ impl<T: Object> InFlight<T> {
                 None => entry.newest.push((part, newest)),
             }
         };
-        if !parts.is_divided() {
-            deltas.last().into_iter().for_each(|delta| record(PartId::ONLY, delta));
+        if let Some(only) = parts.only() {
+            deltas.last().into_iter().for_each(|delta| record(only, delta));
             return;
         }
         for delta in deltas {
@@ -130,7 +130,7 @@ impl<T: Object> InFlight<T> {
                 Some(part) => record(part, delta),
                 // The delta determines no part. A deletion by key alone is one in every part.
                 None if matches!(delta, Delta::Deleted(_)) => {
-                    parts.ids().for_each(|part| record(part, delta))
+                    parts.ids().into_iter().for_each(|part| record(part, delta))
                 }
                 None => {}
             }

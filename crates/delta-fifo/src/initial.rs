@@ -1,15 +1,19 @@
 //! Progress of the initial lists: the entries of each part's first replace, and whether they have been processed.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use kinformer_core::PartId;
+use kinformer_core::{PartId, Parts};
 
 /// Follows client-go 0.37 (`HasSynced`), except that an entry counts once it has been processed, not when it is popped.
-pub(crate) struct Initial {
-    /// For each part, whether it has been written. From then on its initial list is known.
-    populated: Vec<bool>,
+///
+/// The parts may change. Once the queue has synced, it stays synced, and no list is initial any more.
+pub(crate) struct Initial<T> {
+    parts: Parts<T>,
+    /// The parts that have been written. From then on the initial list of a part is known. Empty once the queue has synced.
+    populated: BTreeSet<PartId>,
+    synced: bool,
     /// The queued entries that the queue must process to be synced, from the front.
     queued: VecDeque<Run>,
     /// Number of these entries, including those that are popped and not processed yet.
@@ -27,20 +31,20 @@ struct Run {
     is_listed: bool,
 }
 
-impl Initial {
-    pub(crate) fn new(parts: u32) -> Self {
-        Self { populated: vec![false; parts as usize], queued: VecDeque::new(), unprocessed: 0, reached: 0 }
+impl<T> Initial<T> {
+    pub(crate) fn new(parts: Parts<T>) -> Self {
+        let (populated, queued) = (BTreeSet::new(), VecDeque::new());
+        Self { parts, populated, synced: false, queued, unprocessed: 0, reached: 0 }
     }
 
     /// Returns whether the next replace of this part is its first list.
     pub(crate) fn is_first(&self, part: PartId) -> bool {
-        self.populated.get(part.number() as usize) == Some(&false)
+        !self.synced && self.parts.exists(part) && !self.populated.contains(&part)
     }
 
     /// Records a write of a part. Returns whether it was the first.
     fn populate(&mut self, part: PartId) -> bool {
-        let populated = self.populated.get_mut(part.number() as usize);
-        populated.is_some_and(|populated| !std::mem::replace(populated, true))
+        self.is_first(part) && self.populated.insert(part)
     }
 
     /// Records the write of an object of this part. Without a previous replace, the part has no initial list. Returns
@@ -102,13 +106,17 @@ impl Initial {
         std::mem::take(&mut self.reached)
     }
 
-    /// Returns whether every part has an initial list.
+    /// Returns whether every part has an initial list, or had one when the queue synced.
     pub(crate) fn is_populated(&self) -> bool {
-        self.populated.iter().all(|populated| *populated)
+        self.synced || self.parts.ids().iter().all(|part| self.populated.contains(part))
     }
 
-    pub(crate) fn has_synced(&self) -> bool {
-        self.unprocessed == 0 && self.is_populated()
+    pub(crate) fn has_synced(&mut self) -> bool {
+        if !self.synced && self.unprocessed == 0 && self.is_populated() {
+            self.synced = true;
+            self.populated.clear();
+        }
+        self.synced
     }
 
     /// Returns how many of the next `max` entries may be popped together, and whether they belong to an initial list.

@@ -148,7 +148,7 @@ impl<T: Object, B: Backlog<T>> Shared<T, B> {
 
     /// Checks once whether the queue has synced, for a wait.
     fn check_synced(&self) -> Option<Result<(), Error>> {
-        let state = self.lock();
+        let mut state = self.lock();
         if state.initial.has_synced() {
             return Some(Ok(()));
         }

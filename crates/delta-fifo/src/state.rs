@@ -10,7 +10,7 @@ use crate::initial::Initial;
 pub(crate) struct State<T, B> {
     pub(crate) backlog: B,
     pub(crate) flight: InFlight<T>,
-    pub(crate) initial: Initial,
+    pub(crate) initial: Initial<T>,
     /// Versions reached while nothing was queued; returned by the next pop.
     pub(crate) reached: VersionUpdates,
     pub(crate) closed: bool,
@@ -23,7 +23,7 @@ impl<T: Object, B: Backlog<T>> State<T, B> {
     pub(crate) fn new(backlog: B, parts: Parts<T>) -> Self {
         Self {
             backlog,
-            initial: Initial::new(parts.count()),
+            initial: Initial::new(parts.clone()),
             flight: InFlight::new(parts),
             reached: VersionUpdates::NONE,
             closed: false,

@@ -81,9 +81,11 @@ impl<T: Object> Settings<T> {
         errors: &mut PartialErrors,
     ) -> Result<Option<Write<T>>, Error> {
         let object = match &delta {
-            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-                object
-            }
+            Delta::Added(object)
+            | Delta::Updated(object)
+            | Delta::Replaced(object)
+            | Delta::Sync(object)
+            | Delta::Left(object) => object,
             _ => return self.prepare_other(delta, errors),
         };
         // A transform changes neither the key nor the part.
@@ -101,7 +103,7 @@ impl<T: Object> Settings<T> {
             return Err(Error::OtherPart { object: ObjectName::of(|| object.key()), part: None });
         }
         let version = match delta {
-            Delta::Sync(_) => VersionUpdate::NONE,
+            Delta::Sync(_) | Delta::Left(_) => VersionUpdate::NONE,
             _ => VersionUpdate::Advance(version),
         };
         let delta = match &self.transform {
@@ -160,8 +162,8 @@ impl<T: Object> Settings<T> {
     }
 
     fn part_of(&self, object: &Arc<T>) -> Result<Option<PartId>, Error> {
-        if !self.parts.is_divided() {
-            return Ok(Some(PartId::ONLY));
+        if let Some(only) = self.parts.only() {
+            return Ok(Some(only));
         }
         match incoming::call_accessors(|| object.key(), || self.parts.of(object))? {
             None => Err(Error::OtherPart { object: ObjectName::of(|| object.key()), part: None }),

@@ -94,7 +94,7 @@ fn print(event: Option<Event<Packed<DynamicObject>>>) {
         Event::Added(_) => println!("added {}: {spec}", event.key()),
         Event::Updated(_) => println!("updated {}: {spec}", event.key()),
         Event::Deleted(_) => println!("deleted {}", event.key()),
-        _ => {}
+        Event::Left(_) => println!("left {}", event.key()),
     }
 }
 

@@ -92,9 +92,29 @@ pub enum Error {
         /// Whether the informer has stopped; otherwise the deadline has passed.
         is_stopped: bool,
     },
+    /// The scope of an informer cannot change.
+    #[error("the scope of {resource} cannot change: {reason}")]
+    FixedScope {
+        /// The resource.
+        resource: Arc<str>,
+        /// Why it cannot change.
+        reason: FixedScope,
+    },
     /// A label selector is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+}
+
+/// Why the scope of an informer cannot change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FixedScope {
+    /// The objects of the resource are in no namespace.
+    #[error("its objects are not in namespaces")]
+    ClusterScoped,
+    /// The program has made the informer [itself](crate::ResourceOptions::informer).
+    #[error("the informer has sources of the program")]
+    OwnInformer,
 }
 
 impl Error {

@@ -17,8 +17,10 @@ use parking_lot::Mutex;
 
 use crate::arrival::Arrival;
 use crate::callbacks::{BoxFuture, Handler, HandlerSpec, Object, ObjectIndex, Polled};
+use crate::changing_scope::ChangingScope;
 use crate::objects::{Objects, State};
 use crate::projection::{Decision, Projection};
+use crate::scope::Scope;
 use crate::selection::{self, Selected};
 use crate::started::Started;
 
@@ -29,16 +31,15 @@ pub(crate) struct KubeInformer {
     resource: Arc<str>,
     arrival: Arc<Arrival>,
     changes: Changes,
+    scope: ChangingScope,
     projection: Decision,
     started: Arc<Started>,
     /// The paths of the indexes by one field, by the names of the indexes.
     field_paths: Mutex<HashMap<Arc<str>, FieldPath>>,
 }
 
-/// Which objects an informer has, and how they differ from those on the server.
+/// How the objects of an informer differ from those on the server.
 pub(crate) struct Changes {
-    /// The objects of each part.
-    pub(crate) parts: Vec<Selected>,
     pub(crate) has_transform: bool,
     pub(crate) dropped_fields: Vec<FieldPath>,
 }
@@ -50,9 +51,10 @@ impl KubeInformer {
         arrival: Arc<Arrival>,
         changes: Changes,
         projection: Decision,
+        scope: ChangingScope,
     ) -> Self {
         let (started, field_paths) = (Arc::default(), Mutex::default());
-        Self { informer, resource, arrival, changes, projection, started, field_paths }
+        Self { informer, resource, arrival, changes, scope, projection, started, field_paths }
     }
 
     pub(crate) fn shared(&self) -> &SharedIndexInformer<PackedObject> {
@@ -67,9 +69,26 @@ impl KubeInformer {
         &self.resource
     }
 
-    /// The scope as text, for metrics and errors: its namespaces.
-    pub(crate) fn scope(&self) -> &str {
-        self.informer.scope()
+    /// The objects of each part, by the scope that was requested last.
+    pub(crate) fn selected(&self) -> Arc<[Selected]> {
+        self.scope.selected()
+    }
+
+    pub(crate) fn has_fixed_scope(&self) -> bool {
+        self.scope.is_fixed()
+    }
+
+    pub(crate) fn set_scope<'a>(&'a self, scope: &'a Scope) -> BoxFuture<'a, Result<(), crate::Error>> {
+        Box::pin(self.scope.set(&self.informer, &self.resource, scope))
+    }
+
+    pub(crate) fn wait_for_parts(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.informer.wait_for_parts())
+    }
+
+    /// Returns the outcome of `wait_for_parts` at a deadline that passes now.
+    pub(crate) fn parts_at_deadline(&self) -> Result<(), Error> {
+        self.informer.wait_for_parts().at_deadline()
     }
 
     pub(crate) fn changes(&self) -> &Changes {
@@ -207,7 +226,8 @@ impl KubeInformer {
 
     /// Refuses a key of another namespace, as an informer of several namespaces does.
     fn check(&self, place: PartOrKey<'_>) -> Result<(), Error> {
-        let only = selection::only_namespace(&self.changes.parts);
+        let selected = self.selected();
+        let only = selection::only_namespace(&selected);
         let (Some(namespace), PartOrKey::Key(key)) = (only, place) else {
             return Ok(());
         };
@@ -228,7 +248,7 @@ impl KubeInformer {
         Box::pin(self.informer.stopped())
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> Arc<[Part]> {
         self.informer.parts()
     }
 

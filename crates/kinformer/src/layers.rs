@@ -14,7 +14,7 @@ pub use kinformer_kube::{
 };
 pub use kinformer_processor::{
     Added, AsyncEventHandler, AsyncFnWith, Buffer, Deleted, Error as HandlerError, Event, EventHandler,
-    EventHandlerFuncs, HandlerMetrics, Registration, ThreadMetrics, Updated, set_base_threads,
+    EventHandlerFuncs, HandlerMetrics, Left, Registration, ThreadMetrics, Updated, set_base_threads,
     thread_metrics,
 };
 pub use kinformer_reflector::{

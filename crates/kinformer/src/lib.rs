@@ -88,6 +88,7 @@ mod any_informer;
 mod arrival;
 mod async_handler;
 mod callbacks;
+mod changing_scope;
 pub mod conditions;
 mod entry;
 mod error;
@@ -102,6 +103,7 @@ mod kind;
 mod kube_informer;
 mod layers;
 mod lister;
+mod make_source;
 mod objects;
 mod options;
 mod own_informer;
@@ -113,6 +115,7 @@ mod requests;
 mod resource_options;
 #[cfg(feature = "kube-runtime")]
 pub mod runtime;
+mod scope;
 mod selection;
 mod snapshot;
 mod started;
@@ -120,7 +123,7 @@ mod sync;
 mod target;
 
 pub use self::{
-    error::Error,
+    error::{Error, FixedScope},
     factory::SharedInformerFactory,
     field_selector::{FieldSelector, FieldSelectorError},
     generated::accessors,
@@ -132,6 +135,7 @@ pub use self::{
     own_informer::NewInformer,
     projection::Projection,
     resource_options::{Decode, ResourceOptions},
+    scope::Scope,
     selection::NamespaceOptions,
     snapshot::{Difference, Snapshot},
     sync::CacheSync,

@@ -8,7 +8,7 @@
 #[doc(no_inline)]
 pub use crate::{
     Added, AsyncEventHandler, Buffer, Decode, Deleted, Event, EventHandler, EventHandlerFuncs, FieldPath,
-    Informer, InformerLease, LabelSelector, Lister, NamespaceLister, ObjectKey, Packed, PackedMetadata,
+    Informer, InformerLease, LabelSelector, Left, Lister, NamespaceLister, ObjectKey, Packed, PackedMetadata,
     PackedObject, PackedRef, Registration, ResourceOptions, ResourceVersion, SharedInformerFactory,
     SharedInformerFactoryBuilder, Snapshot, Tombstone, Updated,
 };

@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use futures::stream::{self, FusedStream, StreamExt as _};
 use kinformer_kube::Packed;
-use kinformer_processor::{Added, Deleted, Event, Updated};
+use kinformer_processor::{Added, Deleted, Event, Left, Updated};
 use kube_core::Resource;
 use kube_runtime::reflector::{self, Store, store::Writer};
 use kube_runtime::watcher;
@@ -21,7 +21,8 @@ use crate::{Error, EventStream, Informer};
 /// returns an error: the informer recovers from failures, and no event is delivered twice.
 ///
 /// The stream ends when the informer stops, and may be polled after its end. Dropping it removes its handler from the
-/// informer. Objects are cloned one by one, since kube-runtime's events own theirs. A deletion whose last state is
+/// informer. An object that leaves the scope of the informer is a deletion here, as kube-runtime's watcher returns one that
+/// leaves its selector. Objects are cloned one by one, since kube-runtime's events own theirs. A deletion whose last state is
 /// unknown is skipped and logged, and so is an object that cannot be decoded.
 ///
 /// # Errors
@@ -104,7 +105,7 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
             Event::Added(Added { object, .. }) | Event::Updated(Updated { new: object, .. }) => {
                 owned(&object).map(watcher::Event::Apply)
             }
-            deleted @ Event::Deleted(_) if self.initial => {
+            deleted @ (Event::Deleted(_) | Event::Left(_)) if self.initial => {
                 self.held.push_back(deleted);
                 None
             }
@@ -115,10 +116,7 @@ impl<K: DeserializeOwned + Clone + Send + Sync + 'static> Follow<K> {
                     None
                 }
             },
-            _ => {
-                tracing::warn!("skipping an event of an unknown type");
-                None
-            }
+            Event::Left(Left { object, .. }) => owned(&object).map(watcher::Event::Delete),
         }
     }
 }

@@ -8,6 +8,7 @@ use kinformer_reflector::ListerWatcher;
 use kinformer_shared_informer::Sources;
 
 use crate::field_selector::FieldSelector;
+use crate::scope::Scope;
 
 /// The objects of one namespace that an informer holds, or those of all other namespaces.
 ///
@@ -128,6 +129,24 @@ impl Selections {
     /// Whether namespaces were set, also an empty list.
     pub(crate) fn has_namespaces(&self) -> bool {
         self.namespaces.is_some()
+    }
+
+    /// Returns the parts of an informer in this scope, also none: see [`Self::parts`]. A namespace has its own selectors, as if
+    /// it had been in the options.
+    pub(crate) fn parts_within(&self, factory: &Self, scope: &Scope) -> Vec<Selected> {
+        let Some(names) = scope.names() else {
+            return Self { namespaces: Some(Vec::new()), ..self.clone() }.parts(factory, true);
+        };
+        let own = self.namespaces.as_deref().unwrap_or_default();
+        let of_name = |name: &str| {
+            let options = own.iter().find(|options| options.name.as_deref() == Some(name));
+            options.cloned().unwrap_or_else(|| NamespaceOptions::new(name))
+        };
+        let namespaces: Vec<NamespaceOptions> = names.map(of_name).collect();
+        if namespaces.is_empty() {
+            return Vec::new();
+        }
+        Self { namespaces: Some(namespaces), ..self.clone() }.parts(factory, true)
     }
 
     /// Returns the parts of an informer, at least one: these are the options of its resource, `factory` those of the
@@ -312,8 +331,27 @@ pub(crate) fn sources<S: ListerWatcher<PackedObject> + 'static>(
     mut source: impl FnMut(&Selected) -> S,
 ) -> Sources<PackedObject> {
     if let [only] = parts {
-        return Sources::one(source(only));
+        return Sources::only(only.name(), source(only));
     }
+    divided_sources(parts, source)
+}
+
+/// Returns a source for each part of an informer whose scope changes. It may hold objects of other namespaces until then, so
+/// even a single namespace is a division.
+pub(crate) fn changed_sources<S: ListerWatcher<PackedObject> + 'static>(
+    parts: &[Selected],
+    mut source: impl FnMut(&Selected) -> S,
+) -> Sources<PackedObject> {
+    match parts {
+        [only @ Selected { place: Place::All, .. }] => Sources::only(only.name(), source(only)),
+        parts => divided_sources(parts, source),
+    }
+}
+
+fn divided_sources<S: ListerWatcher<PackedObject> + 'static>(
+    parts: &[Selected],
+    mut source: impl FnMut(&Selected) -> S,
+) -> Sources<PackedObject> {
     let named =
         parts.iter().filter(|part| part.place != Place::Others).map(|part| Arc::<str>::from(part.name()));
     let mut partition = ByNamespace::new(named);

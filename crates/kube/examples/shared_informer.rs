@@ -91,7 +91,7 @@ impl Informer {
                 Event::Added(_) => "added",
                 Event::Updated(_) => "updated",
                 Event::Deleted(_) => "deleted",
-                _ => "changed",
+                Event::Left(_) => "out of scope",
             };
             let stored = store.contains(event.key());
             _ = lines.try_send(format!("{name}: {} {what}, in the store: {stored}", event.key()));

@@ -182,7 +182,7 @@ fn apply_filter<T>(filter: &Filter<T>, event: &Event<Arc<T>>) -> Filtered<T> {
         }
         // If the state before is unknown, the deletion is delivered: a superfluous deletion is better than a missing
         // one.
-        Event::Deleted(_) if before.unwrap_or(true) => Filtered::Unchanged,
-        Event::Added(_) | Event::Deleted(_) => Filtered::Rejected,
+        Event::Deleted(_) | Event::Left(_) if before.unwrap_or(true) => Filtered::Unchanged,
+        Event::Added(_) | Event::Deleted(_) | Event::Left(_) => Filtered::Rejected,
     }
 }

@@ -23,15 +23,15 @@ use crate::contained::drop_contained;
 ///         Event::Added(Added { object, in_initial_list: true, .. }) => format!("{object} exists"),
 ///         Event::Added(added) => format!("{} was added", added.object),
 ///         Event::Updated(Updated { old, new, .. }) => format!("{old} is now {new}"),
-///         _ => "deleted".to_owned(),
+///         Event::Deleted(_) => "deleted".to_owned(),
+///         Event::Left(left) => format!("{} is out of scope", left.object),
 ///     }
 /// }
 /// assert_eq!(describe(&Event::updated("red", "green")), "red is now green");
 /// ```
 ///
-/// Follows client-go 0.37 (`ResourceEventHandler`).
+/// Follows client-go 0.37 (`ResourceEventHandler`), in which the scope of an informer cannot change.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Event<O> {
     /// The object exists, and is new to this handler.
     Added(Added<O>),
@@ -39,6 +39,8 @@ pub enum Event<O> {
     Updated(Updated<O>),
     /// The object was deleted.
     Deleted(Deleted<O>),
+    /// The object has left the scope of the informer. It was not deleted, or this is unknown.
+    Left(Left<O>),
 }
 
 /// An addition.
@@ -85,6 +87,18 @@ pub struct Deleted<O> {
     pub revision: u64,
 }
 
+/// The end of an object's presence in the scope of an informer, such as when its namespace is no longer followed.
+///
+/// Nothing follows about the object, unless it comes back: it is then added.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Left<O> {
+    /// The last state in the scope.
+    pub object: O,
+    /// The revision of the store after the object has left.
+    pub revision: u64,
+}
+
 impl<O> Event<O> {
     /// Creates an addition outside of the initial list, at revision 0.
     pub fn added(object: impl Into<O>) -> Self {
@@ -99,6 +113,11 @@ impl<O> Event<O> {
     /// Creates a deletion at revision 0.
     pub fn deleted(tombstone: impl Into<Tombstone<O>>) -> Self {
         Self::Deleted(Deleted { tombstone: tombstone.into(), old: None, revision: 0 })
+    }
+
+    /// Creates the event of an object that leaves the scope, at revision 0.
+    pub fn left(object: impl Into<O>) -> Self {
+        Self::Left(Left { object: object.into(), revision: 0 })
     }
 
     /// Marks an addition as part of the initial list. Has no effect on other events.
@@ -117,16 +136,18 @@ impl<O> Event<O> {
             Self::Added(added) => added.revision = revision,
             Self::Updated(updated) => updated.revision = revision,
             Self::Deleted(deleted) => deleted.revision = revision,
+            Self::Left(left) => left.revision = revision,
         }
         self
     }
 
-    /// Returns the newest state in the event; `None` for a deletion without a known state.
+    /// Returns the newest state in the event, also that of a deleted object; `None` for a deletion without a known state.
     pub fn object(&self) -> Option<&O> {
         match self {
             Self::Added(added) => Some(&added.object),
             Self::Updated(updated) => Some(&updated.new),
             Self::Deleted(deleted) => deleted.tombstone.object(),
+            Self::Left(left) => Some(&left.object),
         }
     }
 
@@ -136,6 +157,7 @@ impl<O> Event<O> {
             Self::Added(added) => added.revision,
             Self::Updated(updated) => updated.revision,
             Self::Deleted(deleted) => deleted.revision,
+            Self::Left(left) => left.revision,
         }
     }
 
@@ -152,6 +174,7 @@ impl<O> Event<O> {
                 let old = old.map(&mut handle);
                 Event::Deleted(Deleted { tombstone: tombstone.map(handle), old, revision })
             }
+            Self::Left(Left { object, revision }) => Event::Left(Left { object: handle(object), revision }),
         }
     }
 
@@ -169,6 +192,7 @@ impl<O> Event<O> {
                 old: old.as_ref(),
                 revision: *revision,
             }),
+            Self::Left(Left { object, revision }) => Event::Left(Left { object, revision: *revision }),
         }
     }
 }
@@ -180,6 +204,7 @@ impl<O: Deref<Target: Object>> Event<O> {
             Self::Added(added) => added.object.key(),
             Self::Updated(updated) => updated.new.key(),
             Self::Deleted(deleted) => deleted.tombstone.key(),
+            Self::Left(left) => left.object.key(),
         }
     }
 }
@@ -196,6 +221,7 @@ impl<T> Event<Arc<T>> {
                 object
             }
             Delta::Deleted(tombstone) => return Some(Self::Deleted(Deleted { tombstone, old, revision })),
+            Delta::Left(object) => return Some(Self::Left(Left { object, revision })),
             _ => return None,
         };
         Some(match old {
@@ -215,6 +241,7 @@ impl<T> Event<Arc<T>> {
             Self::Added(_) => None,
             Self::Updated(updated) => Some(&updated.old),
             Self::Deleted(deleted) => deleted.old.as_ref().or_else(|| deleted.tombstone.object()),
+            Self::Left(left) => Some(&left.object),
         }
     }
 
@@ -229,6 +256,7 @@ impl<T> Event<Arc<T>> {
             Self::Deleted(Deleted { tombstone, old, .. }) => {
                 tombstone.into_object().into_iter().chain(old).for_each(drop_object);
             }
+            Self::Left(left) => drop_object(left.object),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 
-use crate::event::{Added, Deleted, Event, Updated};
+use crate::event::{Added, Deleted, Event, Left, Updated};
 
 /// A handler with synchronous callbacks.
 ///
@@ -31,12 +31,18 @@ pub trait EventHandler<O>: Send + 'static {
         let _ = deleted;
     }
 
+    /// Called when an object has left the scope of the informer, without having been deleted.
+    fn on_leave(&mut self, left: &Left<O>) {
+        let _ = left;
+    }
+
     /// Called for every event. The default implementation calls the method for the variant.
     fn on_event(&mut self, event: &Event<O>) {
         match event {
             Event::Added(added) => self.on_add(added),
             Event::Updated(updated) => self.on_update(updated),
             Event::Deleted(deleted) => self.on_delete(deleted),
+            Event::Left(left) => self.on_leave(left),
         }
     }
 }
@@ -81,6 +87,15 @@ pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
         async {}
     }
 
+    /// Called when an object has left the scope of the informer, without having been deleted.
+    ///
+    /// # Cancel safety
+    /// The event is not delivered again if the future is dropped: see [`Self::on_add`].
+    fn on_leave(&mut self, left: Left<O>) -> impl Future<Output = ()> + Send {
+        let _ = left;
+        async {}
+    }
+
     /// Called for every event. The default implementation calls the method for the variant.
     ///
     /// # Cancel safety
@@ -91,6 +106,7 @@ pub trait AsyncEventHandler<O: Send + Sync + 'static>: Send + 'static {
                 Event::Added(added) => self.on_add(added).await,
                 Event::Updated(updated) => self.on_update(updated).await,
                 Event::Deleted(deleted) => self.on_delete(deleted).await,
+                Event::Left(left) => self.on_leave(left).await,
             }
         }
     }
@@ -168,16 +184,18 @@ pub struct EventHandlerFuncs<O> {
     on_add: Option<Box<OnAdd<O>>>,
     on_update: Option<Box<OnUpdate<O>>>,
     on_delete: Option<Box<OnDelete<O>>>,
+    on_leave: Option<Box<OnLeave<O>>>,
 }
 
 type OnAdd<O> = dyn FnMut(&Added<O>) + Send;
 type OnUpdate<O> = dyn FnMut(&Updated<O>) + Send;
 type OnDelete<O> = dyn FnMut(&Deleted<O>) + Send;
+type OnLeave<O> = dyn FnMut(&Left<O>) + Send;
 
 impl<O> EventHandlerFuncs<O> {
     /// Creates a handler that ignores all events.
     pub fn new() -> Self {
-        Self { on_add: None, on_update: None, on_delete: None }
+        Self { on_add: None, on_update: None, on_delete: None, on_leave: None }
     }
 
     /// Sets the closure that is called for additions.
@@ -195,6 +213,12 @@ impl<O> EventHandlerFuncs<O> {
     /// Sets the closure that is called for deletions.
     pub fn on_delete(mut self, call: impl FnMut(&Deleted<O>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(call));
+        self
+    }
+
+    /// Sets the closure that is called for objects that leave the scope of the informer.
+    pub fn on_leave(mut self, call: impl FnMut(&Left<O>) + Send + 'static) -> Self {
+        self.on_leave = Some(Box::new(call));
         self
     }
 }
@@ -223,6 +247,12 @@ impl<O: 'static> EventHandler<O> for EventHandlerFuncs<O> {
             call(deleted);
         }
     }
+
+    fn on_leave(&mut self, left: &Left<O>) {
+        if let Some(call) = &mut self.on_leave {
+            call(left);
+        }
+    }
 }
 
 impl<O> fmt::Debug for EventHandlerFuncs<O> {
@@ -231,6 +261,7 @@ impl<O> fmt::Debug for EventHandlerFuncs<O> {
             .field("on_add", &self.on_add.is_some())
             .field("on_update", &self.on_update.is_some())
             .field("on_delete", &self.on_delete.is_some())
+            .field("on_leave", &self.on_leave.is_some())
             .finish()
     }
 }

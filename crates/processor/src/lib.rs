@@ -99,7 +99,7 @@ pub use self::{
     backlog::Buffer,
     builder::{InlineListenerBuilder, ListenerBuilder},
     error::Error,
-    event::{Added, Deleted, Event, Updated},
+    event::{Added, Deleted, Event, Left, Updated},
     handler::{AsyncEventHandler, AsyncFnWith, EventHandler, EventHandlerFuncs, WithState},
     listener::HandlerMetrics,
     log_reader::InitialState,

@@ -165,7 +165,8 @@ fn deleted(watched: &Watched, namespace: &str, deletion: Deletion) -> Answer {
 }
 
 fn not_synced(watched: &Watched) -> Answer {
-    let parts = watched.informer.status().parts().iter().filter(|part| !part.reflector().is_synced());
+    let parts = watched.informer.status().parts();
+    let parts = parts.iter().filter(|part| !part.reflector().is_synced());
     let errors: Vec<_> = parts.filter_map(|part| part.reflector().last_error()).collect();
     let is_refused =
         |error: &SourceError| error.status().is_some_and(|status| matches!(status.code, 401 | 403));

@@ -18,6 +18,8 @@ pub(crate) enum ChangeKind {
     Added,
     Updated,
     Deleted,
+    /// It left the scope of the informer.
+    Left,
     /// The same state again.
     Resync,
 }
@@ -28,6 +30,7 @@ impl ChangeKind {
             Self::Added => "added",
             Self::Updated => "updated",
             Self::Deleted => "deleted",
+            Self::Left => "left",
             Self::Resync => "resync",
         }
     }
@@ -114,7 +117,7 @@ impl Memory {
                 let unknown = matches!(deleted.tombstone, Tombstone::FinalStateUnknown(_));
                 (ChangeKind::Deleted, None, deleted.tombstone.object().map(shared), unknown)
             }
-            _ => return,
+            Event::Left(left) => (ChangeKind::Left, None, Some(shared(&left.object)), false),
         };
         let length =
             |object: &Option<Arc<PackedObject>>| object.as_ref().map_or(0, |object| object.encoded_len());

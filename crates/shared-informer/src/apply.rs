@@ -53,6 +53,12 @@ impl<T: Object> Process<T> for Apply<T> {
         self.latency.observe(started.elapsed());
     }
 
+    async fn parts_changed(&mut self) {
+        let Applied { changes, errors, .. } = self.indexer.apply_parts();
+        self.processor.send(changes).await;
+        self.log(&errors);
+    }
+
     fn synced(&mut self) {
         self.processor.publish_synced();
         self.synced.cancel();

@@ -353,11 +353,9 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             arrival,
         } = self;
         let name = name.unwrap_or_else(|| type_name::<T>().into());
-        let parts = sources.parts.clone();
-        if sources.sources.len() != parts.count() as usize {
-            let (parts, sources) = (parts.count(), sources.sources.len());
-            return Err(Error::Sources { informer: name, parts, sources });
-        }
+        sources.check(&name)?;
+        let parts = sources.parts.clone().changeable();
+        let sources = Sources { parts: parts.clone(), ..sources };
         let indexer = indexer
             .parts(parts.clone())
             .build()
@@ -402,7 +400,7 @@ impl<T: Object> SharedIndexInformerBuilder<T> {
             queue,
             processor,
             latency,
-            parts: informer_loop.parts(),
+            list: informer_loop.list().clone(),
             startable: Mutex::new(Some(informer_loop)),
             was_run: AtomicBool::new(false),
             grace,

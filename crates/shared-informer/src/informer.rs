@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use kinformer_core::{KeyRef, Object, PartId, PartOrKey, ResourceVersion, Wait};
+use kinformer_core::{KeyRef, Object, PartOrKey, ResourceVersion, Wait};
 use kinformer_delta_fifo::Queue;
 use kinformer_processor::{EventHandler, ListenerBuilder, ListenerStream, Registration, SharedProcessor};
 use kinformer_reflector::{SourceError, StopReason};
@@ -23,7 +23,7 @@ use crate::error::{NotSynced, SyncProgress, WaitOutcome};
 use crate::informer_loop::InformerLoop;
 use crate::latency::Latency;
 use crate::metrics::InformerMetrics;
-use crate::parts::Part;
+use crate::part_list::PartList;
 
 /// Keeps a store equal to a source, and delivers every change to any number of handlers after the store includes it.
 ///
@@ -60,7 +60,8 @@ pub(crate) struct Inner<T: Object> {
     pub(crate) queue: Arc<dyn Queue<T>>,
     pub(crate) processor: SharedProcessor<T>,
     pub(crate) latency: Arc<Latency>,
-    pub(crate) parts: Vec<Part>,
+    /// The parts, which the loop changes.
+    pub(crate) list: Arc<PartList<T>>,
     /// The loop, until a run takes it.
     pub(crate) startable: Mutex<Option<InformerLoop<T, Apply<T>>>>,
     pub(crate) was_run: AtomicBool,
@@ -525,16 +526,6 @@ impl<T: Object> SharedIndexInformer<T> {
         self.inner.indexer.changed(revision).await
     }
 
-    /// Returns the parts by number, one for each source. Each part has its own reflector.
-    pub fn parts(&self) -> &[Part] {
-        &self.inner.parts
-    }
-
-    /// Returns the part with this number; use [`PartId::ONLY`] for an informer with one source.
-    pub fn part(&self, part: PartId) -> Option<&Part> {
-        self.inner.parts.get(part.number() as usize)
-    }
-
     /// Returns the metrics of the informer.
     pub fn metrics(&self) -> InformerMetrics {
         self.inner.metrics()
@@ -548,7 +539,7 @@ impl<T: Object> SharedIndexInformer<T> {
         self.inner.bytes()
     }
 
-    fn stopped_error(&self) -> Error {
+    pub(crate) fn stopped_error(&self) -> Error {
         Error::Stopped { informer: self.inner.name.clone() }
     }
 
@@ -556,8 +547,9 @@ impl<T: Object> SharedIndexInformer<T> {
         Error::VersionNotReached { informer: self.inner.name.clone(), source: Arc::new(source) }
     }
 
-    fn not_synced(&self, outcome: WaitOutcome) -> Error {
-        let unlisted = self.inner.parts.iter().filter(|part| !part.reflector().is_synced());
+    pub(crate) fn not_synced(&self, outcome: WaitOutcome) -> Error {
+        let parts = self.inner.list.current();
+        let unlisted = parts.iter().filter(|part| !part.reflector().is_synced());
         let unlisted: Vec<Arc<str>> = unlisted.map(|part| part.name().into()).collect();
         let progress = match self.inner.was_run.load(Ordering::Relaxed) {
             false => SyncProgress::NotStarted,
@@ -597,7 +589,7 @@ impl<T: Object> Inner<T> {
             resource_versions: snapshot.resource_versions().clone(),
             queue: self.queue.metrics(),
             processing: self.latency.summary(),
-            reflector: self.parts.iter().map(|part| part.reflector().metrics()).sum(),
+            reflector: self.list.metrics(),
             handlers: self.processor.handler_metrics(),
         }
     }
@@ -612,8 +604,9 @@ impl<T: Object> Inner<T> {
 
     /// Returns the last error of a list or watch, preferably of a part without a list.
     fn last_error(&self) -> Option<Arc<SourceError>> {
+        let all = self.list.current();
         let errors = |listed: bool| {
-            let parts = self.parts.iter().filter(move |part| part.reflector().is_synced() == listed);
+            let parts = all.iter().filter(move |part| part.reflector().is_synced() == listed);
             parts.filter_map(|part| part.reflector().last_error())
         };
         errors(false).next().or_else(|| errors(true).next())

@@ -1,19 +1,22 @@
 //! The loop of an informer: connects sources, a queue and a process function.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kinformer_core::internal::{contain, contain_async};
-use kinformer_core::{BoxError, KnownObjects, Object, PartId};
+use kinformer_core::{BoxError, KnownObjects, Object, PartId, Parts};
 use kinformer_delta_fifo::{Popped, Queue};
 use kinformer_reflector::{Exchange, ListerWatcher, Reflector, ReflectorOptions, SourceError, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::losses::{Batch, Losses};
+use crate::part_list::{Difference, PartList};
 use crate::parts::{NamedSource, Part, PartSink, Sources};
 
 /// The maximum number of distinct keys in a batch.
@@ -31,6 +34,15 @@ pub trait Process<T: Object>: Send {
 
     /// Called once, when the first list has been processed. If the source is empty, called without a batch.
     fn synced(&mut self) {}
+
+    /// Called between two batches when the parts have changed: the deltas of removed parts that are still queued, and objects
+    /// that belong to no part now, are out of scope.
+    ///
+    /// # Cancel safety
+    /// As for [`Self::process`].
+    fn parts_changed(&mut self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
 }
 
 impl<T, F, Fut> Process<T> for F
@@ -75,14 +87,63 @@ where
 ///
 /// Follows client-go 0.37 (`Controller`).
 pub struct InformerLoop<T: Object, P> {
-    name: Arc<str>,
-    reflectors: Vec<(Part, PartReflector<T>)>,
-    queue: Arc<dyn Queue<T>>,
+    list: Arc<PartList<T>>,
+    reflectors: HashMap<PartId, PartReflector<T>>,
+    create: CreateReflector<T>,
     process: P,
 }
 
 /// The reflector of one part.
 type PartReflector<T> = Reflector<T, PartSink<T>>;
+
+/// The settings of all reflectors.
+struct CreateReflector<T: Object> {
+    name: Arc<str>,
+    queue: Arc<dyn Queue<T>>,
+    parts: Parts<T>,
+    options: ReflectorOptions,
+    exchange: Exchange<T>,
+    known: Option<Arc<dyn KnownObjects<T>>>,
+    period: Option<Duration>,
+}
+
+impl<T: Object> CreateReflector<T> {
+    /// Creates the reflector of a part.
+    fn create(&self, part: PartId, source: NamedSource<T>) -> (Part, PartReflector<T>) {
+        let full_name = match source.0.is_empty() {
+            true => self.name.clone(),
+            false => format!("{} ({})", self.name, source.0).into(),
+        };
+        self.create_named(full_name, part, source)
+    }
+
+    fn create_named(
+        &self,
+        full_name: Arc<str>,
+        part: PartId,
+        (name, source): NamedSource<T>,
+    ) -> (Part, PartReflector<T>) {
+        let sink = PartSink { queue: self.queue.clone(), part, parts: self.parts.clone() };
+        let reflector = Reflector::with_options(full_name, source, sink, self.options.clone());
+        (Part::new(part, name, reflector.handle()), reflector)
+    }
+
+    /// Runs a reflector with the settings, which may be newer than the reflector.
+    async fn run(
+        &self,
+        (part, reflector): (PartId, PartReflector<T>),
+        cancel: CancellationToken,
+    ) -> (PartId, Result<StopReason, BoxError>) {
+        let mut reflector = reflector.exchange(self.exchange.clone());
+        if let Some(known) = &self.known {
+            reflector = reflector.known_objects(known.clone());
+        }
+        if let Some(period) = self.period {
+            reflector = reflector.resync_period(period);
+        }
+        (part, contain_async(reflector.run(cancel)).await)
+    }
+}
 
 impl<T: Object, P: Process<T>> InformerLoop<T, P> {
     /// Creates an informer loop with default reflector options. The name appears in logs and errors.
@@ -115,47 +176,54 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
         process: P,
         options: ReflectorOptions,
     ) -> Self {
-        let name = name.into();
         let Sources { parts, sources } = sources;
-        let reflector = |(id, (part, source)): (PartId, NamedSource<T>)| {
-            let name = match part.is_empty() {
-                true => name.clone(),
-                false => format!("{name} ({part})").into(),
-            };
-            let sink = PartSink { queue: queue.clone(), part: id, parts: parts.clone() };
-            let reflector = Reflector::with_options(name, source, sink, options.clone());
-            (Part::new(id, part, reflector.handle()), reflector)
+        let (name, exchange) = (name.into(), Exchange::none());
+        let create = CreateReflector {
+            name,
+            queue,
+            parts: parts.clone(),
+            options,
+            exchange,
+            known: None,
+            period: None,
         };
-        let reflectors = (0..).map(PartId::new).zip(sources).map(reflector).collect();
-        Self { name, reflectors, queue, process }
+        let is_divided = parts.is_divided();
+        let created = (0..).map(PartId::new).zip(sources).map(|(id, source)| match is_divided {
+            true => create.create(id, source),
+            false => create.create_named(create.name.clone(), id, source),
+        });
+        let (current, reflectors): (Vec<Part>, Vec<_>) = created.unzip();
+        let reflectors = current.iter().map(Part::id).zip(reflectors).collect();
+        Self { list: Arc::new(PartList::new(parts, current)), reflectors, create, process }
     }
 
     /// Exchanges the objects of lists and watch-lists for identical ones that the consumer already holds: see
     /// [`Exchange`].
     #[must_use]
-    pub fn exchange(self, exchange: Exchange<T>) -> Self {
-        self.each(|reflector| reflector.exchange(exchange.clone()))
+    pub fn exchange(mut self, exchange: Exchange<T>) -> Self {
+        self.create.exchange = exchange;
+        self
     }
 
     /// Sets the known objects of all reflectors: see [`Reflector::known_objects`].
-    pub(crate) fn known_objects(self, known: Arc<dyn KnownObjects<T>>) -> Self {
-        self.each(|reflector| reflector.known_objects(known.clone()))
+    pub(crate) fn known_objects(mut self, known: Arc<dyn KnownObjects<T>>) -> Self {
+        self.create.known = Some(known);
+        self
     }
 
     /// Sets the interval at which the reflectors check for due resyncs.
-    pub(crate) fn resync_period(self, period: Duration) -> Self {
-        self.each(|reflector| reflector.resync_period(period))
-    }
-
-    fn each(mut self, change: impl Fn(PartReflector<T>) -> PartReflector<T>) -> Self {
-        let changed = self.reflectors.into_iter().map(|(part, reflector)| (part, change(reflector)));
-        self.reflectors = changed.collect();
+    pub(crate) fn resync_period(mut self, period: Duration) -> Self {
+        self.create.period = Some(period);
         self
     }
 
     /// Returns the parts, each with the handle of its reflector.
     pub fn parts(&self) -> Vec<Part> {
-        self.reflectors.iter().map(|(part, _)| part.clone()).collect()
+        self.list.current().to_vec()
+    }
+
+    pub(crate) fn list(&self) -> &Arc<PartList<T>> {
+        &self.list
     }
 
     /// Runs until the token is cancelled or the queue is closed by another owner, then closes the queue. All work
@@ -173,24 +241,22 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
     /// Dropping the future ends the loop and closes the queue: the requests in progress and the future of the
     /// process function are dropped, and deltas that are queued, or popped but not processed, are lost.
     pub async fn run(self, cancel: CancellationToken) -> StopReason {
-        let Self { name, reflectors, queue, mut process } = self;
+        let Self { list, reflectors, create, mut process } = self;
+        let CreateReflector { name, queue, .. } = &create;
         let _close = CloseOnDrop(queue.clone());
         // A reflector of an idle source would not notice that the queue was closed.
         let stop = cancel.child_token();
-        let mut parts = Vec::with_capacity(reflectors.len());
-        let mut reflecting = FuturesUnordered::new();
-        for (part, reflector) in reflectors {
-            parts.push(part);
-            reflecting.push(contain_async(reflector.run(stop.clone())));
-        }
-
-        let mut processing = pin!(process_all(&name, &*queue, &mut process, &parts));
+        let (running, ends) = (FuturesUnordered::new(), HashMap::new());
+        let mut reflecting =
+            Reflecting { create: &create, list: &list, running, stop: stop.clone(), ends, changing: None };
+        reflecting.start(reflectors);
+        let mut processing = pin!(process_all(name, &**queue, &mut process, &list));
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => None,
             // Polled before the reflectors, which could use up the budget of this task.
             () = &mut processing => None,
-            Some(ended) = reflecting.next() => Some(ended),
+            ended = reflecting.run() => Some(ended),
         };
         if let Some(Ok(StopReason::SinkClosed)) = ended {
             // The queued deltas are still processed.
@@ -200,6 +266,7 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
                 () = processing => {}
             }
         }
+        let Reflecting { running: mut reflecting, .. } = reflecting;
         let closed = !cancel.is_cancelled();
         queue.close();
         stop.cancel();
@@ -217,7 +284,7 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
                 }
                 Some(Ok(_)) | None => {}
             }
-            next = reflecting.next().await;
+            next = reflecting.next().await.map(|(_, ended)| ended);
             if next.is_none() {
                 break;
             }
@@ -229,36 +296,101 @@ impl<T: Object, P: Process<T>> InformerLoop<T, P> {
     }
 }
 
+/// The end of the reflector of a part.
+type Ended = (PartId, Result<StopReason, BoxError>);
+
+/// The running reflectors, which change with the parts.
+struct Reflecting<'a, T: Object> {
+    create: &'a CreateReflector<T>,
+    list: &'a PartList<T>,
+    running: FuturesUnordered<BoxFuture<'a, Ended>>,
+    /// Ends all reflectors.
+    stop: CancellationToken,
+    /// End single reflectors.
+    ends: HashMap<PartId, CancellationToken>,
+    /// The change that waits for the end of reflectors.
+    changing: Option<Difference<T>>,
+}
+
+impl<T: Object> Reflecting<'_, T> {
+    fn start(&mut self, reflectors: impl IntoIterator<Item = (PartId, PartReflector<T>)>) {
+        for (part, reflector) in reflectors {
+            let cancel = self.stop.child_token();
+            self.ends.insert(part, cancel.clone());
+            self.running.push(Box::pin(self.create.run((part, reflector), cancel)));
+        }
+    }
+
+    /// Runs the reflectors, and changes them with the parts, until one ends by itself. Returns its end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: a later call continues.
+    async fn run(&mut self) -> Result<StopReason, BoxError> {
+        loop {
+            self.change();
+            tokio::select! {
+                biased;
+                Some((part, ended)) = self.running.next() => match (self.ends.remove(&part), &mut self.changing) {
+                    (Some(_), _) => return ended,
+                    // It was ended by a change, for which it no longer matters how.
+                    (None, Some(difference)) => difference.ending.retain(|ending| *ending != part),
+                    (None, None) => {}
+                },
+                () = self.list.requested() => {}
+            }
+        }
+    }
+
+    /// Takes the steps of changes that can be taken now.
+    fn change(&mut self) {
+        if self.changing.is_none()
+            && let Some(difference) = self.list.take_requested()
+        {
+            let ends = difference.ending.iter().filter_map(|part| self.ends.remove(part));
+            ends.for_each(|end| end.cancel());
+            self.changing = Some(difference);
+        }
+        if let Some(difference) = self.changing.take_if(|difference| difference.ending.is_empty()) {
+            let mut reflectors = Vec::new();
+            self.list.change(difference, |id, source| {
+                let (part, reflector) = self.create.create(id, source);
+                reflectors.push((id, reflector));
+                part
+            });
+            self.start(reflectors);
+        }
+    }
+}
+
 /// Pops and processes batches until the queue is closed and drained.
 async fn process_all<T: Object, P: Process<T>>(
     name: &str,
     queue: &dyn Queue<T>,
     process: &mut P,
-    parts: &[Part],
+    list: &PartList<T>,
 ) {
     let mut synced = false;
-    let mut losses = Losses::new(parts.len());
-    let has_listed = |part: &Part| part.reflector().is_synced();
-    let relist = |source: &str| {
-        for part in parts.iter().filter(|part| has_listed(part)) {
-            part.reflector().relist(SourceError::Panic { operation: "process", source: source.into() });
-        }
-    };
+    let mut losses = Losses::new(list.parts.ids());
     loop {
+        // Before the deltas of new parts, whose reflectors start after the change.
+        if list.take_unapplied() {
+            losses.set_parts(list.parts.ids());
+            _ = contained(name, async { process.parts_changed().await }).await;
+            list.applied();
+        }
+        if !synced && !losses.any_lost() && queue.has_synced() {
+            synced = true;
+            _ = contained(name, async { process.synced() }).await;
+        }
         let mut popped = match queue.try_pop_batch(BATCH) {
             Ok(Some(popped)) => popped,
             Ok(None) => {
                 let popped = tokio::select! {
                     biased;
+                    () = list.unapplied() => continue,
                     popped = queue.pop_batch(BATCH) => popped,
                     // An empty first list produces no batch.
-                    done = queue.synced(), if !synced && !losses.any_lost() => {
-                        if done.is_ok() {
-                            synced = true;
-                            _ = contained(name, async { process.synced() }).await;
-                        }
-                        continue;
-                    }
+                    _ = queue.synced(), if !synced && !losses.any_lost() && !queue.is_closed() => continue,
                 };
                 let Ok(popped) = popped else { return };
                 popped
@@ -272,19 +404,32 @@ async fn process_all<T: Object, P: Process<T>>(
         }
         // Called within the future, because the call may panic before it returns one.
         match contained(name, async { process.process(popped).await }).await {
-            Ok(()) if losses.processed(&batch) => relist("a batch of the list was lost"),
-            Ok(()) => {}
-            Err(source) => {
-                losses.lost(&batch, |part| parts.get(part).is_some_and(has_listed));
-                relist(&source.to_string());
+            Ok(()) => {
+                batch.ended_lists().for_each(|part| list.listed(part));
+                if losses.processed(&batch) {
+                    relist(list, "a batch of the list was lost");
+                }
             }
-        }
-        if !synced && !losses.any_lost() && queue.has_synced() {
-            synced = true;
-            _ = contained(name, async { process.synced() }).await;
+            Err(source) => {
+                let listed: Vec<PartId> = listed(list).iter().map(Part::id).collect();
+                losses.lost(&batch, |part| listed.contains(&part));
+                relist(list, &source.to_string());
+            }
         }
         // Yields to other tasks, because the queue may never be empty and the process function may never wait.
         tokio::task::consume_budget().await;
+    }
+}
+
+/// Returns the parts that have given a list to the queue.
+fn listed<T: Object>(list: &PartList<T>) -> Vec<Part> {
+    list.current().iter().filter(|part| part.reflector().is_synced()).cloned().collect()
+}
+
+/// Requests another list of each part that has given one.
+fn relist<T: Object>(list: &PartList<T>, source: &str) {
+    for part in listed(list) {
+        part.reflector().relist(SourceError::Panic { operation: "process", source: source.into() });
     }
 }
 
@@ -306,8 +451,8 @@ impl<T: Object> Drop for CloseOnDrop<T> {
 impl<T: Object, P> fmt::Debug for InformerLoop<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InformerLoop")
-            .field("name", &self.name)
-            .field("parts", &self.reflectors.iter().map(|(part, _)| part).collect::<Vec<_>>())
+            .field("name", &self.create.name)
+            .field("parts", &self.list.current())
             .finish_non_exhaustive()
     }
 }

@@ -58,10 +58,12 @@ mod builder;
 mod error;
 mod informer;
 mod informer_loop;
+mod informer_parts;
 mod latency;
 mod losses;
 mod metrics;
 mod objects;
+mod part_list;
 mod parts;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;

@@ -26,6 +26,11 @@ impl Batch {
         }
     }
 
+    /// The parts whose list ends with it.
+    pub(crate) fn ended_lists(&self) -> impl Iterator<Item = PartId> {
+        self.ends_lists.iter().map(|(part, _)| *part)
+    }
+
     fn ends(&self, part: PartId) -> bool {
         self.ended(part).is_some()
     }
@@ -40,8 +45,8 @@ impl Batch {
 /// a list, so all these parts must relist. The reflector of an incomplete list repeats it by itself.
 #[derive(Debug)]
 pub(crate) struct Losses {
-    /// The losses of the parts, by number.
-    parts: Vec<Loss>,
+    /// The losses of the parts.
+    parts: Vec<(PartId, Loss)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,18 +60,28 @@ struct Loss {
 }
 
 impl Losses {
-    pub(crate) fn new(parts: usize) -> Self {
-        Self { parts: vec![Loss::default(); parts] }
+    pub(crate) fn new(parts: impl IntoIterator<Item = PartId>) -> Self {
+        Self { parts: parts.into_iter().map(|part| (part, Loss::default())).collect() }
+    }
+
+    /// Changes the parts. Those that stay keep their losses.
+    pub(crate) fn set_parts(&mut self, parts: impl IntoIterator<Item = PartId>) {
+        let kept = |part| (part, self.of(part).copied().unwrap_or_default());
+        self.parts = parts.into_iter().map(kept).collect();
+    }
+
+    fn of(&self, part: PartId) -> Option<&Loss> {
+        self.parts.iter().find(|(other, _)| *other == part).map(|(_, loss)| loss)
     }
 
     /// Returns whether any state is missing because of a lost batch.
     pub(crate) fn any_lost(&self) -> bool {
-        self.parts.iter().any(|part| part.missing)
+        self.parts.iter().any(|(_, loss)| loss.missing)
     }
 
     /// Returns whether any state is missing, so that versions may not be [reached](Self::reached).
     pub(crate) fn any(&self) -> bool {
-        self.parts.iter().any(|part| part.missing || part.incomplete)
+        self.parts.iter().any(|(_, loss)| loss.missing || loss.incomplete)
     }
 
     /// Returns the versions that are reached once this batch has been processed: those of parts without missing state,
@@ -74,7 +89,7 @@ impl Losses {
     pub(crate) fn reached(&self, batch: &Batch, versions: &VersionUpdates) -> VersionUpdates {
         let mut reached = versions.clone();
         reached.retain(|part| {
-            let loss = self.parts.get(part.number() as usize);
+            let loss = self.of(part);
             loss.is_none_or(|loss| !loss.missing && !loss.incomplete || loss.is_replaced_by(batch, part))
         });
         reached
@@ -84,21 +99,20 @@ impl Losses {
     /// another list is needed.
     pub(crate) fn processed(&mut self, batch: &Batch) -> bool {
         let mut lacks_batch = false;
-        for (number, part) in (0..).zip(&mut self.parts) {
-            let id = PartId::new(number);
-            lacks_batch |= batch.ends(id) && part.in_list;
-            part.missing &= !part.is_replaced_by(batch, id);
-            part.in_list &= !batch.ends(id);
-            part.incomplete = batch.ended(id).map_or(part.incomplete, |is_complete| !is_complete);
+        for (id, loss) in &mut self.parts {
+            lacks_batch |= batch.ends(*id) && loss.in_list;
+            loss.missing &= !loss.is_replaced_by(batch, *id);
+            loss.in_list &= !batch.ends(*id);
+            loss.incomplete = batch.ended(*id).map_or(loss.incomplete, |is_complete| !is_complete);
         }
         lacks_batch
     }
 
     /// Records that a batch was lost: all parts with a list need another one.
-    pub(crate) fn lost(&mut self, batch: &Batch, has_listed: impl Fn(usize) -> bool) {
-        for (number, part) in self.parts.iter_mut().enumerate().filter(|(number, _)| has_listed(*number)) {
-            part.missing = true;
-            part.in_list = (part.in_list || batch.has_pieces) && !batch.ends(PartId::new(number as u32));
+    pub(crate) fn lost(&mut self, batch: &Batch, has_listed: impl Fn(PartId) -> bool) {
+        for (id, loss) in self.parts.iter_mut().filter(|(id, _)| has_listed(*id)) {
+            loss.missing = true;
+            loss.in_list = (loss.in_list || batch.has_pieces) && !batch.ends(*id);
         }
     }
 }

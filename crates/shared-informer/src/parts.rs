@@ -1,15 +1,19 @@
 //! The sources of an informer: one, or one for each part of its objects.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinformer_core::internal::contain;
 use kinformer_core::{
-    ByNamespace, Delta, Deltas, Error, Object, ObjectName, PartId, PartialErrors, Partition, Parts,
-    ReadyFuture, Sink, Tombstone,
+    ByNamespace, Delta, Deltas, Error as CoreError, Object, ObjectName, PartId, PartialErrors, Partition,
+    Parts, ReadyFuture, Sink, Tombstone,
 };
 use kinformer_delta_fifo::Queue;
 use kinformer_reflector::{ListerWatcher, ReflectorHandle};
+
+use crate::Error;
 
 /// The sources of an informer or an informer loop: one for each [part](Partition) of its objects.
 ///
@@ -34,7 +38,13 @@ pub(crate) type NamedSource<T> = (Arc<str>, Arc<dyn ListerWatcher<T>>);
 impl<T: Object> Sources<T> {
     /// Creates a single source of all objects.
     pub fn one(source: impl ListerWatcher<T> + 'static) -> Self {
-        Self { parts: Parts::one(), sources: vec![(Arc::default(), Arc::new(source))] }
+        Self::only("", source)
+    }
+
+    /// Creates the source of all objects, with a name in logs and errors, such as the only namespace. The name distinguishes
+    /// it from other sources when the sources are [changed](crate::SharedIndexInformer::set_sources).
+    pub fn only(name: impl Into<Arc<str>>, source: impl ListerWatcher<T> + 'static) -> Self {
+        Self { parts: Parts::one(), sources: vec![(name.into(), Arc::new(source))] }
     }
 
     /// Creates a source for each of these namespaces. Each namespace may occur once.
@@ -47,6 +57,20 @@ impl<T: Object> Sources<T> {
             sources.into_iter().map(|(namespace, source)| (namespace.into(), source)).collect();
         let partition = ByNamespace::new(sources.iter().map(|(namespace, _)| namespace.clone()));
         Self::new(partition, sources)
+    }
+
+    /// Checks that there is one source for each part, each with another name.
+    pub(crate) fn check(&self, informer: &Arc<str>) -> Result<(), Error> {
+        let names: HashSet<&str> = self.sources.iter().map(|(name, _)| &**name).collect();
+        match self.parts.count() as usize {
+            parts if parts == self.sources.len() && parts == names.len() => Ok(()),
+            _ => {
+                let (parts, sources) = (self.parts.count(), self.sources.len());
+                // Of two sources with one name, only one can be used.
+                let sources = if sources == parts as usize { names.len() } else { sources };
+                Err(Error::Sources { informer: informer.clone(), parts, sources })
+            }
+        }
     }
 
     /// Creates a source for each part of a partition, in the order of the parts' numbers, with the name of the part in
@@ -76,11 +100,12 @@ pub struct Part {
     id: PartId,
     name: Arc<str>,
     reflector: ReflectorHandle,
+    is_listed: Arc<AtomicBool>,
 }
 
 impl Part {
     pub(crate) fn new(id: PartId, name: Arc<str>, reflector: ReflectorHandle) -> Self {
-        Self { id, name, reflector }
+        Self { id, name, reflector, is_listed: Arc::default() }
     }
 
     /// Returns the number of the part, which identifies it in the [versions](kinformer_core::Versions) of a store and
@@ -89,9 +114,19 @@ impl Part {
         self.id
     }
 
-    /// Returns the name of the part in logs and errors, such as its namespace; empty if the informer has one part.
+    /// Returns the name of the part in logs and errors, such as its namespace; empty for a source of all objects.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns whether the store has included the first list of the part.
+    pub fn is_listed(&self) -> bool {
+        self.is_listed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the store has included the first list of the part. Returns whether it was not noted before.
+    pub(crate) fn set_listed(&self) -> bool {
+        !self.is_listed() && !self.is_listed.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the handle of its reflector: its state, last version, last error and metrics.
@@ -115,9 +150,9 @@ enum Deletion<T> {
     /// The final state is in this part.
     OfPart,
     /// The key is in another part.
-    Foreign(Error),
+    Foreign(CoreError),
     /// The object has left this part: the deltas to queue instead.
-    Left([Delta<T>; 2], Error),
+    Left([Delta<T>; 2], CoreError),
 }
 
 /// Adds the deltas from the source of one part to a queue, marked with the part. Leaves out objects of other parts,
@@ -130,7 +165,7 @@ pub(crate) struct PartSink<T: Object> {
 
 impl<T: Object> PartSink<T> {
     /// Returns the error of an object in another part; `None` if it is in this part.
-    fn foreign(&self, object: &Arc<T>) -> Option<Error> {
+    fn foreign(&self, object: &Arc<T>) -> Option<CoreError> {
         // The queue leaves out and reports an object that panics.
         let is_foreign = contain(|| !self.parts.contains(self.part, object)).unwrap_or_default();
         is_foreign.then(|| self.other_part(object))
@@ -142,7 +177,7 @@ impl<T: Object> PartSink<T> {
         let error = match contain(|| self.parts.contains(self.part, object)) {
             Ok(true) => return Deletion::OfPart,
             Ok(false) => self.other_part(object),
-            Err(source) => Error::Accessor { object: ObjectName::of(|| object.key()), source },
+            Err(source) => CoreError::Accessor { object: ObjectName::of(|| object.key()), source },
         };
         // A key of another part never had a state in this part.
         let part = contain(|| self.parts.of_key(object.key())).ok().flatten();
@@ -157,8 +192,8 @@ impl<T: Object> PartSink<T> {
         Deletion::Left([Delta::Deleted(tombstone), reached], error)
     }
 
-    fn other_part(&self, object: &Arc<T>) -> Error {
-        Error::OtherPart { object: ObjectName::of(|| object.key()), part: Some(self.part) }
+    fn other_part(&self, object: &Arc<T>) -> CoreError {
+        CoreError::OtherPart { object: ObjectName::of(|| object.key()), part: Some(self.part) }
     }
 
     /// Sets the part of lists, bookmarks and tombstones, and removes objects of other parts.
@@ -211,8 +246,9 @@ impl<T: Object> PartSink<T> {
 }
 
 impl<T: Object> Sink<T> for PartSink<T> {
-    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, Error> {
-        if !self.parts.is_divided() {
+    fn apply(&self, deltas: Deltas<T>) -> Result<PartialErrors, CoreError> {
+        // An undivided collection that was divided before has another part.
+        if self.part == PartId::ONLY && !self.parts.is_divided() {
             return self.queue.apply(deltas);
         }
         let mut errors = PartialErrors::default();
@@ -260,7 +296,7 @@ mod tests {
         let errors = sink.apply(deltas).unwrap();
         let named = |foreign| {
             let of_kind =
-                |problem: &&ObjectError| matches!(problem.error, Error::OtherPart { .. }) == foreign;
+                |problem: &&ObjectError| matches!(problem.error, CoreError::OtherPart { .. }) == foreign;
             let key = |problem: &ObjectError| problem.error.object().unwrap().to_string();
             errors.errors().iter().filter(of_kind).map(key).collect::<Vec<_>>()
         };
@@ -283,7 +319,7 @@ mod tests {
         assert!(queue.try_pop().unwrap().is_none());
         queue.close();
         let closed = sink.apply(Delta::Added(Item::new("b/0", 1)).into());
-        assert!(matches!(closed, Err(Error::Closed)), "{closed:?}");
+        assert!(matches!(closed, Err(CoreError::Closed)), "{closed:?}");
     }
 
     /// Divides items by their value, which may change.

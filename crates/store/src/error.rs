@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kinformer_core::{BoxError, ObjectKey, ResourceVersion};
+use kinformer_core::{BoxError, ObjectKey, PartId, ResourceVersion};
 
 /// Why an operation of a store failed. Nothing has changed, except where a variant says otherwise.
 ///
@@ -56,6 +56,12 @@ pub enum Error {
         place: String,
         /// The number of parts.
         parts: u32,
+    },
+    /// The part was removed before it reached the version.
+    #[error("{part} was removed before it reached the resource version")]
+    PartRemoved {
+        /// The part.
+        part: PartId,
     },
     /// An index function failed or panicked. As a partial error: the object is stored and found by every look-up
     /// except this index.

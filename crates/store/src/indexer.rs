@@ -122,7 +122,7 @@ impl<T: Object> Indexer<T> {
 
     fn with(functions: Vec<Named<T>>, transform: Option<Transform<T>>, parts: Parts<T>) -> Self {
         let writer = Mutex::new(Writer::new(functions.len()));
-        let roots = Roots::new(functions, parts.count());
+        let roots = Roots::new(functions, parts.ids());
         Self { writer, hasher: roots.hasher.clone(), reader: Reader::new(roots, parts), transform }
     }
 

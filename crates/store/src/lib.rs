@@ -62,6 +62,7 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod add_indexers;
+mod apply_parts;
 mod bucket;
 mod compact;
 mod error;

@@ -232,7 +232,9 @@ impl<T: Object> Reader<T> {
     /// # Errors
     /// * [`Error::Stopped`]: the store was [stopped](crate::Indexer::stop) before it reached the version.
     /// * [`Error::Incomparable`]: the version of the part cannot be compared with this one.
-    /// * [`Error::NoPart`], immediately: there is no such part, or the key does not determine one.
+    /// * [`Error::NoPart`]: there is no such part, or the key does not determine one: at once, or when the parts
+    ///   [change](crate::Indexer::apply_parts).
+    /// * [`Error::PartRemoved`]: the part was removed before it reached the version.
     /// * [`Error::DeadlineExceeded`]: the deadline passed before.
     #[cfg(not(loom))]
     pub fn wait_for<'k>(
@@ -241,7 +243,7 @@ impl<T: Object> Reader<T> {
         version: &ResourceVersion,
     ) -> Wait<impl Future<Output = Result<(), Error>>, impl Fn() -> Result<(), Error>> {
         let place = place.into();
-        let wait = async move { self.reached(self.part_of(place)?, version).await };
+        let wait = async move { self.reached(place, version).await };
         let at_deadline = move || {
             let reached = self.resource_versions().of(self.part_of(place)?).clone();
             Err(Error::DeadlineExceeded { wanted: version.clone(), reached })
@@ -255,12 +257,20 @@ impl<T: Object> Reader<T> {
         place: impl Into<PartOrKey<'k>>,
         version: &ResourceVersion,
     ) -> Result<(), Error> {
-        self.reached(self.part_of(place)?, version).await
+        self.reached(place.into(), version).await
     }
 
-    async fn reached(&self, part: PartId, version: &ResourceVersion) -> Result<(), Error> {
-        let current = || self.resource_versions().of(part).clone();
-        self.shared.waiters.wait(part, version.clone(), current).await
+    async fn reached(&self, place: PartOrKey<'_>, version: &ResourceVersion) -> Result<(), Error> {
+        loop {
+            let part = self.part_of(place)?;
+            let exists = || self.shared.parts.exists(part);
+            let current = || exists().then(|| self.resource_versions().of(part).clone());
+            match (self.shared.waiters.wait(part, version.clone(), current).await, place) {
+                // The key may have another part now.
+                (Err(Error::PartRemoved { .. }), PartOrKey::Key(_)) => {}
+                (reached, _) => return reached,
+            }
+        }
     }
 
     /// Returns the part with this number, or of all objects with this key.
@@ -275,7 +285,7 @@ impl<T: Object> Reader<T> {
             PartOrKey::Key(key) => contain(|| parts.of_key(key)).ok().flatten(),
             _ => None,
         };
-        let known = part.filter(|part| part.number() < parts.count());
+        let known = part.filter(|part| parts.exists(*part));
         known.ok_or_else(|| Error::NoPart { place: place.to_string(), parts: parts.count() })
     }
 

@@ -181,6 +181,7 @@ impl<T: Object> Indexer<T> {
                     *entry = Some(object);
                     hash
                 }
+                Err(error) if self.is_removed(&error) => 0,
                 Err(error) => {
                     let error = error.with_index(index);
                     record_left_out(&error, &mut list.undelivered, &mut list.is_complete);

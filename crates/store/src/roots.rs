@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kinformer_core::ObjectName;
-use kinformer_core::{Error, KeyRef, Object, ObjectKey, Versions};
+use kinformer_core::{Error, KeyRef, Object, ObjectKey, PartId, Versions};
 
 use crate::evaluated::Evaluated;
 use crate::index::{Hasher, Index, IndexWriter, NoValues};
@@ -59,14 +59,14 @@ impl<T> Functions<T> {
 }
 
 impl<T: Object> Roots<T> {
-    pub(crate) fn new(functions: Vec<(Arc<str>, IndexFunction<T>)>, parts: u32) -> Self {
+    pub(crate) fn new(functions: Vec<(Arc<str>, IndexFunction<T>)>, parts: Vec<PartId>) -> Self {
         Self {
             slots: Tree::default(),
             points: Points::default(),
             len: 0,
             indexes: Arc::new(functions.iter().map(|_| Index::default()).collect()),
             functions: Arc::new(Functions { ready: vec![true; functions.len()], all: functions }),
-            versions: Versions::unset(parts),
+            versions: Versions::of_parts(parts),
             revision: 0,
             hasher: Hasher::default(),
         }

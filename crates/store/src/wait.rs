@@ -60,6 +60,8 @@ enum WaitOutcome {
     Reached,
     Incomparable(ResourceVersion),
     Stopped(ResourceVersion),
+    /// The part is gone.
+    NoPart,
 }
 
 impl WaitOutcome {
@@ -73,8 +75,9 @@ impl WaitOutcome {
         }
     }
 
-    fn into_result(self, wanted: ResourceVersion) -> Result<(), Error> {
+    fn into_result(self, part: PartId, wanted: ResourceVersion) -> Result<(), Error> {
         match self {
+            Self::NoPart => Err(Error::PartRemoved { part }),
             Self::Reached => Ok(()),
             Self::Incomparable(reached) => Err(Error::Incomparable { wanted, reached }),
             Self::Stopped(reached) => Err(Error::Stopped { wanted, reached }),
@@ -98,7 +101,10 @@ impl Waiters {
     /// Ends the waits that were for these versions, and wakes those for a later state. No lock is held.
     pub(crate) fn published(&self, reached: Option<Versions>) {
         if let Some(versions) = reached {
-            self.end(|part, wanted| WaitOutcome::of(versions.of(part), wanted));
+            self.end(|part, wanted| match versions.get(part) {
+                Some(version) => WaitOutcome::of(version, wanted),
+                None => Some(WaitOutcome::NoPart),
+            });
         }
     }
 
@@ -139,8 +145,8 @@ impl Waiters {
         self.count.store(waits + list.changes.len(), atomic::Ordering::Relaxed);
     }
 
-    /// Waits for a version; `current` returns the published one.
-    pub(crate) fn wait<F: Fn() -> ResourceVersion>(
+    /// Waits for a version; `current` returns the published one, or `None` if the part is gone.
+    pub(crate) fn wait<F: Fn() -> Option<ResourceVersion>>(
         &self,
         part: PartId,
         wanted: ResourceVersion,
@@ -207,28 +213,29 @@ pub(crate) struct Wait<'a, F> {
     place: Option<Place>,
 }
 
-impl<F: Fn() -> ResourceVersion + Unpin> Future for Wait<'_, F> {
+impl<F: Fn() -> Option<ResourceVersion> + Unpin> Future for Wait<'_, F> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.place.is_none()
-            && let Some(end @ WaitOutcome::Reached) = WaitOutcome::of(&(self.current)(), &self.wanted)
+            && let Some(current) = (self.current)()
+            && let Some(end @ WaitOutcome::Reached) = WaitOutcome::of(&current, &self.wanted)
         {
-            return Poll::Ready(end.into_result(self.wanted.clone()));
+            return Poll::Ready(end.into_result(self.part, self.wanted.clone()));
         }
         // Cloned before the lock is taken, and the old one dropped after it is released: wakers are user code.
         let waker = context.waker().clone();
         let (stopped, end, old) = self.register(waker);
         drop(old);
         let end = end.or_else(|| {
-            let current = (self.current)();
+            let Some(current) = (self.current)() else { return Some(WaitOutcome::NoPart) };
             WaitOutcome::of(&current, &self.wanted)
                 .or_else(|| stopped.then_some(WaitOutcome::Stopped(current)))
         });
         match end {
             Some(end) => {
                 self.leave();
-                Poll::Ready(end.into_result(self.wanted.clone()))
+                Poll::Ready(end.into_result(self.part, self.wanted.clone()))
             }
             None => Poll::Pending,
         }

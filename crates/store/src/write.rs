@@ -39,9 +39,11 @@ pub(crate) fn discard_change<T>(change: Change<T>) {
 /// Drops the objects of a delta, containing panics of their `Drop`.
 pub(crate) fn discard_delta<T>(delta: Delta<T>) {
     match delta {
-        Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
-            discard(object);
-        }
+        Delta::Added(object)
+        | Delta::Updated(object)
+        | Delta::Replaced(object)
+        | Delta::Sync(object)
+        | Delta::Left(object) => discard(object),
         Delta::Deleted(tombstone) => tombstone.into_object().into_iter().for_each(discard),
         Delta::ReplacedAll(list) => list.objects.into_iter().for_each(discard),
         _ => {}
@@ -93,13 +95,14 @@ type Batch<T> = SmallVec<[Entry<T>; 1]>;
 impl<T: Object> Indexer<T> {
     /// Applies deltas in order and returns their changes.
     ///
-    /// Added, updated and replaced objects are stored, deleted objects are removed, a list replaces all objects, and a
+    /// Added, updated and replaced objects are stored, objects that are deleted or leave are removed, a list replaces all objects, and a
     /// bookmark advances the version. A resync has no effect, because its object is stored already. Consecutive deltas
     /// of single objects form one publication: a reader sees all of them or none. A list is a publication of its own.
     ///
     /// An object with an invalid key, a failed transform or a panicking accessor is left out and reported by its
     /// key, or by its index if it has none; all others are applied. A state that is older than the state from
-    /// another [part](crate::IndexerBuilder::parts) is left out without an error. An object whose index function fails
+    /// another [part](crate::IndexerBuilder::parts) is left out without an error, and so is an object of no part where the
+    /// parts [can change](kinformer_core::Parts::changeable): its part may have been removed. An object whose index function fails
     /// is stored and reported. A list with more than 2^32 - 2 objects is left out.
     ///
     /// ```
@@ -155,6 +158,9 @@ impl<T: Object> Indexer<T> {
                 self.replace_at(list, early, changes.as_deref_mut(), &mut written);
             }
             match delta {
+                Delta::ReplacedAll(list) if self.is_list_of_removed(&list) => {
+                    discard_delta(Delta::ReplacedAll(list));
+                }
                 Delta::ReplacedAll(list) => {
                     if !batch.is_empty() {
                         self.write_batch(&mut batch, early, changes.as_deref_mut(), &mut written);
@@ -165,6 +171,7 @@ impl<T: Object> Indexer<T> {
                 delta => match self.prepare(delta) {
                     Ok(Some(entry)) => batch.push(entry),
                     Ok(None) => {}
+                    Err(error) if self.is_removed(&error) => {}
                     Err(error) => written.errors.push(error.with_index(index)),
                 },
             }
@@ -174,6 +181,15 @@ impl<T: Object> Indexer<T> {
             None => self.write_batch(&mut batch, at, changes, &mut written),
         }
         written
+    }
+
+    /// Returns whether an object was left out because its part was removed while it was on its way.
+    pub(crate) fn is_removed(&self, error: &Error) -> bool {
+        matches!(error, Error::OtherPart { part: None, .. }) && self.shared.parts.is_changeable()
+    }
+
+    fn is_list_of_removed(&self, list: &Replacement<T>) -> bool {
+        self.shared.parts.is_changeable() && !self.shared.parts.exists(list.part)
     }
 
     /// Applies a list, at its own version or at the given ones.
@@ -377,6 +393,7 @@ impl<T: Object> Indexer<T> {
             Delta::Updated(object) => self.prepare_object(object, Delta::Updated)?,
             Delta::Replaced(object) => self.prepare_object(object, Delta::Replaced)?,
             Delta::Deleted(tombstone) => self.prepare_deletion(tombstone)?,
+            Delta::Left(object) => self.prepare_leave(object)?,
             Delta::Bookmark { part, ref resource_version } => {
                 let version = (Some(part), resource_version.clone());
                 (delta, (0, version))
@@ -438,6 +455,20 @@ impl<T: Object> Indexer<T> {
         };
         tombstone.into_object().into_iter().for_each(discard);
         Err(error)
+    }
+
+    /// Calls the accessors of an object that leaves. Returns its delta, which advances no version.
+    fn prepare_leave(&self, object: Arc<T>) -> Result<(Delta<T>, (u32, PartVersion)), Error> {
+        let result = contain(|| {
+            let key = object.key();
+            key.check()?;
+            Ok(hash_key(&self.hasher, key))
+        });
+        match result {
+            Ok(Ok(hash)) => Ok((Delta::Left(object), (hash, (None, ResourceVersion::UNSET)))),
+            Ok(Err(error)) => Err(invalid_key(object, error)),
+            Err(source) => Err(panicked(object, source)),
+        }
     }
 
     fn part_version(&self, object: &T) -> PartVersion {
@@ -515,6 +546,17 @@ impl<T: Object> Entry<T> {
                     removes(parts, tombstone, stored).then_some(slot)
                 });
                 match found {
+                    Ok(slot) => Outcome::Applied(slot.and_then(|slot| edit.remove(hash, slot))),
+                    Err(source) => self.panicked(source),
+                }
+            }
+            Delta::Left(object) => {
+                let find = || {
+                    let slot = edit.roots.find(hash, || object.key())?;
+                    let stored = edit.roots.object(slot)?;
+                    (parts.of(object) == parts.of(stored)).then_some(slot)
+                };
+                match contain(find) {
                     Ok(slot) => Outcome::Applied(slot.and_then(|slot| edit.remove(hash, slot))),
                     Err(source) => self.panicked(source),
                 }

@@ -211,6 +211,23 @@ impl<K, C> WorkQueue<K, C> {
         self.shared.set_admission(None);
     }
 
+    /// Removes a key that is queued or delayed. Returns whether it was.
+    ///
+    /// A key in flight stays in flight, but is not queued again after its run.
+    ///
+    /// ```
+    /// let queue = kinformer_workqueue::WorkQueue::new();
+    /// queue.add("default/web");
+    /// assert!(queue.remove(&"default/web"));
+    /// assert_eq!(queue.depth(), 0);
+    /// ```
+    pub fn remove(&self, key: &K) -> bool
+    where
+        K: Eq + Hash,
+    {
+        self.shared.remove(key)
+    }
+
     /// Removes the queued and delayed keys for which the predicate returns false. Returns their number.
     ///
     /// A key in flight stays in flight, but is not queued again after its run. Keys that are added meanwhile may stay.

@@ -222,6 +222,17 @@ impl<K, C> Shared<K, C> {
         drop(previous);
     }
 
+    /// Removes a queued or delayed key. Returns whether it was.
+    pub(crate) fn remove(&self, key: &K) -> bool
+    where
+        K: Eq + Hash,
+    {
+        let hash = self.hasher.hash_one(key);
+        let removed = self.lock().remove_key(key, hash);
+        self.finished.notify_all();
+        removed.is_some()
+    }
+
     /// Removes the queued and delayed keys for which the predicate returns false. Returns their number.
     pub(crate) fn retain(&self, mut keep: impl FnMut(&K) -> bool) -> usize {
         let (mut next, mut count) = (0, 0);

@@ -127,6 +127,27 @@ impl<K, C> State<K, C> {
         }
     }
 
+    fn find(&self, key: &K, hash: u64) -> Option<Slot>
+    where
+        K: Eq,
+    {
+        let is_it = |slot: &Slot| {
+            let entry = self.entries.entry(*slot);
+            entry.hash == hash && *entry.key == *key
+        };
+        self.table.find(hash, is_it).copied()
+    }
+
+    /// Removes the pending run of a key, if there is one.
+    pub(crate) fn remove_key(&mut self, key: &K, hash: u64) -> Option<Removed<K, C>>
+    where
+        K: Eq,
+    {
+        let slot = self.find(key, hash)?;
+        let key = self.entries.entry(slot).key.clone();
+        self.remove(slot, &key)
+    }
+
     /// Adds a request for a key. Returns how many waiters to wake, and what the queue does not keep: the given key if it has
     /// it already, and the cause before.
     pub(crate) fn add(
@@ -139,12 +160,9 @@ impl<K, C> State<K, C> {
     where
         K: Eq,
     {
+        let found = self.find(&key, hash);
         let Self { entries, table, .. } = self;
-        let found = table.find(hash, |slot| {
-            let entry = entries.entry(*slot);
-            entry.hash == hash && *entry.key == key
-        });
-        let (slot, known) = match found.copied() {
+        let (slot, known) = match found {
             Some(slot) => (slot, Some(key)),
             None => {
                 let slot = entries.insert(Entry::new(key, hash));

@@ -248,14 +248,14 @@ impl<K: Kind> HandlerState<K> {
                 self.counts.deleted += 1;
                 self.objects.remove(&key).is_some()
             }
-            _ => unreachable!("unknown event"),
+            Event::Left(_) => unreachable!("the scope is fixed"),
         };
         if backwards || !expected {
             let event = match event {
                 Event::Added(_) => "added",
                 Event::Updated(_) => "updated",
                 Event::Deleted(_) => "deleted",
-                _ => unreachable!("unknown event"),
+                Event::Left(_) => unreachable!("the scope is fixed"),
             };
             self.wrong.push(format!("{event} {key}, version {version:?}, known version {known:?}"));
         }

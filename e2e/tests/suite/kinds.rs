@@ -173,7 +173,7 @@ async fn every_kind(options: Options, lists: WatchListMode) -> Vec<(u64, u64)> {
             Event::Deleted(Deleted { tombstone, .. }) => {
                 format!("deleted {}", tombstone.object().unwrap().data["spec"]["size"])
             }
-            _ => unreachable!("unknown event"),
+            Event::Left(_) => unreachable!("the scope is fixed"),
         })
         .collect();
     assert_eq!(sizes, ["added 5", "updated 5 100", "deleted 100"]);
@@ -245,7 +245,7 @@ fn describe<K>(event: &KubeEvent<K>, value: impl Fn(&K) -> String) -> String {
             format!("deleted {}", value(object))
         }
         Event::Deleted(_) => "missed deletion".into(),
-        _ => unreachable!("unknown event"),
+        Event::Left(_) => unreachable!("the scope is fixed"),
     }
 }
 

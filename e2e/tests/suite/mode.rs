@@ -95,8 +95,8 @@ impl<K: Kind> Informer<K> {
         self.0.status().phase()
     }
 
-    pub(crate) fn reflector(&self) -> &ReflectorHandle {
-        self.0.status().parts()[0].reflector()
+    pub(crate) fn reflector(&self) -> ReflectorHandle {
+        self.0.status().parts()[0].reflector().clone()
     }
 
     pub(crate) fn statistics(&self) -> ReflectorMetrics {

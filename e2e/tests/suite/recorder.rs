@@ -138,7 +138,7 @@ impl<K: Kind> Recorder<K> {
                     newest.remove(&key);
                     last_known.unwrap_or_default()
                 }
-                _ => unreachable!("unknown event"),
+                Event::Left(_) => unreachable!("the scope is fixed"),
             };
             if newest
                 .get(&key)
@@ -150,7 +150,7 @@ impl<K: Kind> Recorder<K> {
             match event {
                 Event::Deleted(_) => present.remove(&key),
                 Event::Added(_) | Event::Updated(_) => present.insert(key, version),
-                _ => unreachable!("unknown event"),
+                Event::Left(_) => unreachable!("the scope is fixed"),
             };
         }
         present.into_iter().map(|(key, version)| (key, version.to_string())).collect()
@@ -170,7 +170,7 @@ fn describe<T: Object>(event: &Event<Arc<T>>) -> String {
             format!("deleted {}", object.resource_version())
         }
         Event::Deleted(_) => "deleted, final state unknown".into(),
-        _ => unreachable!("unknown event"),
+        Event::Left(_) => unreachable!("the scope is fixed"),
     }
 }
 

@@ -209,19 +209,19 @@ impl Wait<'_> {
 
     /// The parts of the informer that have the objects of a namespace. A part of another namespace may be behind, for as long
     /// as the server does not answer its requests.
-    fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
-        let parts = self.informer.status().parts().iter();
-        let id_of = |name: &str| parts.clone().find(|part| part.name() == name).map(Part::id);
-        let selected = |namespace: &str| id_of(self.informer.selection().part_of(namespace)?);
+    fn parts(&self, namespace: Option<&str>) -> Vec<Part> {
+        let parts = self.informer.status().parts();
+        let id_of = |name: &str| parts.iter().find(|part| part.name() == name).map(Part::id);
+        let selected = |namespace: &str| id_of(&self.informer.selection().part_of(namespace)?);
         // The user's own informer may have a part for a namespace that is not in the options, or parts of another kind.
         let id = namespace.and_then(|namespace| id_of(namespace).or_else(|| selected(namespace)));
-        parts.clone().filter(move |part| id.is_none_or(|id| part.id() == id))
+        parts.iter().filter(|part| id.is_none_or(|id| part.id() == id)).cloned().collect()
     }
 
     /// The lowest version of these parts.
     fn reached(&self, snapshot: &Snapshot<()>, namespace: Option<&str>) -> ResourceVersion {
         let versions = snapshot.resource_versions();
-        let versions = self.parts(namespace).map(|part| versions.of(part.id()).clone());
+        let versions = self.parts(namespace).into_iter().map(|part| versions.of(part.id()).clone());
         lowest(versions)
     }
 
@@ -409,7 +409,8 @@ impl Wait<'_> {
     async fn ask(&self, key: Option<&ObjectKey>) -> Result<(Write, ResourceVersion), kube_client::Error> {
         let first = || self.informer.selection().namespaces().next();
         let read = self.read.namespace().filter(|_| self.informer.selection().is_namespaced());
-        let namespace = key.map_or_else(|| read.or_else(first), |key| key.namespace());
+        let first = if key.is_none() && read.is_none() { first() } else { None };
+        let namespace = key.map_or_else(|| read.or(first.as_deref()), |key| key.namespace());
         let namespace = namespace.filter(|name| !name.is_empty());
         let fields = match key {
             Some(key) => Some(of_name(key.name()).into()),

@@ -51,7 +51,7 @@ fn patient(server: &ApiServer) -> CacheBuilder {
 /// Waits until the resource of the widgets is served, or until it is not and the next request is in an hour.
 async fn is_served(cache: &Cache, served: bool) {
     let informer = cache.kind::<Widget>().informer().unwrap();
-    let reflector = informer.status().parts()[0].reflector();
+    let reflector = informer.status().parts()[0].reflector().clone();
     let is_long = |state: &ReflectorState| matches!(state, ReflectorState::BackingOff { delay, .. } if *delay > HOUR / 2);
     let is_reached = |state: &ReflectorState| {
         informer.status().not_served().is_none() == served && (served || is_long(state))

@@ -223,7 +223,8 @@ fn print_events<K: Describe>(
             Event::Added(_) => Some(&counts.adds),
             Event::Updated(_) => Some(&counts.updates),
             Event::Deleted(_) => Some(&counts.deletes),
-            _ => None,
+            // No namespace is left during the demo.
+            Event::Left(_) => None,
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);

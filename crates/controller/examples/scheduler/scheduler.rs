@@ -108,8 +108,7 @@ impl Scheduler {
                 }
                 self.on_room(&name);
             }
-            Event::Deleted(_) => self.cache.remove_node(&name),
-            _ => {}
+            Event::Deleted(_) | Event::Left(_) => self.cache.remove_node(&name),
         }
     }
 
@@ -127,7 +126,7 @@ impl Scheduler {
                     self.on_removed(pod);
                 }
             }
-            _ => {}
+            Event::Left(left) => self.on_removed(&left.object),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kinformer::{ObjectKey, SharedInformerFactory};
+use kinformer::{ObjectKey, Scope, SharedInformerFactory};
 use kinformer_controller::{Action, CancellationToken, Controller, Error, Predicate, Reason, Trigger};
 use kinformer_workqueue::LOW_PRIORITY;
 use serde_json::json;
@@ -40,6 +40,34 @@ async fn events_enqueue_the_key() {
     gate.add_permits(10);
     cluster.create(config_map("c", "1"));
     assert_eq!(calls.next().await.key, key("c"));
+    running.end().await.unwrap();
+    cluster.end().await;
+}
+
+/// An object that leaves the scope is not reconciled, and its queued key is dropped. It is reconciled when it comes back.
+// contract: D-10a
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_leaves_the_scope_is_not_reconciled() {
+    let cluster = Cluster::start().await;
+    ["a", "b"].into_iter().for_each(|name| drop(cluster.create(config_map(name, "1"))));
+    let (mut calls, gate, reconcile) = gated();
+    let controller = Controller::of(&cluster.factory).reconciles::<ConfigMap>().build(reconcile);
+    let queue = controller.queue().clone();
+    let running = Running::of(controller);
+    calls.next().await;
+    while queue.depth() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let config_maps = cluster.factory.informer::<ConfigMap>();
+    config_maps.set_scope(&Scope::namespaces(["other"])).await.unwrap();
+    while queue.depth() > 0 {
+        tokio::task::yield_now().await;
+    }
+    gate.add_permits(10);
+    config_maps.set_scope(&Scope::namespaces(["default"])).await.unwrap();
+    let keys: BTreeSet<_> = [calls.next().await.key, calls.next().await.key].into();
+    assert_eq!(keys, [key("a"), key("b")].into());
+    assert!(calls.rest().is_empty());
     running.end().await.unwrap();
     cluster.end().await;
 }

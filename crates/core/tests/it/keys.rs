@@ -290,7 +290,7 @@ fn state_belongs_to_at_most_one_part() {
     let parts = kinformer_core::Parts::new(ByUid);
     let parts_of = |uid| {
         let pod = Pod { name: "web", uid };
-        let of: Vec<_> = parts.ids().filter(|part| parts.contains(*part, &pod)).collect();
+        let of: Vec<_> = parts.ids().into_iter().filter(|part| parts.contains(*part, &pod)).collect();
         assert_eq!(parts.of(&pod), of.first().copied());
         assert_eq!(parts.of(&pod.clone()), parts.of(&pod));
         of

@@ -86,7 +86,7 @@ impl Cache {
                     self.remove(pod);
                 }
             }
-            _ => {}
+            Event::Left(left) => self.remove(&left.object),
         }
     }
 
@@ -98,13 +98,12 @@ impl Cache {
                 info.allocatable = allocatable(node);
                 info.node = Some(node.clone());
             }
-            Event::Deleted(_) => {
+            Event::Deleted(_) | Event::Left(_) => {
                 if let Some(info) = self.nodes.get_mut(&name) {
                     *info = NodeInfo { requested: info.requested, ..NodeInfo::default() };
                 }
                 self.drop_if_empty(&name);
             }
-            _ => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod new_informer;
 mod registry;
+mod scope;
 mod weak;
 
 use std::fmt;
@@ -102,7 +103,9 @@ impl SharedInformerFactory {
         SharedInformerFactoryBuilder::new(client)
     }
 
-    fn from_options(client: Client, options: Options) -> Self {
+    fn from_options(client: Client, mut options: Options) -> Self {
+        // A builder may build several factories.
+        options.scope = Arc::default();
         let inner = Inner {
             client,
             options: Arc::new(options),

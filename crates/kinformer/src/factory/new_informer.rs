@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use kinformer_kube::{KubeListerWatcher, PackedObject};
+use kinformer_kube::PackedObject;
 use kinformer_shared_informer::{SharedIndexInformerBuilder, Sources};
 use kinformer_store::{IndexFunction, NAMESPACE_INDEX};
 use kube_client::Client;
+use kube_core::discovery::Scope;
 
 use crate::arrival::Arrival;
+use crate::changing_scope::ChangingScope;
 use crate::entry::Registered;
+use crate::error::FixedScope;
 use crate::kind::{resource_name, versioned_name};
 use crate::kube_informer::{Changes, KubeInformer};
+use crate::make_source::MakeSource;
 use crate::options::Options;
 use crate::own_informer::{NewInformer, NotBuilt};
-use crate::projection::{Decision, ProjectedSource, Projection};
+use crate::projection::{Decision, Projection};
 use crate::selection::{self, Selected};
 use crate::target::Target;
 
@@ -26,22 +30,22 @@ pub(super) fn registered(target: &Target, informer: Arc<KubeInformer>) -> Regist
     clippy::too_many_lines,
     reason = "it makes each part of an informer once, in the order in which they need each other"
 )]
-pub(super) fn make(client: &Client, options: &Options, target: &Target) -> Arc<KubeInformer> {
+pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> Arc<KubeInformer> {
     let resource = &target.resource;
     let parts = options.parts(resource, &target.scope);
     let cache = options.decoded_cache(resource);
     let dropped_fields = options.dropped(resource).cloned().collect();
-    let source = |projection, part: &Selected| {
-        let (client, of) = (client.clone(), resource.clone());
-        let source = match projection {
-            Projection::Whole => KubeListerWatcher::packed_dynamic(client, of),
-            Projection::Metadata => KubeListerWatcher::packed_metadata(client, of),
-        };
-        options.restrict(source, resource, part, &cache)
-    };
-    let whole = |part: &Selected| source(Projection::Whole, part);
     let projection = options.projection(resource, target.projection);
     let decision = Decision::default();
+    let make_source = MakeSource {
+        client: client.clone(),
+        options: options.clone(),
+        resource: resource.clone(),
+        cache: cache.clone(),
+        projection,
+        decision: decision.clone(),
+    };
+    let whole = |part: &Selected| make_source.whole(part);
     let name = projection.named(versioned_name(resource));
     let display_name = projection.named(resource_name(resource));
     let builder = |sources| {
@@ -72,18 +76,25 @@ pub(super) fn make(client: &Client, options: &Options, target: &Target) -> Arc<K
         _ = informer.add_indexers([(NAMESPACE_INDEX, IndexFunction::by_namespace())]);
         informer
     });
-    let has_transform = own.is_some() || options.has_transform(resource);
-    let informer = own.unwrap_or_else(|| {
-        built(match projection {
-            Projection::Whole => selection::sources(&parts, whole),
-            Projection::Metadata => selection::sources(&parts, |part| {
-                ProjectedSource::new(|projection| source(projection, part), decision.clone())
-            }),
-        })
-    });
+    let is_own = own.is_some();
+    let has_transform = is_own || options.has_transform(resource);
+    let informer = own.unwrap_or_else(|| built(make_source.sources(&parts)));
     if projection == Projection::Whole {
         decision.request_whole();
     }
-    let changes = Changes { parts, has_transform, dropped_fields };
-    Arc::new(KubeInformer::new(informer, resource_name(resource).into(), arrival, changes, decision))
+    let make_source = match target.scope {
+        _ if is_own => Err(FixedScope::OwnInformer),
+        Scope::Cluster => Err(FixedScope::ClusterScoped),
+        Scope::Namespaced => Ok(make_source),
+    };
+    let changes = Changes { has_transform, dropped_fields };
+    let selected = ChangingScope::new(parts, make_source);
+    Arc::new(KubeInformer::new(
+        informer,
+        resource_name(resource).into(),
+        arrival,
+        changes,
+        decision,
+        selected,
+    ))
 }

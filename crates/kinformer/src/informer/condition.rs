@@ -92,6 +92,8 @@ impl<K: 'static> Informer<K> {
             }
             let state = match &event {
                 Event::Deleted(_) => None,
+                // Its state is unknown until it comes back.
+                Event::Left(_) => continue,
                 event => event.object().cloned(),
             };
             if condition(state.as_ref()) {

@@ -4,6 +4,7 @@ mod condition;
 mod handlers;
 mod lease;
 mod reads;
+mod scope;
 mod selection;
 mod status;
 mod view;

@@ -9,7 +9,7 @@ use crate::informer::Informer;
 use crate::informer::view::View;
 use crate::kind::resource_name;
 use crate::projection::Projection;
-use crate::selection;
+use crate::selection::{self, Selected};
 
 impl<K> Informer<K> {
     /// Which objects the informer holds, and how much of them: its resource, namespaces and selectors.
@@ -52,26 +52,31 @@ impl<'a> InformerSelection<'a> {
         stored.map_or_else(requested, |object| object.key().namespace().is_some())
     }
 
-    /// The namespaces that the informer is restricted to, separated by commas; empty for all objects.
-    pub fn scope(&self) -> &'a str {
-        self.view.informer().scope()
+    /// The namespaces that the informer is restricted to, separated by commas; empty for all objects. This and all other
+    /// methods follow the scope that was [set](Informer::set_scope) last.
+    pub fn scope(&self) -> String {
+        selection::names(&self.selected())
+    }
+
+    fn selected(&self) -> Arc<[Selected]> {
+        self.view.informer().selected()
     }
 
     /// The namespaces that the informer requests by their names; none if it requests the objects of all.
-    pub fn namespaces(&self) -> impl Iterator<Item = &'a str> {
-        selection::namespaces(&self.view.informer().changes().parts)
+    pub fn namespaces(&self) -> impl Iterator<Item = Arc<str>> {
+        selection::namespaces(&self.selected()).map(Arc::from).collect::<Vec<_>>().into_iter()
     }
 
     /// The name of the [part](crate::InformerStatus::parts) with the objects of a namespace, if the informer has several parts;
     /// `None` if it does not hold the namespace. The user's [own informer](crate::ResourceOptions::informer) may have others.
-    pub fn part_of(&self, namespace: &str) -> Option<&'a str> {
-        selection::part_of(&self.view.informer().changes().parts, namespace).map(|part| part.name())
+    pub fn part_of(&self, namespace: &str) -> Option<Arc<str>> {
+        selection::part_of(&self.selected(), namespace).map(|part| part.name().into())
     }
 
     /// Whether the informer holds the objects of this namespace; `true` for each namespace if its objects are not in
     /// namespaces.
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.view.informer().changes().parts.iter().any(|part| part.has_namespace(namespace))
+        self.selected().iter().any(|part| part.has_namespace(namespace))
     }
 
     /// Whether the informer holds an object in this state, by the namespaces and selectors of its options: for callers
@@ -79,20 +84,20 @@ impl<'a> InformerSelection<'a> {
     ///
     /// A field selector is compared with the fields of the object. A selector that is invalid matches everything.
     pub fn selects<K>(&self, object: &Packed<K>) -> bool {
-        selection::selects(&self.view.informer().changes().parts, object.object())
+        selection::selects(&self.selected(), object.object())
     }
 
     /// The label selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by labels.
     pub fn label_selector(&self, namespace: &str) -> Option<Arc<str>> {
-        let [labels, _] = selection::selectors(&self.view.informer().changes().parts, namespace);
+        let [labels, _] = selection::selectors(&self.selected(), namespace);
         labels
     }
 
     /// The field selector of the informer's requests for the objects of a namespace (of any, if objects are not in
     /// namespaces); `None` if they are not restricted by fields.
     pub fn field_selector(&self, namespace: &str) -> Option<Arc<str>> {
-        let [_, fields] = selection::selectors(&self.view.informer().changes().parts, namespace);
+        let [_, fields] = selection::selectors(&self.selected(), namespace);
         fields
     }
 

@@ -46,9 +46,9 @@ impl<'a> InformerStatus<'a> {
         self.phase() == Phase::Stopped
     }
 
-    /// The parts of the informer, by number: one for each namespace that it is restricted to, else a single part. Each
-    /// part has its own reflector.
-    pub fn parts(&self) -> &'a [Part] {
+    /// The present parts of the informer: one for each namespace that it is restricted to, else a single part. Each part has
+    /// its own reflector.
+    pub fn parts(&self) -> Arc<[Part]> {
         self.informer.parts()
     }
 

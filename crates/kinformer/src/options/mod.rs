@@ -14,6 +14,7 @@ use kinformer_shared_informer::{
     Queue, QueueParts, SharedIndexInformer, SharedIndexInformerBuilder, Sources,
 };
 use kube_core::discovery::{ApiResource, Scope};
+use parking_lot::Mutex;
 
 use crate::arrival::ErrorHook;
 use crate::entry::Key;
@@ -35,6 +36,8 @@ type NewQueue = dyn Fn(QueueParts<PackedObject>) -> Arc<dyn Queue<PackedObject>>
 pub(crate) struct Options {
     name: Option<Arc<str>>,
     selections: Selections,
+    /// The scope that was set for all informers.
+    pub(crate) scope: Arc<Mutex<Option<crate::scope::Scope>>>,
     resync: Duration,
     /// The largest share of a resync period by which it is longer or shorter.
     resync_jitter: f64,
@@ -171,11 +174,27 @@ impl Options {
         self.error_hook.clone()
     }
 
-    /// Returns the parts of an informer, at least one.
+    /// Returns the parts of an informer: by the scope of the factory, if it was changed, else by the options.
     pub(crate) fn parts(&self, resource: &ApiResource, scope: &Scope) -> Vec<Selected> {
-        let nothing = Selections::default();
-        let own = self.of_resource(resource).map_or(&nothing, |options| &options.selections);
-        let mut parts = own.parts(&self.selections, *scope == Scope::Namespaced);
+        let is_namespaced = *scope == Scope::Namespaced;
+        let changed =
+            self.scope.lock().clone().filter(|_| is_namespaced && self.own_informer(resource).is_none());
+        if let Some(scope) = changed {
+            return self.parts_of(resource, &scope);
+        }
+        self.tweaked(self.own_selections(resource).parts(&self.selections, is_namespaced))
+    }
+
+    /// Returns the parts of an informer in this scope.
+    pub(crate) fn parts_of(&self, resource: &ApiResource, scope: &crate::scope::Scope) -> Vec<Selected> {
+        self.tweaked(self.own_selections(resource).parts_within(&self.selections, scope))
+    }
+
+    fn own_selections(&self, resource: &ApiResource) -> Selections {
+        self.of_resource(resource).map(|options| options.selections.clone()).unwrap_or_default()
+    }
+
+    fn tweaked(&self, mut parts: Vec<Selected>) -> Vec<Selected> {
         if let Some(tweak) = &self.tweak {
             parts.iter_mut().for_each(|part| part.note_tweak(&**tweak));
         }

@@ -255,7 +255,7 @@ async fn proxy_page_for_a_watch_leads_to_a_list() {
     );
     server.log().wait_for("watch 20").await;
     assert_eq!(server.log().texts(), ["list 0 limit", "watch 10", "list 10", "watch 20"]);
-    let reflector = run.informer.parts()[0].reflector();
+    let reflector = run.informer.parts()[0].reflector().clone();
     assert_eq!((reflector.metrics().failures, reflector.metrics().decode_errors), (1, 0));
     let error = reflector.last_error().unwrap().to_string();
     assert!(error.contains("\"text/html\"") && error.contains("<html>"), "{error}");

@@ -27,6 +27,7 @@ mod namespaces;
 mod not_served;
 mod projections;
 mod reentrant;
+mod scope;
 mod selectors;
 mod selectors_of_a_server;
 mod starts;

@@ -67,7 +67,8 @@ async fn namespaces_are_parts_of_one_informer() {
         (1, 1),
         "nodes are in no namespace"
     );
-    let names: Vec<_> = maps.status().parts().iter().map(|part| (part.id().number(), part.name())).collect();
+    let parts = maps.status().parts();
+    let names: Vec<_> = parts.iter().map(|part| (part.id().number(), part.name())).collect();
     assert_eq!(names, [(0, "team-a"), (1, "team-b")]);
     assert!(maps.status().parts().iter().all(|part| part.reflector().is_synced()));
     // Two of maps, one of nodes.
@@ -103,7 +104,8 @@ async fn relist_of_one_namespace_affects_no_other() {
     maps.handler().for_each(move |event| event_log.lock().push(described(&event))).unwrap();
     synced(&factory).await;
     watches(&server, 2).await;
-    let [first, second] = maps.status().parts() else { panic!("two namespaces") };
+    let parts = maps.status().parts();
+    let [first, second] = &*parts else { panic!("two namespaces") };
     let replaces = |part: &kinformer::Part| part.reflector().metrics().replaces;
     let before = replaces(second);
     first.reflector().relist(kinformer_reflector::SourceError::expired("on purpose"));

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::policy::{Backlog, Opened, Reading};
 use crate::clock::Moment;
-use crate::event::{Added, Deleted, Event, LastEvent, Updated, drop_object};
+use crate::event::{Added, Deleted, Event, LastEvent, Left, Updated, drop_object};
 use crate::log_reader::{InitialObjects, Unread};
 use crate::undelivered::{Next, Undelivered};
 
@@ -87,6 +87,8 @@ struct Pending<T> {
 struct Entry<T> {
     key: ObjectKey,
     delivered: Delivered<T>,
+    /// That the delivered object left the scope, at this revision, if it came back since: then the handler receives two events.
+    left: Option<(Arc<T>, u64)>,
     newest: State<T>,
     /// The revision of the newest event.
     revision: u64,
@@ -96,11 +98,13 @@ struct Entry<T> {
 
 enum Popped<T> {
     Entry(Entry<T>),
+    /// The first of the two events of an entry.
+    Left(Left<Arc<T>>, Moment),
     InitialEnd,
 }
 
 enum Delivered<T> {
-    /// The handler has received nothing about the key, or a deletion.
+    /// The handler has received nothing about the key, or a deletion, or that it left the scope.
     Nothing,
     /// The handler has received the object in this state; `None` if the state is unknown.
     State(Option<Arc<T>>),
@@ -109,6 +113,16 @@ enum Delivered<T> {
 enum State<T> {
     Present { object: Arc<T>, in_initial_list: bool },
     Gone(Tombstone<Arc<T>>),
+    Left(Arc<T>),
+}
+
+impl<T> Delivered<T> {
+    fn into_state(self) -> Option<Arc<T>> {
+        match self {
+            Self::Nothing => None,
+            Self::State(state) => state,
+        }
+    }
 }
 
 impl<T> State<T> {
@@ -119,12 +133,13 @@ impl<T> State<T> {
             }
             Event::Updated(updated) => Self::Present { object: updated.new.clone(), in_initial_list: false },
             Event::Deleted(deleted) => Self::Gone(deleted.tombstone.clone()),
+            Event::Left(left) => Self::Left(left.object.clone()),
         }
     }
 
     fn drop_contained(self) {
         match self {
-            Self::Present { object, .. } => drop_object(object),
+            Self::Present { object, .. } | Self::Left(object) => drop_object(object),
             Self::Gone(tombstone) => tombstone.into_object().into_iter().for_each(drop_object),
         }
     }
@@ -136,17 +151,56 @@ impl<T> Entry<T> {
         if let Delivered::State(Some(object)) = self.delivered {
             drop_object(object);
         }
+        self.left.into_iter().for_each(|(object, _)| drop_object(object));
     }
 
-    /// Returns the addition of the newest state in the initial list; `None` if the object was deleted.
+    /// Merges a newer event. Returns the displaced states, to be dropped outside the lock.
+    ///
+    /// An object that left the scope and came back is never an update: it may be another one.
+    fn merge(&mut self, newest: State<T>, revision: u64) -> [Option<State<T>>; 2] {
+        let mut displaced = None;
+        let newest = match (newest, &self.newest) {
+            // An undelivered addition keeps its `in_initial_list`.
+            (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
+                State::Present { object, in_initial_list }
+            }
+            (newest @ State::Present { .. }, State::Left(left)) => {
+                self.left = Some((left.clone(), self.revision));
+                let delivered = std::mem::replace(&mut self.delivered, Delivered::Nothing);
+                displaced = delivered.into_state().map(State::Left);
+                newest
+            }
+            (gone @ (State::Gone(_) | State::Left(_)), _) if self.left.is_some() => {
+                // What came back is gone again, before the handler has received anything of it.
+                let Some((left, at)) = self.left.take() else { return [Some(gone), None] };
+                self.delivered = Delivered::State(Some(left.clone()));
+                self.revision = at;
+                return [Some(std::mem::replace(&mut self.newest, State::Left(left))), Some(gone)];
+            }
+            (newest, _) => newest,
+        };
+        self.revision = revision;
+        [Some(std::mem::replace(&mut self.newest, newest)), displaced]
+    }
+
+    /// Returns whether the handler has nothing to receive: neither the object nor that it is gone.
+    fn is_void(&self) -> bool {
+        matches!(
+            (&self.delivered, &self.newest, &self.left),
+            (Delivered::Nothing, State::Gone(_) | State::Left(_), None)
+        )
+    }
+
+    /// Returns the addition of the newest state in the initial list; `None` if the object was deleted or has left.
     fn into_initial(self) -> Option<Event<Arc<T>>> {
-        let Self { delivered, newest, revision, .. } = self;
+        let Self { delivered, newest, revision, left, .. } = self;
         if let Delivered::State(Some(object)) = delivered {
             drop_object(object);
         }
+        left.into_iter().for_each(|(object, _)| drop_object(object));
         match newest {
             State::Present { object, .. } => Some(Event::initial(object, revision)),
-            gone @ State::Gone(_) => {
+            gone @ (State::Gone(_) | State::Left(_)) => {
                 gone.drop_contained();
                 None
             }
@@ -171,6 +225,10 @@ impl<T> Entry<T> {
             // Such an entry is removed: see `fold`.
             (Delivered::Nothing, State::Gone(tombstone)) => {
                 Event::Deleted(Deleted { tombstone, old: None, revision })
+            }
+            (delivered, State::Left(object)) => {
+                delivered.into_state().into_iter().for_each(drop_object);
+                Event::Left(Left { object, revision })
             }
         }
     }
@@ -266,21 +324,9 @@ impl<T: Object> Newest<T> {
         let place = pending.places.get(&key).copied();
         let displaced = match place.and_then(|place| pending.entries.get_mut(&place)) {
             Some(entry) => {
-                let newest = match (newest, &entry.newest) {
-                    // An undelivered addition keeps its `in_initial_list`.
-                    (State::Present { object, .. }, &State::Present { in_initial_list, .. }) => {
-                        State::Present { object, in_initial_list }
-                    }
-                    (newest, _) => newest,
-                };
-                entry.revision = revision;
-                let displaced = std::mem::replace(&mut entry.newest, newest);
-                if matches!((&entry.delivered, &entry.newest), (Delivered::Nothing, State::Gone(_))) {
-                    let entry = place.and_then(|place| pending.remove(place));
-                    (Some(displaced), entry)
-                } else {
-                    (Some(displaced), None)
-                }
+                let displaced = entry.merge(newest, revision);
+                let void = entry.is_void();
+                (displaced, place.filter(|_| void).and_then(|place| pending.remove(place)))
             }
             None => {
                 let delivered = match event {
@@ -290,15 +336,16 @@ impl<T: Object> Newest<T> {
                 let place = pending.next;
                 pending.next += 1;
                 pending.places.insert(key.clone(), place);
-                pending.entries.insert(place, Entry { key, delivered, newest, revision, since });
-                (None, None)
+                let entry = Entry { key, delivered, left: None, newest, revision, since };
+                pending.entries.insert(place, entry);
+                ([None, None], None)
             }
         };
         self.keys.store(pending.entries.len(), Ordering::Relaxed);
         drop(guard);
         // Objects are dropped outside the lock.
-        let (state, entry) = displaced;
-        state.into_iter().for_each(State::drop_contained);
+        let (states, entry) = displaced;
+        states.into_iter().flatten().for_each(State::drop_contained);
         entry.into_iter().for_each(Entry::drop_contained);
     }
 
@@ -330,7 +377,13 @@ impl<T: Object> Newest<T> {
             pending.initial_end = None;
             return Some(Popped::InitialEnd);
         }
-        let entry = pending.remove(first?)?;
+        let place = first?;
+        if let Some(Entry { left, since, .. }) = pending.entries.get_mut(&place)
+            && let Some((object, revision)) = left.take()
+        {
+            return Some(Popped::Left(Left { object, revision }, *since));
+        }
+        let entry = pending.remove(place)?;
         self.keys.store(pending.entries.len(), Ordering::Relaxed);
         Some(Popped::Entry(entry))
     }
@@ -358,6 +411,7 @@ impl<T: Object> Backlog<T> for Coalesced<T> {
         match self.newest.pop() {
             None => Next::Empty,
             Some(Popped::InitialEnd) => Next::Synced,
+            Some(Popped::Left(left, since)) => Next::Event(self.last.set(Event::Left(left)), since),
             Some(Popped::Entry(entry)) => {
                 let since = entry.since;
                 Next::Event(self.last.set(entry.into_event()), since)

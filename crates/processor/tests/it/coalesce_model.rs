@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{Pod, pod, start};
 use futures::{FutureExt as _, StreamExt as _};
 use kinformer_core::{Change, Tombstone};
-use kinformer_processor::{Added, Buffer, Deleted, Event, ListenerStream, SharedProcessor, Updated};
+use kinformer_processor::{Added, Buffer, Deleted, Event, Left, ListenerStream, SharedProcessor, Updated};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ enum Step {
     Set(u8),
     /// The object is deleted. Its final state is known or was missed.
     Delete(u8, Seen),
+    /// The object leaves the scope.
+    Leave(u8),
     /// The handler takes one event.
     Take,
 }
@@ -30,15 +32,17 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..5_u8).prop_map(Step::Set),
         2 => (0..5_u8, prop_oneof![Just(Seen::Final), Just(Seen::Missed)])
             .prop_map(|(key, seen)| Step::Delete(key, seen)),
+        2 => (0..5_u8).prop_map(Step::Leave),
         3 => Just(Step::Take),
     ]
 }
 
-/// The current objects, the objects delivered last, and the pending keys in order.
+/// The current objects, the objects delivered last, those of them that left since, and the pending keys in order.
 #[derive(Default)]
 struct Model {
     now: BTreeMap<u8, Arc<Pod>>,
     delivered: BTreeMap<u8, Arc<Pod>>,
+    left: BTreeMap<u8, Arc<Pod>>,
     waiting: Vec<u8>,
 }
 
@@ -74,6 +78,14 @@ impl Model {
                     }
                 })
             }
+            Step::Leave(key) => {
+                let old = self.now.remove(&key)?;
+                if self.delivered.contains_key(&key) {
+                    self.left.entry(key).or_insert_with(|| old.clone());
+                }
+                self.changed(key);
+                Some(Change::left(old))
+            }
             Step::Take => None,
         }
     }
@@ -86,6 +98,15 @@ impl Model {
         }
         let key = self.waiting.remove(0);
         let now = self.now.get(&key).cloned();
+        if let Some(left) = self.left.remove(&key) {
+            let is_it =
+                matches!(&event, Some(Event::Left(Left { object, .. })) if Arc::ptr_eq(object, &left));
+            assert!(is_it, "{event:?}, but {left:?} left");
+            self.delivered.remove(&key);
+            // What came back is the next event.
+            self.waiting.splice(0..0, now.map(|_| key));
+            return;
+        }
         let delivered = self.delivered.remove(&key);
         let event = event.expect("an event is pending");
         match (delivered, &now, &event) {
@@ -142,7 +163,7 @@ async fn play(steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
-    // contract: P-10c, P-10d, P-10e
+    // contract: P-10c, P-10d, P-10e, P-27a, P-27b
     #[test]
     fn coalesced_events_match_model(steps in prop::collection::vec(step(), 0..120)) {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(play(steps));

@@ -52,6 +52,16 @@ fn unknown(last_known: Option<Arc<Pod>>) -> Tombstone<Arc<Pod>> {
     Tombstone::final_state_unknown("a".parse().unwrap(), last_known)
 }
 
+/// An object that leaves the scope is not one that was deleted.
+// contract: P-27a, P-27c
+#[tokio::test]
+async fn what_leaves_is_filtered_by_its_last_state() {
+    for buffer in [Buffer::EveryEvent, Buffer::Coalesced, Buffer::BackPressure(1)] {
+        let events = vec![added("a", 2), added("b", 3), Change::left(pod("a", 2)), Change::left(pod("b", 3))];
+        assert_eq!(even(buffer, events).await, ["+a2", "oa2"], "{buffer:?}");
+    }
+}
+
 /// An update that crosses the filter is delivered as an addition or a deletion.
 // contract: P-11a
 #[tokio::test]

@@ -9,6 +9,7 @@ export const TYPES = {
   added: { sign: "+", label: "added" },
   updated: { sign: "~", label: "updated" },
   deleted: { sign: "−", label: "deleted" },
+  left: { sign: "→", label: "left the scope" },
   resync: { sign: "↻", label: "resync" },
   gap: { sign: "…", label: "gap" },
 };
@@ -35,6 +36,7 @@ export function summary(change) {
     const state = change.finalStateUnknown ? "missed by the watch, found by a relist; last known" : "last";
     return [el("span.dim", {}, `${state} version ${change.resourceVersion || change.oldResourceVersion}`)];
   }
+  if (change.type === "left") return [el("span.dim", {}, `the informer no longer holds it; last version ${change.resourceVersion}`)];
   if (change.type === "resync") return [el("span.dim", {}, "delivered again, unchanged")];
   if (change.type === "gap") {
     const what = change.skipped > 0 ? `${count(change.skipped)} events are not listed` : "Events are missing here";

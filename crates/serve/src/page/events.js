@@ -23,7 +23,7 @@ export function mount(main, route) {
   const types = el(
     "div.types",
     { role: "group", "aria-label": "Types of events" },
-    ["added", "updated", "deleted"].map((type) =>
+    ["added", "updated", "deleted", "left"].map((type) =>
       button(type, () => replace(withParameters({ type: query.get("type") === type ? "" : type })), { data: { type } }),
     ),
   );

@@ -272,6 +272,7 @@ export function mountObject(drawer, { id, key, tab }) {
     change: (change) => {
       if (change.key === key && state.idOf(change) === id) {
         if (change.type === "deleted") setPresence(false, "deleted", "error");
+        else if (change.type === "left") setPresence(false, "left the scope", "warn");
         later();
       }
     },

@@ -84,7 +84,8 @@ async fn informer_reports_start_sync_and_stop() {
     source.apply(Item::of("kettle", 0, 1));
     let informer = informer(&source);
     assert_eq!((informer.phase(), informer.has_synced()), (Phase::NotStarted, false));
-    let [part] = informer.parts() else { panic!("one source") };
+    let parts = informer.parts();
+    let [part] = &*parts else { panic!("one source") };
     assert_eq!(
         (part.id(), part.name(), part.reflector().state()),
         (PartId::ONLY, "", kinformer_reflector::ReflectorState::Idle)

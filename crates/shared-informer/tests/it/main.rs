@@ -32,5 +32,6 @@ mod queue_with;
 mod reentrant;
 mod resync;
 mod reuse;
+mod scope;
 mod versions;
 mod wait_for;

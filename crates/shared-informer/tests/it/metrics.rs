@@ -89,7 +89,7 @@ async fn incomplete_list_deletes_only_by_watch() {
         seen.wait(|view| view.map.contains_key("pan")).await;
         seen.wait(|view| !view.map.contains_key("toaster")).await;
         assert_eq!(running.informer.store().keys().len(), 2, "{queue:?}: the kettle may be one of the two");
-        let reflector = running.informer.part(PartId::ONLY).unwrap().reflector();
+        let reflector = running.informer.part(PartId::ONLY).unwrap().reflector().clone();
         assert_eq!(running.informer.metrics().reflector.unidentified_objects, 2);
         let error = reflector.incomplete_list().unwrap();
         assert!(matches!(&*error, SourceError::IncompleteList { unidentified: 2, .. }), "{error}");

@@ -100,7 +100,7 @@ pub(crate) fn trigger<K: Resource<DynamicType = ()> + 'static>(
             event => event.object().map(|object| &**object.object()).into_iter().collect(),
         };
         let version = match event {
-            Event::Deleted(_) => None,
+            Event::Deleted(_) | Event::Left(_) => None,
             event => event.object().and_then(|new| new.object().resource_version().to_string().parse().ok()),
         };
         judge.seen(plural, event.key().to_string(), version);

@@ -18,6 +18,8 @@ pub(crate) enum Received {
     Updated(State, State),
     /// A deletion.
     Deleted,
+    /// The object left the scope.
+    Left,
 }
 
 /// What one handler has received: its own copy of the objects.
@@ -204,6 +206,7 @@ impl HandlerView {
                 }
                 Some(new)
             }
+            (Received::Left, _) => return Err(format!("left {key}, but no scope has changed")),
             (Received::Deleted, None) => return Err(format!("deleted {key}, which it does not have")),
             (Received::Deleted, Some(known)) => {
                 if !self.is_deleted_after(history, key, known) {

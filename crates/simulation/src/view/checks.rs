@@ -27,7 +27,7 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     /// back to a version before that of the store.
     fn check_parts(&self) -> Result<(), String> {
         let Ok(snapshot) = self.informer.snapshot() else { return Ok(()) };
-        for part in self.informer.status().parts() {
+        for part in self.informer.status().parts().iter() {
             let (stored, last) =
                 (snapshot.resource_versions().of(part.id()), part.reflector().last_version());
             let stored_number = stored.to_string().parse::<u64>();

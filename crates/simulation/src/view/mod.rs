@@ -141,7 +141,8 @@ impl<K: Resource<DynamicType = ()> + 'static> View<K> {
     fn stored(&self) -> (Vec<(String, Option<u64>)>, Objects) {
         // Empty before the start.
         let Ok(snapshot) = self.informer.snapshot() else { return Default::default() };
-        let parts = self.informer.status().parts().iter().map(|part| {
+        let parts = self.informer.status().parts();
+        let parts = parts.iter().map(|part| {
             let version = snapshot.resource_versions().of(part.id()).to_string().parse().ok();
             let prefix = if part.name().is_empty() { String::new() } else { format!("{}/", part.name()) };
             (prefix, version)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use kinformer::{Added, Deleted, Event, PackedObject, Updated};
+use kinformer::{Added, Deleted, Event, Left, PackedObject, Updated};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -85,12 +85,15 @@ impl Witness {
                 let text = last.as_ref().map_or_else(|| "unknown".into(), |last| describe(last));
                 (format!("- {key} {text} rev {revision}"), Received::Deleted)
             }
-            _ => return self.recorder.violation("an unknown event"),
+            Event::Left(Left { object, revision: after, .. }) => {
+                revision = after;
+                (format!("o {key} {} rev {revision}", describe(&object)), Received::Left)
+            }
         };
         self.recorder.note(&self.name, text);
         let version = match &received {
             Received::Added(new) | Received::Updated(_, new) => Some(version_of(new)),
-            Received::Deleted => None,
+            Received::Deleted | Received::Left => None,
         };
         let listed = if initial { self.server.listed(&self.plural, &key) } else { 0 };
         let applied = self.server.history(&self.plural, |history| {

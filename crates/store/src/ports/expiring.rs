@@ -92,6 +92,7 @@ fn entry<T: Object>(delta: Delta<T>) -> Delta<Entry<T>> {
         Delta::Updated(object) => Delta::Updated(Entry::now(object)),
         Delta::Replaced(object) => Delta::Replaced(Entry::now(object)),
         Delta::Deleted(tombstone) => Delta::Deleted(tombstone.map(Entry::now)),
+        Delta::Left(object) => Delta::Left(Entry::now(object)),
         Delta::ReplacedAll(list) => {
             let Replacement { part, objects, resource_version, undelivered, unidentified, .. } = *list;
             let entries = objects.into_iter().map(Entry::now).collect();

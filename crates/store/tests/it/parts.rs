@@ -312,3 +312,44 @@ fn transform_cannot_change_the_part() {
         assert_eq!(names(&indexer), ["a0@1", "b0@2"]);
     }
 }
+
+/// Objects of removed parts leave, what is still on its way for these is dropped, and waits for them end.
+// contract: D-02a, D-08a
+#[tokio::test]
+async fn removed_parts_leave() {
+    let by_namespace = |names: &[&str]| Parts::<Item>::new(ByNamespace::new(names.iter().copied()));
+    let parts = by_namespace(&["a", "b"]).changeable();
+    let index = IndexFunction::by_namespace();
+    let indexer = Indexer::builder().parts(parts.clone()).index("namespace", index).build().unwrap();
+    let item = |name: &str, version| Arc::new(Item::of(name, version, 0));
+    indexer.add(item("a/1", 1)).unwrap().into_result().unwrap();
+    indexer.add(item("b/1", 2)).unwrap().into_result().unwrap();
+    let before = indexer.snapshot();
+    let (reader, version) = (indexer.reader(), ResourceVersion::number(9));
+    let of_part = reader.wait_for(B, &version);
+    let of_key = reader.wait_for(KeyRef::new("b", "1"), &version);
+    let change = async {
+        tokio::task::yield_now().await;
+        assert!(parts.set(by_namespace(&["a"]), vec![A]));
+        indexer.apply_parts()
+    };
+    let (of_part, of_key, applied) = tokio::join!(of_part, of_key, change);
+    assert!(matches!(of_part, Err(Error::PartRemoved { part: B })), "{of_part:?}");
+    assert!(matches!(of_key, Err(Error::NoPart { .. })), "{of_key:?}");
+    let [change] = &applied.changes[..] else { panic!("{applied:?}") };
+    assert!(matches!(&change.delta, Delta::Left(item) if *item.name == *"1"), "{change:?}");
+    assert_eq!((change.revision, indexer.len()), (before.revision() + 1, 1));
+    assert!(indexer.by_index("namespace", "b").unwrap().is_empty());
+    assert_eq!((before.len(), indexer.resource_versions().iter().count()), (2, 1));
+    let late = [Delta::Added(item("b/2", 3)), Delta::ReplacedAll(Box::new(list(B, &[item("b/3", 4)], 4)))];
+    let applied = indexer.apply(late);
+    assert!(applied.changes.is_empty() && applied.errors.is_empty(), "{applied:?}");
+    assert_eq!(indexer.len(), 1);
+    // All objects are of one part now, and those that are stored stay.
+    assert!(parts.set(Parts::one(), vec![2.into()]));
+    assert!(indexer.apply_parts().changes.is_empty());
+    indexer.add(item("b/2", 5)).unwrap().into_result().unwrap();
+    assert_eq!(indexer.resource_versions().of(2.into()), &5.into());
+    indexer.apply([Delta::Left(item("b/2", 5))]).errors.into_result().unwrap();
+    assert_eq!(indexer.len(), 1);
+}

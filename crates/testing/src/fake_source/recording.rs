@@ -19,6 +19,7 @@ pub fn delta_text<T: Object>(delta: &Delta<T>) -> String {
         Delta::Updated(o) => format!("update {}", object(o)),
         Delta::Deleted(Tombstone::FinalState(o)) => format!("delete {}", object(o)),
         Delta::Deleted(Tombstone::FinalStateUnknown(missed)) => format!("delete {}", missed.key),
+        Delta::Left(o) => format!("left {}", object(o)),
         Delta::ReplacedAll(list) => {
             let mut words = vec!["replace".to_owned()];
             words.extend(list.objects.iter().map(object));
@@ -160,6 +161,7 @@ impl<T: Object> Inner<T> {
             Delta::Deleted(tombstone) => {
                 self.objects.retain(|key, _| key.as_key() != tombstone.key());
             }
+            Delta::Left(object) => self.objects.retain(|key, _| key.as_key() != object.key()),
             Delta::ReplacedAll(list) => {
                 if list.is_complete() {
                     let kept: BTreeSet<_> = list.undelivered.iter().collect();

@@ -115,3 +115,20 @@ async fn rejected_keys_have_no_failures() {
     assert!(!queue.add_rate_limited("a"));
     assert_eq!((queue.retries(&"b"), queue.retries(&"a"), queue.metrics().failing), (0, 1, 1));
 }
+
+/// A key is removed alone: queued, delayed, or to be repeated after its run.
+// contract: W-12
+#[tokio::test(start_paused = true)]
+async fn remove_takes_one_pending_key() {
+    let queue = WorkQueue::new();
+    queue.add(1);
+    queue.add(2);
+    queue.add_after(3, SECOND);
+    let running = queue.next().await.unwrap();
+    queue.add(1);
+    assert_eq!([1, 2, 3, 4].map(|key| queue.remove(&key)), [true, true, true, false]);
+    drop(running);
+    advance(SECOND).await;
+    assert!(queue.try_next().is_none() && queue.depth() == 0);
+    assert!(queue.add(2) && queue.try_next().is_some());
+}

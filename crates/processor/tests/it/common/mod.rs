@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kinformer_core::{Change, KeyRef, Object, ResourceVersion, Tombstone};
-use kinformer_processor::{Added, Deleted, Error, Event, SharedProcessor, Updated};
+use kinformer_processor::{Added, Deleted, Error, Event, Left, SharedProcessor, Updated};
 use kinformer_testing::reentrant::{self, within};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -52,7 +52,7 @@ pub fn deleted(name: &str, version: u64) -> Change<Pod> {
     Change::deleted(pod(name, version))
 }
 
-/// An event as text: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown).
+/// An event as text: `+a1`, `+a1!` (initial list), `a1>2`, `-a2`, `-a2?` (final state unknown), `oa2` (left the scope).
 pub fn describe(event: &Event<Arc<Pod>>) -> String {
     match event {
         Event::Added(Added { object, in_initial_list, .. }) => {
@@ -65,7 +65,8 @@ pub fn describe(event: &Event<Arc<Pod>>) -> String {
         Event::Deleted(Deleted { tombstone: Tombstone::FinalStateUnknown(missed), .. }) => {
             format!("-{}{}?", missed.key, missed.last_known.as_ref().map_or(0, |pod| pod.version))
         }
-        _ => unreachable!("unknown event"),
+        Event::Left(Left { object, .. }) => format!("o{}{}", object.name, object.version),
+        _ => unreachable!("unknown tombstone"),
     }
 }
 

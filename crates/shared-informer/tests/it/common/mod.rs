@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use kinformer_core::{Object, Tombstone};
-use kinformer_processor::{Added, Deleted, Event, Updated};
+use kinformer_processor::{Added, Deleted, Event, Left, Updated};
 use kinformer_reflector::{
     List, ListOptions, ListerWatcher, SourceError, WatchEvent, WatchListSupport, WatchOptions, WatchStream,
 };
@@ -105,7 +105,10 @@ impl View {
                 let unknown = matches!(tombstone, Tombstone::FinalStateUnknown(_));
                 format!("delete {key}{}", if unknown { " unknown" } else { "" })
             }
-            _ => unreachable!("not known to this test"),
+            Event::Left(Left { object, .. }) => {
+                check(self.map.remove(&key).is_some(), "unknown object left");
+                format!("left {key} {}", object.value)
+            }
         };
         self.texts.push(text);
     }

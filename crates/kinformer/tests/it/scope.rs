@@ -1,0 +1,126 @@
+//! Informers whose scope changes while they run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::common::{builder, config_map, factory, server, soon, synced, until, version, watches};
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kinformer::{Error, Event, FixedScope, Informer, Scope};
+use kinformer_apiserver::ApiServer;
+use parking_lot::Mutex;
+use serde_json::json;
+
+async fn namespaces(names: &[&str]) -> ApiServer {
+    let server = server().await;
+    for namespace in names {
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        server.create(team).unwrap();
+        server.create(config_map(namespace, "map", "1")).unwrap();
+    }
+    server
+}
+
+fn keys(informer: &Informer<ConfigMap>) -> Vec<String> {
+    informer.snapshot().unwrap().ordered().iter().map(|map| map.key().to_string()).collect()
+}
+
+fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let log = events.clone();
+    let described = |event: &Event<_>, key: String| match event {
+        Event::Added(_) => format!("+{key}"),
+        Event::Updated(_) => format!("={key}"),
+        Event::Deleted(_) => format!("-{key}"),
+        Event::Left(_) => format!("o{key}"),
+    };
+    let handler = informer.handler().inline();
+    handler.for_each(move |event| log.lock().push(described(&event, event.key().to_string()))).unwrap();
+    events
+}
+
+/// The namespaces of the lists and of the watches since the last call.
+fn take_requests(server: &ApiServer) -> BTreeSet<String> {
+    let requests = server.requests().resource("configmaps");
+    let namespaces = requests.iter().map(|request| request.namespace.clone()).collect();
+    server.clear_requests();
+    namespaces
+}
+
+/// A namespace more is requested by itself, and one less is no request.
+// contract: D-09a
+#[tokio::test]
+async fn only_new_namespaces_are_requested() {
+    let server = namespaces(&["team-a", "team-b", "team-c"]).await;
+    let factory = builder(&server).namespaces(["team-a"]).build();
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    watches(&server, 1).await;
+    take_requests(&server);
+    maps.set_scope(&Scope::namespaces(["team-a", "team-b"])).await.unwrap();
+    maps.wait_for_scope().until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    watches(&server, 2).await;
+    assert_eq!(take_requests(&server), BTreeSet::from(["team-b".to_owned()]));
+    assert_eq!(maps.selection().scope(), "team-a,team-b");
+    assert!(maps.selection().has_namespace("team-b") && !maps.selection().has_namespace("team-c"));
+    maps.set_scope(&Scope::namespaces(["team-b"])).await.unwrap();
+    assert_eq!(keys(&maps), ["team-b/map"]);
+    watches(&server, 1).await;
+    assert!(take_requests(&server).is_empty());
+    until(|| events.lock().len() == 3).await.unwrap();
+    assert_eq!(*events.lock(), ["+team-a/map", "+team-b/map", "oteam-a/map"]);
+    let changed = server.update(config_map("team-b", "map", "2")).unwrap();
+    maps.wait_for(("team-b", "map"), &version(&changed)).until(soon()).await.unwrap();
+    factory.shutdown().await.unwrap();
+    watches(&server, 0).await;
+    server.shutdown().await;
+}
+
+/// All namespaces become some and none, and all again.
+// contract: D-02b, D-04a, D-09a
+#[tokio::test]
+async fn scope_is_all_some_or_none() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    let factory = factory(&server);
+    let maps = factory.core().v1().config_maps();
+    let events = record(&maps);
+    synced(&factory).await;
+    until(|| events.lock().len() == 2).await.unwrap();
+    events.lock().clear();
+    maps.set_scope(&Scope::namespaces(["team-a"])).await.unwrap();
+    maps.wait_for_scope().until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map"]);
+    maps.set_scope(&Scope::namespaces([""; 0])).await.unwrap();
+    maps.wait_for_scope().until(soon()).await.unwrap();
+    assert!(keys(&maps).is_empty() && maps.has_synced());
+    watches(&server, 0).await;
+    maps.set_scope(&Scope::all()).await.unwrap();
+    maps.wait_for_scope().until(soon()).await.unwrap();
+    assert_eq!(keys(&maps), ["team-a/map", "team-b/map"]);
+    until(|| events.lock().len() == 4).await.unwrap();
+    events.lock()[2..].sort();
+    assert_eq!(*events.lock(), ["oteam-b/map", "oteam-a/map", "+team-a/map", "+team-b/map"]);
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
+
+// contract: D-09b, D-09c
+#[tokio::test]
+async fn scope_of_a_factory_applies_to_all_informers() {
+    let server = namespaces(&["team-a", "team-b"]).await;
+    let factory = factory(&server);
+    let (maps, nodes) = (factory.core().v1().config_maps(), factory.informer::<Node>());
+    synced(&factory).await;
+    factory.set_scope(&Scope::namespaces(["team-b"])).await.unwrap();
+    assert_eq!(keys(&maps), ["team-b/map"]);
+    let secrets = factory.core().v1().secrets();
+    assert_eq!(secrets.selection().scope(), "team-b");
+    let refused = nodes.set_scope(&Scope::all()).await;
+    assert!(
+        matches!(&refused, Err(Error::FixedScope { reason: FixedScope::ClusterScoped, .. })),
+        "{refused:?}"
+    );
+    factory.shutdown().await.unwrap();
+    server.shutdown().await;
+}
