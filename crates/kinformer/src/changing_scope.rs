@@ -3,26 +3,28 @@
 use std::sync::Arc;
 
 use kinformer_kube::PackedObject;
-use kinformer_shared_informer::SharedIndexInformer;
+use kinformer_shared_informer::{SharedIndexInformer, Sources};
 use parking_lot::Mutex;
 
 use crate::Error;
 use crate::error::FixedScope;
-use crate::make_source::MakeSource;
 use crate::scope::Scope;
 use crate::selection::Selected;
+
+/// Makes the parts of a scope, with their sources.
+pub(crate) type MakeParts = Box<dyn Fn(&Scope) -> (Vec<Selected>, Sources<PackedObject>) + Send + Sync>;
 
 /// The parts of an informer, as they were requested last.
 pub(crate) struct ChangingScope {
     selected: Mutex<Arc<[Selected]>>,
-    make_source: Result<MakeSource, FixedScope>,
+    make_parts: Result<MakeParts, FixedScope>,
     /// Locked while a change is requested and takes effect.
     changing: tokio::sync::Mutex<()>,
 }
 
 impl ChangingScope {
-    pub(crate) fn new(parts: Vec<Selected>, make_source: Result<MakeSource, FixedScope>) -> Self {
-        Self { selected: Mutex::new(parts.into()), make_source, changing: tokio::sync::Mutex::default() }
+    pub(crate) fn new(parts: Vec<Selected>, make_parts: Result<MakeParts, FixedScope>) -> Self {
+        Self { selected: Mutex::new(parts.into()), make_parts, changing: tokio::sync::Mutex::default() }
     }
 
     pub(crate) fn selected(&self) -> Arc<[Selected]> {
@@ -31,7 +33,7 @@ impl ChangingScope {
 
     /// Whether the scope can change.
     pub(crate) fn is_fixed(&self) -> bool {
-        self.make_source.is_err()
+        self.make_parts.is_err()
     }
 
     /// Changes the scope.
@@ -44,12 +46,12 @@ impl ChangingScope {
         resource: &Arc<str>,
         scope: &Scope,
     ) -> Result<(), Error> {
-        let make_source = match &self.make_source {
-            Ok(make_source) => make_source,
+        let make_parts = match &self.make_parts {
+            Ok(make_parts) => make_parts,
             Err(reason) => return Err(Error::FixedScope { resource: resource.clone(), reason: *reason }),
         };
         let _changing = self.changing.lock().await;
-        let (parts, sources) = make_source.of_scope(scope);
+        let (parts, sources) = make_parts(scope);
         // Requested with its first poll, so that both are the same scope if this future is dropped.
         let changed = informer.set_sources(sources);
         *self.selected.lock() = parts.into();

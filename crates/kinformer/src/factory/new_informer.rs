@@ -9,7 +9,7 @@ use kube_client::Client;
 use kube_core::discovery::Scope;
 
 use crate::arrival::Arrival;
-use crate::changing_scope::ChangingScope;
+use crate::changing_scope::{ChangingScope, MakeParts};
 use crate::entry::Registered;
 use crate::error::FixedScope;
 use crate::kind::{resource_name, versioned_name};
@@ -82,13 +82,13 @@ pub(super) fn make(client: &Client, options: &Arc<Options>, target: &Target) -> 
     if projection == Projection::Whole {
         decision.request_whole();
     }
-    let make_source = match target.scope {
+    let make_parts: Result<MakeParts, _> = match target.scope {
         _ if is_own => Err(FixedScope::OwnInformer),
         Scope::Cluster => Err(FixedScope::ClusterScoped),
-        Scope::Namespaced => Ok(make_source),
+        Scope::Namespaced => Ok(Box::new(move |scope| make_source.of_scope(scope))),
     };
     let changes = Changes { has_transform, dropped_fields };
-    let selected = ChangingScope::new(parts, make_source);
+    let selected = ChangingScope::new(parts, make_parts);
     Arc::new(KubeInformer::new(
         informer,
         resource_name(resource).into(),

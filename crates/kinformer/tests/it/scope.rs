@@ -27,15 +27,18 @@ fn keys(informer: &Informer<ConfigMap>) -> Vec<String> {
 fn record(informer: &Informer<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
     let events = Arc::new(Mutex::new(Vec::new()));
     let log = events.clone();
-    let described = |event: &Event<_>, key: String| match event {
-        Event::Added(_) => format!("+{key}"),
-        Event::Updated(_) => format!("={key}"),
-        Event::Deleted(_) => format!("-{key}"),
-        Event::Left(_) => format!("o{key}"),
-    };
     let handler = informer.handler().inline();
-    handler.for_each(move |event| log.lock().push(described(&event, event.key().to_string()))).unwrap();
+    handler.for_each(move |event| log.lock().push(format!("{}{}", sign(&event), event.key()))).unwrap();
     events
+}
+
+fn sign<O>(event: &Event<O>) -> char {
+    match event {
+        Event::Added(_) => '+',
+        Event::Updated(_) => '=',
+        Event::Deleted(_) => '-',
+        Event::Left(_) => 'o',
+    }
 }
 
 /// The namespaces of the lists and of the watches since the last call.
