@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::common::{builder, config_map, factory, server, soon, synced, until, version, watches};
+use crate::common::{builder, config_map, factory, soon, synced, until, version, watches};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kinformer::{Error, Event, FixedScope, Informer, Scope};
 use kinformer_apiserver::ApiServer;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 async fn namespaces(names: &[&str]) -> ApiServer {
-    let server = server().await;
+    let server = ApiServer::builder().request_log(1_000).start().await.unwrap();
     for namespace in names {
         let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         server.create(team).unwrap();
