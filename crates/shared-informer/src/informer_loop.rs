@@ -1,6 +1,6 @@
 //! The loop of an informer: connects sources, a queue and a process function.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -88,7 +88,8 @@ where
 /// Follows client-go 0.37 (`Controller`).
 pub struct InformerLoop<T: Object, P> {
     list: Arc<PartList<T>>,
-    reflectors: HashMap<PartId, PartReflector<T>>,
+    /// In the order of their parts, in which they start: a simulation is repeated exactly.
+    reflectors: BTreeMap<PartId, PartReflector<T>>,
     create: CreateReflector<T>,
     process: P,
 }
