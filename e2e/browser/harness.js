@@ -14,7 +14,7 @@ const SLOW_HANDLER = process.env.KINFORMER_SLOW_HANDLER ?? join(ROOT, "target/de
 const CONTROLLERS = process.env.KINFORMER_CONTROLLERS ?? join(ROOT, "target/debug/examples/controllers");
 const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 /** How long a program may take until it has printed its address. */
-const START_MS = 120_000;
+const START_MS = 240_000;
 
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
@@ -84,7 +84,7 @@ function start(t, program, args) {
   return new Promise((resolve, reject) => {
     const name = `${program} ${args.join(" ")}`;
     const fail = (reason) => reject(new Error(`${name}: ${reason}\n${errors}`));
-    const timer = setTimeout(() => fail("no address after two minutes"), START_MS);
+    const timer = setTimeout(() => fail("no address after four minutes"), START_MS);
     child.once("error", (error) => fail(error.message));
     child.once("exit", (code) => fail(`ended with ${code}`));
     createInterface({ input: child.stdout }).on("line", (line) => {
