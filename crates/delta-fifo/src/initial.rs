@@ -44,7 +44,7 @@ impl<T> Initial<T> {
 
     /// Records a write of a part. Returns whether it was the first.
     fn populate(&mut self, part: PartId) -> bool {
-        self.is_first(part) && self.populated.insert(part)
+        !self.synced && self.parts.exists(part) && self.populated.insert(part)
     }
 
     /// Records the write of an object of this part. Without a previous replace, the part has no initial list. Returns
