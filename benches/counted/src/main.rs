@@ -4,6 +4,7 @@
 //! counts. It prints the number of operations of that run. Without a name, it prints all names.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench is a program without users")]
 
+mod controllers;
 mod informers;
 mod objects;
 mod pods;
@@ -39,7 +40,7 @@ use crate::text::Text;
 /// The name of a hot path, its operations in each run, and the function that prepares it.
 type HotPath = (&'static str, usize, fn(usize) -> Run);
 
-const HOT_PATHS: [HotPath; 22] = [
+const HOT_PATHS: [HotPath; 23] = [
     ("cache-get", 1_000, informers::cache_get),
     ("cache-list-500", 50, informers::cache_list),
     ("decode-json", 100, |n| objects::decode(Json, n)),
@@ -56,6 +57,7 @@ const HOT_PATHS: [HotPath; 22] = [
     ("printed-line", 1_000, printed_line),
     ("queue-delta-fifo", 1_000, structures::delta_fifo),
     ("queue-real-fifo", 1_000, structures::real_fifo),
+    ("reconcile", 1_000, controllers::reconcile),
     ("store-write", 1_000, structures::write),
     ("store-write-beside-snapshot", 1_000, structures::write_beside_snapshot),
     ("store-write-index-change", 900, structures::write_index_change),
