@@ -10,11 +10,11 @@ use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionResource;
 
 use crate::args::ReadingArgs;
+use crate::connect::Connection;
 use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::fatal_errors::{FatalError, FatalErrors};
 use crate::resources::Served;
-use crate::session::Session;
 
 /// How long handlers may take to return during shutdown.
 const GRACE: Duration = Duration::from_secs(5);
@@ -43,25 +43,24 @@ pub(crate) struct Informers<'a> {
 impl<'a> Informers<'a> {
     /// Prepares a factory for these resources. Sends no request.
     pub(crate) fn new<'r>(
-        session: &Session,
+        connection: &Connection,
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
     ) -> Self {
-        Self::logging(session, resources, reading, FailureLog::new())
+        Self::logging(connection, resources, reading, FailureLog::new())
     }
 
     /// As [`Self::new`], with a log of the objects that could not be stored.
     pub(crate) fn logging<'r>(
-        session: &Session,
+        connection: &Connection,
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
         log: FailureLog,
     ) -> Self {
-        let fatal_errors = FatalErrors::new(&session.connection.server);
+        let fatal_errors = FatalErrors::new(&connection.server);
         let hook = fatal_errors.clone();
-        let mut builder = SharedInformerFactory::builder(session.connection.client.clone())
-            .grace(GRACE)
-            .on_error(move |failure| {
+        let mut builder =
+            SharedInformerFactory::builder(connection.client.clone()).grace(GRACE).on_error(move |failure| {
                 hook.report(failure);
                 log.record(failure);
             });

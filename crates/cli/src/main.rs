@@ -13,7 +13,6 @@ mod indexes;
 mod informers;
 mod lines;
 mod logs;
-mod objects;
 mod output;
 mod plain_http;
 mod printer;
@@ -42,7 +41,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    logs::start(cli.verbosity());
+    logs::start(cli.global.verbosity);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::code(Err(Error::Runtime(error))),
@@ -55,11 +54,12 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Error> {
     let stop = Stop::on_signals()?;
-    match cli.into_command() {
+    let (command, global) = cli.into_parts();
+    match command {
         Command::Demo(args) => demo::run(args, stop).await,
-        Command::Watch(args) => watch::run(args, stop).await,
-        Command::Get(args) => get::run(args, stop).await,
-        Command::Serve(args) => serve::run(args, stop).await,
-        Command::ApiServer(args) => api_server::run(args, stop).await,
+        Command::Watch(args) => watch::run(args, &global, stop).await,
+        Command::Get(args) => get::run(args, &global, stop).await,
+        Command::Serve(args) => serve::run(args, &global, stop).await,
+        Command::ApiServer(args) => api_server::run(args, &global.cluster.token, stop).await,
     }
 }

@@ -8,7 +8,7 @@ use kinformer::Buffer;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::args::WatchArgs;
+use crate::args::{GlobalArgs, WatchArgs};
 use crate::display_fields::DROPPED_FIELDS;
 use crate::exit::Error;
 use crate::informers::{Informers, Reading};
@@ -30,11 +30,10 @@ const UNPRINTED: usize = 16 * 1024;
 ///
 /// # Errors
 /// Any [`Error`].
-pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
-    args.selectors.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
-    args.selectors.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+pub(crate) async fn run(args: WatchArgs, global: &GlobalArgs, stop: Stop) -> Result<(), Error> {
+    selectors::check(&args.selectors)?;
     let verbs = ["list", "watch"];
-    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
+    let begun = Session::begin(global, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let result = watch(&args, &session, &stop).await;
     session.connection.close().await;
@@ -58,7 +57,7 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
         dropped: &DROPPED_FIELDS,
         how: args.reading,
     };
-    let informers = Informers::new(session, &session.resources, reading);
+    let informers = Informers::new(&session.connection, &session.resources, reading);
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();

@@ -30,7 +30,7 @@ use crate::text::Line;
 /// Any [`Error`].
 pub(crate) async fn run(args: DemoArgs, stop: Stop) -> Result<(), Error> {
     let screen = Screen::open()?;
-    let embedded = Embedded::start(args.seed).await?;
+    let embedded = Embedded::start(args.seed.unwrap_or(1)).await?;
     let result = show(&args, &stop, screen.writer(), &embedded).await;
     embedded.shutdown().await;
     let last = result.as_ref().map(Summary::lines).unwrap_or_default();
