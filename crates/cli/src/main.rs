@@ -2,6 +2,7 @@
 
 mod api_server;
 mod args;
+mod changes;
 mod connect;
 mod demo;
 mod display_fields;
@@ -13,6 +14,7 @@ mod indexes;
 mod informers;
 mod lines;
 mod logs;
+mod outages;
 mod output;
 mod plain_http;
 mod printer;

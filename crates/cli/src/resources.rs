@@ -125,8 +125,8 @@ impl Catalogue {
                     }
                     Err(error) => {
                         let what = api_version(&group.name, &version);
-                        let line = format_args!("warning: skipping unavailable API group {what}: {error}")
-                            .to_string();
+                        let reason = with_causes(&error);
+                        let line = format!("warning: skipping unavailable API group {what}: {reason}");
                         text::to_stderr(&Line::new(format_args!("{line}")));
                         catalogue.unavailable.push(api_version(&group.name, &version));
                     }

@@ -56,7 +56,7 @@ async fn serve(
         labels: args.selectors.selector.as_deref(),
         fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
-        dropped: &[],
+        dropped: |_| &[],
         how: args.reading,
     };
     let failures = FailureLog::new();

@@ -151,6 +151,12 @@ pub(crate) struct WatchArgs {
     /// Exit after the initial objects have been printed; with --for, fail if that takes longer
     #[arg(long)]
     pub(crate) until_synced: bool,
+    /// Begin each line with the time; in JSON, the field time
+    #[arg(long)]
+    pub(crate) timestamps: bool,
+    /// With -o json, add the object to each event
+    #[arg(long)]
+    pub(crate) objects: bool,
     /// Fetch only metadata; -o wide then prints no phase and no node
     #[arg(long)]
     pub(crate) metadata_only: bool,

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
 use crate::logs;
-use crate::output::{Output, OutputClosed, WriterHandle};
+use crate::output::{self, Output, OutputClosed, WriterHandle};
 use crate::stop::Stop;
 use crate::text::{Line, Text};
 
@@ -39,7 +39,7 @@ impl Screen {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(10));
         logs::beside(all.clone());
         let table = all.add(ProgressBar::new(0));
-        let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+        let colours = output::has_colours();
         Ok(Self { writer: ScreenWriter::Live { all, table, colours }, written: None })
     }
 

@@ -77,7 +77,7 @@ pub(super) async fn snapshot(
         labels: selectors.selector.as_deref(),
         fields: selectors.field_selector.as_deref(),
         metadata_only: false,
-        dropped: &[],
+        dropped: |_| &[],
         how: ReadingArgs { watch_list: can_watch, ..ReadingArgs::default() },
     };
     let informers = Informers::new(connection, [served], reading);
