@@ -198,7 +198,10 @@ fn url(server: &str) -> Result<http::Uri, Error> {
 
 /// Reads the kubeconfig that is given or found in its usual places. An empty file, which some tools leave behind, names
 /// no cluster.
-fn kubeconfig(args: &ClusterArgs) -> Result<Option<Kubeconfig>, Error> {
+///
+/// # Errors
+/// [`Error::Usage`], [`Error::Config`].
+pub(crate) fn kubeconfig(args: &ClusterArgs) -> Result<Option<Kubeconfig>, Error> {
     let read = match &args.kubeconfig {
         Some(path) if !path.exists() => {
             return Err(Error::Usage(format!("--kubeconfig {}: there is no such file", path.display())));

@@ -3,6 +3,7 @@
 mod api_server;
 mod args;
 mod changes;
+mod completion;
 mod connect;
 mod demo;
 mod display_fields;
@@ -14,6 +15,7 @@ mod indexes;
 mod informers;
 mod lines;
 mod logs;
+mod man;
 mod outages;
 mod output;
 mod plain_http;
@@ -28,6 +30,7 @@ mod table;
 mod text;
 mod token;
 mod usage;
+mod version;
 mod watch;
 
 use std::process::ExitCode;
@@ -39,6 +42,7 @@ use crate::stop::Stop;
 fn main() -> ExitCode {
     usage::begin();
     text::report_panics();
+    completion::complete();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(code) => return code,
@@ -63,5 +67,8 @@ async fn run(cli: Cli) -> Result<(), Error> {
         Command::Get(args) => get::run(args, &global, stop).await,
         Command::Serve(args) => serve::run(args, &global, stop).await,
         Command::ApiServer(args) => api_server::run(args, &global.cluster.token, stop).await,
+        Command::Version(args) => version::run(args, &global, stop).await,
+        Command::Completion(args) => completion::run(args, stop).await,
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -136,6 +136,21 @@ impl Catalogue {
         Ok(catalogue)
     }
 
+    /// The names to type of all resources with a verb, each once.
+    pub(crate) fn names(&self, verb: &str) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for served in self.served.iter().filter(|served| served.can(verb)) {
+            let first = self.first(&served.resource.plural, |_| true);
+            let is_clear = first.is_some_and(|first| first.name() == served.name());
+            let name = if is_clear { served.resource.plural.clone() } else { served.name() };
+            // Another version of a resource has the same name.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// Resolves the given names to resources with these verbs, without duplicates, in the given order. A category, such as
     /// `all`, resolves to several.
     ///

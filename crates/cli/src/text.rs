@@ -169,10 +169,11 @@ impl Text {
         self.0.push(b'\n');
     }
 
-    /// Appends YAML, with its line feeds and tabs. Other unsafe characters become the escapes of a quoted text.
-    pub(crate) fn yaml(&mut self, yaml: &str) {
+    /// Appends YAML or a script, with its line feeds and tabs. Other unsafe characters become the escapes of a quoted
+    /// text.
+    pub(crate) fn document(&mut self, text: &str) {
         let mut to = Unescaped(&mut self.0);
-        for char in yaml.chars() {
+        for char in text.chars() {
             let _ = match (char, u32::from(char)) {
                 ('\n' | '\t', _) => to.write_char(char),
                 (char, _) if !is_unsafe(char) => to.write_char(char),

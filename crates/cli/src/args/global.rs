@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use clap_complete::engine::ArgValueCompleter;
 
+use crate::completion;
 use crate::token::TokenArgs;
 
 #[derive(Clone, Debug, Default, Args)]
@@ -23,7 +25,7 @@ pub(crate) struct GlobalArgs {
 #[command(next_help_heading = "Cluster, for watch, get, serve and version")]
 pub(crate) struct ScopeArgs {
     /// Only this namespace; by default, the namespace of the kubeconfig context
-    #[arg(short, long, value_name = "NAMESPACE", global = true)]
+    #[arg(short, long, value_name = "NAMESPACE", global = true, add = ArgValueCompleter::new(completion::namespaces))]
     pub(crate) namespace: Option<String>,
     /// All namespaces
     #[arg(
@@ -56,13 +58,13 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The kubeconfig context to use
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::contexts))]
     pub(crate) context: Option<String>,
     /// The cluster of the kubeconfig to use, instead of that of the context
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::clusters))]
     pub(crate) cluster: Option<String>,
     /// The user of the kubeconfig to use, instead of that of the context
-    #[arg(long, value_name = "NAME", global = true)]
+    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::users))]
     pub(crate) user: Option<String>,
     /// The URL of the API server
     #[arg(short, long, value_name = "URL", global = true)]

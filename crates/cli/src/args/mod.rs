@@ -11,11 +11,13 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
+use clap_complete::env::Shells;
 use kinformer::Encoding;
 
 use crate::get::format::GetFormat;
 use crate::token::ServeTokenArgs;
-use crate::{exit, text};
+use crate::{completion, exit, text};
 
 pub(crate) use global::{ClusterArgs, GlobalArgs, ScopeArgs};
 
@@ -122,6 +124,48 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Run the in-memory API server for other clients; --token and --token-file name the token that requests must carry
     ApiServer(ApiServerArgs),
+    /// Print the versions of this program and of the server
+    Version(VersionArgs),
+    /// Print a script that completes the words of this program in a shell
+    ///
+    /// bash: source <(kinformer completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc; fish: kinformer completion fish |
+    /// source, in ~/.config/fish/config.fish. Resources, names, namespaces and contexts are completed by asking the cluster
+    /// and the kubeconfig.
+    Completion(CompletionArgs),
+    /// Write man pages of this program and its commands into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Only the version of this program; sends no request
+    #[arg(long)]
+    pub(crate) client: bool,
+    /// Output format: json or yaml
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<VersionFormat>,
+}
+
+/// Output format of `kinformer version`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionFormat {
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
+    pub(crate) shell: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// An existing directory
+    #[arg(value_name = "DIRECTORY")]
+    pub(crate) directory: PathBuf,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -138,7 +182,7 @@ pub(crate) struct DemoArgs {
 pub(crate) struct WatchArgs {
     /// The resources to watch, named as in kubectl: pods, po, deploy, deployments.apps, crontabs.stable.example.com;
     /// separate several with commas or spaces
-    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',', add = ArgValueCompleter::new(completion::resources))]
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
@@ -168,7 +212,7 @@ pub(crate) struct WatchArgs {
 pub(crate) struct GetArgs {
     /// A resource and names of objects (pods web-1 web-2), several resources (pods,deployments), or objects of several
     /// kinds (pod/web-1 node/node-1); a name may have a namespace (shop/web-1)
-    #[arg(value_name = "RESOURCE", required = true)]
+    #[arg(value_name = "RESOURCE", required = true, add = ArgValueCompleter::new(completion::words))]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
@@ -198,7 +242,7 @@ pub(crate) struct GetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The resources to serve, named as in kubectl; separate several with commas or spaces
-    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',', add = ArgValueCompleter::new(completion::resources))]
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
@@ -241,7 +285,7 @@ pub(crate) struct HttpArgs {
 }
 
 /// Which objects are fetched.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectorArgs {
     /// Only objects that match this label selector: app=web,tier in (a,b),!legacy
     #[arg(short = 'l', long, value_name = "SELECTOR", allow_hyphen_values = true)]

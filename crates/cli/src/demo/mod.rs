@@ -110,8 +110,9 @@ async fn follow(
                 } else {
                     summary.now(began, informers, embedded)?;
                     let mut lines = vec![Line::default()];
-                    lines.extend(informers.tables()?);
-                    lines.extend([Line::default(), Line::new(format_args!("{}", summary.status()))]);
+                    lines.extend(informers.tables(screen.width())?);
+                    let status = summary.status(screen.width());
+                    lines.extend([Line::default(), Line::new(format_args!("{status}"))]);
                     screen.table(&lines);
                 }
             }

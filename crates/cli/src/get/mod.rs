@@ -13,10 +13,11 @@ mod watch;
 
 use serde_json::Value;
 
-use crate::args::{GetArgs, GlobalArgs};
+use crate::args::{GetArgs, GlobalArgs, SelectorArgs};
 use crate::connect::Connection;
 use crate::exit::{self, Error};
 use crate::output::Output;
+use crate::resources::Served;
 use crate::selectors;
 use crate::session::Discovered;
 use crate::stop::Stop;
@@ -59,6 +60,27 @@ pub(crate) async fn run(args: GetArgs, global: &GlobalArgs, stop: Stop) -> Resul
     connection.close().await;
     let written = written.finish(output, Text::default(), &stop).await;
     result.and(written)
+}
+
+/// The names of the first objects of some resources, for completion.
+///
+/// # Errors
+/// As those of a request.
+pub(crate) async fn names_of(
+    connection: &Connection,
+    served: &[Served],
+    namespace: Option<&str>,
+) -> Result<Vec<String>, Error> {
+    let selectors = SelectorArgs::default();
+    let requests = Requests::new(connection, Form::Rows, &selectors);
+    let mut names = Vec::new();
+    for served in served {
+        let namespace = namespace.filter(|_| served.namespaced);
+        if let (Found::Rows(rows), _) = requests.list(served, namespace, None).await? {
+            names.extend(rows.rows.iter().map(|row| row.metadata("name").to_owned()));
+        }
+    }
+    Ok(names)
 }
 
 fn form(args: &GetArgs) -> Form {

@@ -82,7 +82,7 @@ pub(super) fn objects(format: &GetFormat, objects: &[Box<RawValue>], alone: bool
         GetFormat::Yaml => {
             let value: Value = serde_json::from_str(&json).unwrap_or_default();
             // Values of JSON are values of YAML.
-            text.yaml(&serde_saphyr::to_string(&value).unwrap_or_default());
+            text.document(&serde_saphyr::to_string(&value).unwrap_or_default());
         }
         GetFormat::JsonPath(template) => {
             let value: Value = serde_json::from_str(&json).unwrap_or_default();
