@@ -18,8 +18,10 @@ pub(crate) fn describe(old: &PackedObject, new: &PackedObject) -> String {
     if shown.is_empty() {
         shown = noise;
     }
-    // Conditions repeat what other fields say.
-    shown.sort_by_key(|entry| entry.path.contains("conditions["));
+    // Conditions and fields deep inside repeat what other fields say.
+    shown.sort_by_key(|ShownEntry { path, .. }| {
+        (path.contains("conditions["), path.matches(['.', '[']).count())
+    });
     shown.truncate(ENTRIES);
     let more = all - shown.len();
     let parts: Vec<String> = shown.iter().map(part).collect();

@@ -24,11 +24,11 @@ pub(crate) async fn run(args: VersionArgs, global: &GlobalArgs, stop: Stop) -> R
         true => Ok(None),
         false => stop.unless(of_server(global)).await.transpose(),
     };
-    let mut versions = json!({"clientVersion": {"gitVersion": client}});
     let known = server.as_ref().ok().and_then(Option::as_ref);
-    if let Some(server) = known {
-        versions["serverVersion"] = server.clone();
-    }
+    let versions = match known {
+        Some(server) => json!({"clientVersion": {"gitVersion": client}, "serverVersion": server}),
+        None => json!({"clientVersion": {"gitVersion": client}}),
+    };
     let mut text = Text::default();
     match args.output {
         Some(VersionFormat::Json) => text.json(&versions),

@@ -6,18 +6,19 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use clap_complete::engine::ArgValueCompleter;
 
+use super::values::duration;
 use crate::completion;
 use crate::token::TokenArgs;
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GlobalArgs {
+    /// Log verbosity: -v logs the program, -vv its informers, -vvv everything; RUST_LOG overrides it
+    #[arg(short, long = "verbose", action = ArgAction::Count, global = true)]
+    pub(crate) verbosity: u8,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Log verbosity: -v logs the program, -vv its informers, -vvv everything; RUST_LOG overrides it
-    #[arg(short, long = "verbose", action = ArgAction::Count, global = true)]
-    pub(crate) verbosity: u8,
 }
 
 /// Which namespaces are read.
@@ -114,5 +115,5 @@ impl ClusterArgs {
 
 /// A number without a unit is in seconds, as with kubectl.
 fn request_timeout(text: &str) -> Result<Duration, String> {
-    text.parse().map(Duration::from_secs).or_else(|_| super::duration(text))
+    text.parse().map(Duration::from_secs).or_else(|_| duration(text))
 }

@@ -1,6 +1,7 @@
 //! The command line. Flags that kubectl also has are spelled the same way.
 
 mod global;
+mod values;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -18,6 +19,8 @@ use kinformer::Encoding;
 use crate::get::format::GetFormat;
 use crate::token::ServeTokenArgs;
 use crate::{completion, exit, text};
+
+use values::duration;
 
 pub(crate) use global::{ClusterArgs, GlobalArgs, ScopeArgs};
 
@@ -391,10 +394,6 @@ pub(crate) enum Format {
     Json,
     /// Human-readable lines, with more columns
     Wide,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; expected a duration such as 10s or 2m"))
 }
 
 fn service(text: &str) -> Result<Service, String> {

@@ -192,7 +192,7 @@ async fn formats_are_those_of_kubectl() {
 /// One message about an empty result, and one about a namespace that does not exist.
 // contract: T-07g
 #[tokio::test]
-async fn empty_results_are_told_once() {
+async fn empty_results_are_one_message() {
     let server = server(1).await;
     let get = async |line: &str| run(&format!("get {line} --server {}", server.url())).await;
     let all = get("all").await;
