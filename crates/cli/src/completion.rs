@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::future::Future;
 use std::time::Duration;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
-use clap_complete::engine::CompletionCandidate;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::Shells;
 use kinformer::Kubeconfig;
 
@@ -26,7 +26,21 @@ const LIMIT: Duration = Duration::from_secs(3);
 
 /// Completes a word and ends the process, if the script of a shell runs it.
 pub(crate) fn complete() {
-    CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+}
+
+/// The command line, with the values that are completed.
+fn command() -> Command {
+    type Complete = fn(&OsStr) -> Vec<CompletionCandidate>;
+    let completed = |values: Complete| move |arg: Arg| arg.add(ArgValueCompleter::new(values));
+    Cli::command()
+        .mut_arg("namespace", completed(namespaces))
+        .mut_arg("context", completed(contexts))
+        .mut_arg("cluster", completed(clusters))
+        .mut_arg("user", completed(users))
+        .mut_subcommand("watch", |watch| watch.mut_arg("resources", completed(resources)))
+        .mut_subcommand("serve", |serve| serve.mut_arg("resources", completed(resources)))
+        .mut_subcommand("get", |get| get.mut_arg("words", completed(words)))
 }
 
 /// Prints the script of a shell.
@@ -51,22 +65,22 @@ pub(crate) async fn run(args: CompletionArgs, stop: Stop) -> Result<(), Error> {
 }
 
 /// The contexts of the kubeconfig.
-pub(crate) fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
+fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
     of_kubeconfig(current, |kubeconfig| kubeconfig.contexts().map(str::to_owned).collect())
 }
 
 /// The clusters of the kubeconfig.
-pub(crate) fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
+fn clusters(current: &OsStr) -> Vec<CompletionCandidate> {
     of_kubeconfig(current, |kubeconfig| kubeconfig.clusters().map(str::to_owned).collect())
 }
 
 /// The users of the kubeconfig.
-pub(crate) fn users(current: &OsStr) -> Vec<CompletionCandidate> {
+fn users(current: &OsStr) -> Vec<CompletionCandidate> {
     of_kubeconfig(current, |kubeconfig| kubeconfig.users().map(str::to_owned).collect())
 }
 
 /// The namespaces of the cluster.
-pub(crate) fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
+fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let found = ask(async |connection, catalogue, _| {
         let served = catalogue.find_all(&["namespaces".to_owned()], &["list"])?;
@@ -76,14 +90,14 @@ pub(crate) fn namespaces(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// The resources of the cluster, after a comma as well.
-pub(crate) fn resources(current: &OsStr) -> Vec<CompletionCandidate> {
+fn resources(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let (before, last) = after_comma(&current);
     candidates(before, last, ask(async |_, catalogue, _| Ok(catalogue.names("list"))))
 }
 
 /// Resources, and names of objects after a resource or in `KIND/NAME`.
-pub(crate) fn words(current: &OsStr) -> Vec<CompletionCandidate> {
+fn words(current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
     let matches = matches();
     let words = matches.subcommand_matches("get").and_then(|get| get.get_many::<String>("words"));

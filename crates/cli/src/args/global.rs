@@ -4,10 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
-use clap_complete::engine::ArgValueCompleter;
 
 use super::values::duration;
-use crate::completion;
 use crate::token::TokenArgs;
 
 #[derive(Clone, Debug, Default, Args)]
@@ -26,7 +24,7 @@ pub(crate) struct GlobalArgs {
 #[command(next_help_heading = "Cluster, for watch, get, serve and version")]
 pub(crate) struct ScopeArgs {
     /// Only this namespace; by default, the namespace of the kubeconfig context
-    #[arg(short, long, value_name = "NAMESPACE", global = true, add = ArgValueCompleter::new(completion::namespaces))]
+    #[arg(short, long, value_name = "NAMESPACE", global = true)]
     pub(crate) namespace: Option<String>,
     /// All namespaces
     #[arg(
@@ -59,13 +57,13 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The kubeconfig context to use
-    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::contexts))]
+    #[arg(long, value_name = "NAME", global = true)]
     pub(crate) context: Option<String>,
     /// The cluster of the kubeconfig to use, instead of that of the context
-    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::clusters))]
+    #[arg(long, value_name = "NAME", global = true)]
     pub(crate) cluster: Option<String>,
     /// The user of the kubeconfig to use, instead of that of the context
-    #[arg(long, value_name = "NAME", global = true, add = ArgValueCompleter::new(completion::users))]
+    #[arg(long, value_name = "NAME", global = true)]
     pub(crate) user: Option<String>,
     /// The URL of the API server
     #[arg(short, long, value_name = "URL", global = true)]

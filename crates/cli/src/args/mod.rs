@@ -12,13 +12,12 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::Shells;
 use kinformer::Encoding;
 
 use crate::get::format::GetFormat;
 use crate::token::ServeTokenArgs;
-use crate::{completion, exit, text};
+use crate::{exit, text};
 
 use values::duration;
 
@@ -185,7 +184,7 @@ pub(crate) struct DemoArgs {
 pub(crate) struct WatchArgs {
     /// The resources to watch, named as in kubectl: pods, po, deploy, deployments.apps, crontabs.stable.example.com;
     /// separate several with commas or spaces
-    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',', add = ArgValueCompleter::new(completion::resources))]
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
@@ -215,7 +214,7 @@ pub(crate) struct WatchArgs {
 pub(crate) struct GetArgs {
     /// A resource and names of objects (pods web-1 web-2), several resources (pods,deployments), or objects of several
     /// kinds (pod/web-1 node/node-1); a name may have a namespace (shop/web-1)
-    #[arg(value_name = "RESOURCE", required = true, add = ArgValueCompleter::new(completion::words))]
+    #[arg(value_name = "RESOURCE", required = true)]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
@@ -245,7 +244,7 @@ pub(crate) struct GetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// The resources to serve, named as in kubectl; separate several with commas or spaces
-    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',', add = ArgValueCompleter::new(completion::resources))]
+    #[arg(value_name = "RESOURCE", required = true, value_delimiter = ',')]
     pub(crate) resources: Vec<String>,
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,

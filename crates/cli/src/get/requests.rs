@@ -6,9 +6,11 @@ use form_urlencoded::Serializer;
 use futures::stream::BoxStream;
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
 use http::header::ACCEPT;
+use k8s_openapi::api::core::v1::Namespace;
 use kinformer::{ClientError, discovery_client};
 use kinformer_core::internal::with_causes;
 use kube_client::Client;
+use kube_core::discovery::ApiResource;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -166,7 +168,8 @@ impl<'a> Requests<'a> {
 
     /// Whether a namespace certainly does not exist.
     pub(super) async fn has_no_namespace(&self, namespace: &str) -> bool {
-        let target = format!("/api/v1/namespaces/{namespace}");
+        let namespaces = ApiResource::erase::<Namespace>(&());
+        let Ok(target) = kinformer::path_of_object(&namespaces, None, namespace) else { return true };
         let answer = self.request("read its namespaces", &target).await;
         matches!(answer, Ok(Answer::NotFound(_)))
     }

@@ -207,6 +207,7 @@ async fn empty_results_are_one_message() {
     let nowhere = get("all -n nowhere").await;
     let lines: Vec<&str> = nowhere.code(0).stderr.lines().collect();
     assert_eq!(lines, ["No resources found in nowhere namespace.", "there is no namespace \"nowhere\""]);
+    get("pods -n *").await.code(0).stderr_has("there is no namespace \"*\"");
     // Objects that exist are printed, and those that do not are an error each.
     let some = get("pods p0 p1 p2 -o name").await;
     assert_eq!(some.code(1).stdout, "pod/p0\n");
