@@ -83,7 +83,7 @@ impl Outages {
         if failure.failures <= 1 {
             outage.began = Some(Instant::now());
         }
-        let is_repaired_by_the_next = failure.failures <= 1 && (error.is_expired() || error.is_retryable());
+        let is_repaired_by_the_next = error.is_expired() || failure.failures <= 1 && error.is_retryable();
         let is_reported = outage.reported.borrow().is_some();
         if is_repaired_by_the_next || is_reported || failure.recovery == Recovery::FallBackToList {
             return None;
