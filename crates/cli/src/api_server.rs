@@ -10,15 +10,15 @@ use crate::output::Output;
 use crate::private_file;
 use crate::stop::Stop;
 use crate::text::{self, Line, Text};
-use crate::token::{TokenSource, VARIABLE};
+use crate::token::{TokenArgs, TokenSource, VARIABLE};
 
 /// Serves until `stop`. Once the server accepts connections, the first line on standard output is its URL, without
 /// anything else.
 ///
 /// # Errors
 /// [`Error::Config`], [`Error::Embedded`], [`Error::Write`], [`Error::Output`].
-pub(crate) async fn run(args: ApiServerArgs, stop: Stop) -> Result<(), Error> {
-    let given = args.token.resolve()?;
+pub(crate) async fn run(args: ApiServerArgs, token: &TokenArgs, stop: Stop) -> Result<(), Error> {
+    let given = token.resolve()?;
     let mut builder = ApiServer::builder().listen(args.listen);
     if let Some(given) = &given {
         builder = builder.token(given.token().secret());

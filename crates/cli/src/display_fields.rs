@@ -5,7 +5,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use jiff::Timestamp;
 use kinformer::PackedObject;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -16,17 +15,11 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct DisplayFields {
-    metadata: Map<Metadata>,
     spec: Map<Spec>,
     status: Map<Status>,
 }
 
 impl DisplayFields {
-    /// The creation time.
-    pub(crate) fn created(&self) -> Option<Timestamp> {
-        self.metadata.0.creation_timestamp.0.as_deref()?.parse().ok()
-    }
-
     /// The node of a pod.
     pub(crate) fn node(&self) -> Option<&str> {
         self.spec.0.node_name.0.as_deref()
@@ -36,12 +29,6 @@ impl DisplayFields {
     pub(crate) fn phase(&self) -> Option<&str> {
         self.status.0.phase.0.as_deref()
     }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
-    creation_timestamp: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,6 +56,9 @@ pub(crate) const DROPPED_FIELDS: [&[&str]; 10] = [
     &["binaryData"],
     &["data"],
 ];
+
+/// Fields of a Secret whose values `kinformer watch` does not print.
+pub(crate) const SECRET_FIELDS: [&[&str]; 3] = [&["metadata", "annotations"], &["data"], &["stringData"]];
 
 /// The owners of an object, each as `Kind/name`.
 pub(crate) fn owners(object: &PackedObject) -> Vec<String> {
@@ -194,7 +184,6 @@ pub(crate) mod tests {
         let shown = object.decode().expect("of any kind");
         assert_eq!((shown.phase(), shown.node()), (Some("Running"), Some("n")));
         assert_eq!(owners(&object), ["Job/b"]);
-        assert_eq!(shown.created().map(|time| time.to_string()).as_deref(), Some("2026-01-01T00:00:00Z"));
     }
 
     #[test]
@@ -209,7 +198,7 @@ pub(crate) mod tests {
             let object = packed(&object);
             let shown = object.decode().expect("of any kind");
             assert_eq!((shown.phase(), shown.node()), (None, None));
-            assert_eq!((owners(&object), shown.created()), (Vec::new(), None));
+            assert_eq!(owners(&object), Vec::<String>::new());
         }
         let object = packed(&json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": "good"}));
         assert_eq!(object.decode().expect("of any kind").node(), Some("n"));

@@ -13,7 +13,7 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0  success, also when stopped by Ctrl-C or SIGTERM, or when the reader closes the output
   1  any error without a code of its own
-  2  usage error: unknown flag or resource, invalid selector, no cluster configured
+  2  usage error: unknown flag, resource, context or kubeconfig file, invalid selector, no cluster configured
   3  the server is unreachable, or did not answer in time
   4  access denied: missing or invalid credentials (401), or missing permissions (403)
 
@@ -49,6 +49,9 @@ pub(crate) enum Error {
         /// The cause.
         reason: String,
     },
+    /// The kubeconfig names credentials that cannot be had.
+    #[error("{0}")]
+    NoCredentials(String),
     /// The server could not be reached.
     #[error("cannot reach {server}: {reason}")]
     Unreachable {
@@ -139,7 +142,7 @@ impl Error {
         match self {
             Self::Usage(_) | Self::NoCluster => 2,
             Self::Unreachable { .. } | Self::Timeout(_) => 3,
-            Self::Refused { .. } => 4,
+            Self::Refused { .. } | Self::NoCredentials(_) => 4,
             _ => 1,
         }
     }
@@ -159,12 +162,17 @@ pub(crate) fn code(result: Result<(), Error>) -> ExitCode {
         // The reader closed the pipe because it has read enough: `kinformer watch pods | head`.
         Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-            let line = Line::default().styled(red, format_args!("error:"));
-            text::to_stderr(&line.then(format_args!(" {error}")));
+            print(&error);
             ExitCode::from(error.code())
         }
     }
+}
+
+/// Prints an error.
+pub(crate) fn print(error: &Error) {
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let line = Line::default().styled(red, format_args!("error:"));
+    text::to_stderr(&line.then(format_args!(" {error}")));
 }
 
 #[cfg(test)]
@@ -185,6 +193,7 @@ mod tests {
         assert_eq!(code(kube_client::Error::Service("refused".into())), 3);
         assert_eq!(Error::Usage("x".into()).code(), 2);
         assert_eq!(Error::NoCluster.code(), 2);
+        assert_eq!(Error::NoCredentials("x".into()).code(), 4);
         assert_eq!(Error::Timeout("x".into()).code(), 3);
         assert_eq!(Error::NotFound("x".into()).code(), 1);
     }

@@ -36,12 +36,10 @@ impl FatalErrors {
         fatal_error
     }
 
-    /// Handles an error of any informer: the body of the error hook.
-    pub(crate) fn report(&self, failure: &Failure<'_>) {
+    /// Handles an error of any informer: the body of the error hook. Returns whether the error ends the program.
+    pub(crate) fn report(&self, failure: &Failure<'_>) -> bool {
         let errors = self.by_informer.lock().get(failure.reflector).cloned();
-        if let Some(errors) = errors {
-            errors.report(failure);
-        }
+        errors.is_some_and(|errors| errors.report(failure))
     }
 }
 
@@ -63,15 +61,15 @@ impl ReflectorErrors {
         (Self { server, what: what.into(), sender: Arc::new(Mutex::new(Some(sender))) }, fatal_error)
     }
 
-    fn report(&self, failure: &Failure<'_>) {
+    fn report(&self, failure: &Failure<'_>) -> bool {
         if matches!(failure.recovery, Recovery::Skip | Recovery::FallBackToList) {
-            return;
+            return false;
         }
-        if let Some(error) = self.classify(failure.error)
-            && let Some(sender) = self.sender.lock().take()
-        {
+        let sender = || self.sender.lock().take();
+        match self.classify(failure.error).and_then(|error| Some((error, sender()?))) {
             // The receiver is dropped after the first sync.
-            let _ = sender.send(error);
+            Some((error, sender)) => sender.send(error).is_ok(),
+            None => false,
         }
     }
 

@@ -8,13 +8,16 @@ use kinformer::{
 use kinformer_serve::FailureLog;
 use kube_core::discovery::Scope;
 use kube_core::gvk::GroupVersionResource;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
 
 use crate::args::ReadingArgs;
+use crate::connect::Connection;
 use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::fatal_errors::{FatalError, FatalErrors};
+use crate::outages::Outages;
 use crate::resources::Served;
-use crate::session::Session;
 
 /// How long handlers may take to return during shutdown.
 const GRACE: Duration = Duration::from_secs(5);
@@ -28,8 +31,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) fields: Option<&'a str>,
     /// Whether to fetch only metadata.
     pub(crate) metadata_only: bool,
-    /// Fields to drop on arrival.
-    pub(crate) dropped: &'a [&'a [&'a str]],
+    /// The fields of a resource to drop on arrival.
+    pub(crate) dropped: fn(&Served) -> &'static [&'static [&'static str]],
     pub(crate) how: ReadingArgs,
 }
 
@@ -38,31 +41,36 @@ pub(crate) struct Informers<'a> {
     factory: SharedInformerFactory,
     reading: Reading<'a>,
     fatal_errors: FatalErrors,
+    outages: Outages,
+    /// The tasks that report the ends of outages; they end with this set.
+    reporters: Mutex<JoinSet<()>>,
 }
 
 impl<'a> Informers<'a> {
     /// Prepares a factory for these resources. Sends no request.
     pub(crate) fn new<'r>(
-        session: &Session,
+        connection: &Connection,
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
     ) -> Self {
-        Self::logging(session, resources, reading, FailureLog::new())
+        Self::logging(connection, resources, reading, FailureLog::new())
     }
 
     /// As [`Self::new`], with a log of the objects that could not be stored.
     pub(crate) fn logging<'r>(
-        session: &Session,
+        connection: &Connection,
         resources: impl IntoIterator<Item = &'r Served>,
         reading: Reading<'a>,
         log: FailureLog,
     ) -> Self {
-        let fatal_errors = FatalErrors::new(&session.connection.server);
-        let hook = fatal_errors.clone();
-        let mut builder = SharedInformerFactory::builder(session.connection.client.clone())
-            .grace(GRACE)
-            .on_error(move |failure| {
-                hook.report(failure);
+        let fatal_errors = FatalErrors::new(&connection.server);
+        let (hook, outages) = (fatal_errors.clone(), Outages::default());
+        let reported = outages.clone();
+        let mut builder =
+            SharedInformerFactory::builder(connection.client.clone()).grace(GRACE).on_error(move |failure| {
+                if !hook.report(failure) {
+                    reported.report(failure);
+                }
                 log.record(failure);
             });
         if let Some(namespace) = reading.namespace {
@@ -84,9 +92,9 @@ impl<'a> Informers<'a> {
             }
         });
         for served in resources {
-            builder = dropping(builder, served, reading.dropped);
+            builder = dropping(builder, served, (reading.dropped)(served));
         }
-        Self { factory: builder.build(), reading, fatal_errors }
+        Self { factory: builder.build(), reading, fatal_errors, outages, reporters: Mutex::default() }
     }
 
     /// Returns the informer of a resource, not yet started, and the receiver of its fatal error.
@@ -105,6 +113,7 @@ impl<'a> Informers<'a> {
             None => format!("list {}", served.name()),
         };
         let fatal_error = self.fatal_errors.add(informer.name(), &what);
+        self.reporters.lock().spawn(self.outages.add(informer.clone()));
         (informer, fatal_error)
     }
 

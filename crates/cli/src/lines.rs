@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use kinformer::{KeyRef, Packed, ResourceVersion};
+use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
+use kinformer::{KeyRef, Packed, PackedObject, ResourceVersion};
 use serde::Serialize;
 use serde::ser::Serializer;
 
 use crate::args::Format;
 use crate::display_fields::DisplayFields;
-use crate::text::Text;
+use crate::text::{Line, Text};
 use crate::usage::Usage;
 
 /// The kind of an event.
@@ -19,6 +21,18 @@ pub(crate) enum EventKind {
     Update,
     Delete,
     Leave,
+}
+
+impl EventKind {
+    /// The style of the word for it on a terminal.
+    pub(crate) fn style(self) -> Style {
+        let colour = match self {
+            Self::Add => AnsiColor::Green,
+            Self::Update => AnsiColor::Yellow,
+            Self::Delete | Self::Leave => AnsiColor::Red,
+        };
+        Style::new().fg_color(Some(colour.into()))
+    }
 }
 
 /// One event, ready to be formatted.
@@ -72,20 +86,52 @@ pub(crate) struct Lines {
     resource: String,
     /// Column width of the resource name: the longest name of all watched resources.
     width: usize,
+    more: More,
+}
+
+/// Describes an update by its old and its new state.
+pub(crate) type Describe = fn(&PackedObject, &PackedObject) -> String;
+
+/// What lines have beside the event.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct More {
+    /// The description of an update, in text.
+    pub(crate) changes: Option<Describe>,
+    /// The time of printing.
+    pub(crate) timestamps: bool,
+    /// The object, in JSON. It must have been fetched as JSON.
+    pub(crate) objects: bool,
+    /// Colours, in text.
+    pub(crate) colours: bool,
 }
 
 impl Lines {
     pub(crate) fn new(format: Format, resource: String, width: usize) -> Self {
-        Self { format, resource, width }
+        Self { format, resource, width, more: More::default() }
+    }
+
+    pub(crate) fn with(self, more: More) -> Self {
+        Self { more, ..self }
     }
 
     /// Appends the line of an event.
     pub(crate) fn event(&self, to: &mut Text, event: &Event<'_>) {
         match self.format {
-            Format::Json => to.json(&JsonEvent::new(&self.resource, event)),
+            Format::Json => self.json(to, event),
             Format::Text => self.text(to, event, ""),
             Format::Wide => self.text(to, event, &details(event)),
         }
+    }
+
+    fn json(&self, to: &mut Text, event: &Event<'_>) {
+        let time = self.more.timestamps.then(now);
+        let json = JsonEvent::new(&self.resource, event, time.as_deref());
+        let object = event.object.filter(|_| self.more.objects);
+        let Some(object) = object else { return to.json(&json) };
+        // Strings and numbers always serialize.
+        let fields = serde_json::to_string(&json).unwrap_or_default();
+        let fields = fields.strip_suffix('}').unwrap_or_default();
+        to.json_text(&format!("{fields},\"object\":{}}}", String::from_utf8_lossy(&object.encoded())));
     }
 
     fn text(&self, to: &mut Text, event: &Event<'_>, more: &str) {
@@ -98,7 +144,23 @@ impl Lines {
         };
         let unseen = if event.final_state_unknown { " (final state unknown)" } else { "" };
         let (name, width) = (&self.resource, self.width);
-        to.line(format_args!("{what:<7} {name:<width$} {}{unseen}{more}", event.key));
+        let style = if self.more.colours && !event.initial { event.kind.style() } else { Style::new() };
+        let line = self.line().styled(style, format_args!("{what:<7}"));
+        let line = line.then(format_args!(" {name:<width$} {}{unseen}{more}", event.key));
+        let changes = match (self.more.changes, event.old, event.object) {
+            (Some(describe), Some(old), Some(new)) => describe(old, new),
+            _ => String::new(),
+        };
+        let space = if changes.is_empty() { "" } else { "  " };
+        to.push(&line.then(format_args!("{space}{changes}")));
+    }
+
+    /// The beginning of each line.
+    fn line(&self) -> Line {
+        match self.more.timestamps {
+            true => Line::new(format_args!("{} ", now())),
+            false => Line::default(),
+        }
     }
 
     /// Appends the line that marks the end of the initial objects.
@@ -107,7 +169,8 @@ impl Lines {
             Format::Json => to.json(&JsonSynced { event: "synced", resource: &self.resource, count }),
             Format::Text | Format::Wide => {
                 let (name, width) = (&self.resource, self.width);
-                to.line(format_args!("synced  {name:<width$} {count} objects in {}", format_duration(after)));
+                let after = format_duration(after);
+                to.push(&self.line().then(format_args!("synced  {name:<width$} {count} objects in {after}")));
             }
         }
     }
@@ -131,10 +194,15 @@ impl Lines {
             return to.json(&stopped);
         }
         let (name, width) = (&self.resource, self.width);
-        to.line(format_args!(
+        to.push(&self.line().then(format_args!(
             "stopped {name:<width$} {adds} adds, {updates} updates, {deletes} deletes, {relists} relists"
-        ));
+        )));
     }
+}
+
+/// The current time to the millisecond, in UTC.
+fn now() -> String {
+    format!("{:.3}", Timestamp::now())
 }
 
 /// Formats a duration with about three digits.
@@ -183,11 +251,14 @@ struct JsonEvent<'a> {
     old_resource_version: ResourceVersion,
     initial: bool,
     final_state_unknown: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<&'a str>,
 }
 
 impl<'a> JsonEvent<'a> {
-    fn new(resource: &'a str, event: &Event<'a>) -> Self {
+    fn new(resource: &'a str, event: &Event<'a>, time: Option<&'a str>) -> Self {
         Self {
+            time,
             event: event.kind,
             resource,
             key: event.key,
@@ -287,6 +358,28 @@ mod tests {
             line(Format::Wide, &event),
             "update  pods   b/a  version=2 was=1 phase=Running node=n labels=app=x,t=y\n"
         );
+    }
+
+    // contract: T-08b
+    #[test]
+    fn lines_have_more_on_request() {
+        let (old, new) = (pod("1"), pod("2"));
+        let shown = |format: Format, more: More| {
+            let mut line = Text::default();
+            Lines::new(format, "pods".into(), 6).with(more).event(&mut line, &update(&old, &new));
+            line.as_str().to_owned()
+        };
+        let changes: Describe =
+            |old, new| format!("{} -> {}", old.resource_version(), new.resource_version());
+        let more = More { changes: Some(changes), colours: true, ..More::default() };
+        assert_eq!(shown(Format::Text, more), "\u{1b}[33mupdate \u{1b}[0m pods   b/a  1 -> 2\n");
+        let more = More { objects: true, timestamps: true, ..More::default() };
+        let line: Value = serde_json::from_str(&shown(Format::Json, more)).expect("JSON");
+        assert_eq!((&line["event"], &line["object"]["spec"]["nodeName"]), (&json!("update"), &json!("n")));
+        assert!(line["time"].as_str().expect("text").parse::<Timestamp>().is_ok(), "{line}");
+        let text = shown(Format::Text, more);
+        let (time, rest) = text.split_once(' ').expect("a time");
+        assert_eq!((time.len(), rest), ("2026-01-01T00:00:00.000Z".len(), "update  pods   b/a\n"));
     }
 
     #[test]

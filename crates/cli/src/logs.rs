@@ -40,8 +40,8 @@ impl Write for Stderr {
 /// Starts logging with the filter of `RUST_LOG`, or else of the `-v` count, which is warnings for zero.
 pub(crate) fn start(verbosity: u8) {
     let fallback = match verbosity {
-        // Errors of kube-client are reported by its callers.
-        0 => "warn,kube_client=off",
+        // Errors of kube-client are reported by its callers, failures of lists and watches in lines for people.
+        0 => "warn,kube_client=off,kinformer_reflector=error",
         1 => "warn,kinformer=info",
         2 => "info,kinformer=debug",
         _ => "debug,kinformer=trace",

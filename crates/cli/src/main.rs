@@ -2,6 +2,8 @@
 
 mod api_server;
 mod args;
+mod changes;
+mod completion;
 mod connect;
 mod demo;
 mod display_fields;
@@ -13,7 +15,8 @@ mod indexes;
 mod informers;
 mod lines;
 mod logs;
-mod objects;
+mod man;
+mod outages;
 mod output;
 mod plain_http;
 mod printer;
@@ -27,6 +30,7 @@ mod table;
 mod text;
 mod token;
 mod usage;
+mod version;
 mod watch;
 
 use std::process::ExitCode;
@@ -38,11 +42,12 @@ use crate::stop::Stop;
 fn main() -> ExitCode {
     usage::begin();
     text::report_panics();
+    completion::complete();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    logs::start(cli.verbosity());
+    logs::start(cli.global.verbosity);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return exit::code(Err(Error::Runtime(error))),
@@ -55,11 +60,15 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Error> {
     let stop = Stop::on_signals()?;
-    match cli.into_command() {
+    let (command, global) = cli.into_parts();
+    match command {
         Command::Demo(args) => demo::run(args, stop).await,
-        Command::Watch(args) => watch::run(args, stop).await,
-        Command::Get(args) => get::run(args, stop).await,
-        Command::Serve(args) => serve::run(args, stop).await,
-        Command::ApiServer(args) => api_server::run(args, stop).await,
+        Command::Watch(args) => watch::run(args, &global, stop).await,
+        Command::Get(args) => get::run(args, &global, stop).await,
+        Command::Serve(args) => serve::run(args, &global, stop).await,
+        Command::ApiServer(args) => api_server::run(args, &global.cluster.token, stop).await,
+        Command::Version(args) => version::run(args, &global, stop).await,
+        Command::Completion(args) => completion::run(args, stop).await,
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -20,6 +20,11 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// How long a reader may take to read the remaining output after a signal.
 const UNREAD: Duration = Duration::from_secs(3);
 
+/// Whether standard output is a terminal with colours.
+pub(crate) fn has_colours() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
 /// The sending half of standard output. Clones share one writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {

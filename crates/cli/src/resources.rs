@@ -1,11 +1,13 @@
 //! Resources by the names that kubectl accepts.
 
 use kinformer::discovery_client;
+use kinformer_core::internal::with_causes;
 use kube_client::Client;
 use kube_core::discovery::ApiResource;
 use kube_core::discovery::v2::APIGroupDiscoveryList;
 
 use crate::exit::Error;
+use crate::text::{self, Line};
 
 /// How similar a name must be to be suggested, from 0 to 1.
 const NEAR: f64 = 0.8;
@@ -27,6 +29,15 @@ impl Served {
         match self.resource.group.as_str() {
             "" => self.resource.plural.clone(),
             group => format!("{}.{group}", self.resource.plural),
+        }
+    }
+
+    /// The name that `kubectl -o name` prints before that of an object: `pod`, `deployment.apps`.
+    pub(crate) fn kind_name(&self) -> String {
+        let kind = self.resource.kind.to_ascii_lowercase();
+        match self.resource.group.as_str() {
+            "" => kind,
+            group => format!("{kind}.{group}"),
         }
     }
 
@@ -113,13 +124,31 @@ impl Catalogue {
                         catalogue.served.extend(one_by_one(&group.name, &version, list.resources));
                     }
                     Err(error) => {
-                        tracing::warn!(group = group.name, version, %error, "skipping unavailable API group");
+                        let what = api_version(&group.name, &version);
+                        let reason = with_causes(&error);
+                        let line = format!("warning: skipping unavailable API group {what}: {reason}");
+                        text::to_stderr(&Line::new(format_args!("{line}")));
                         catalogue.unavailable.push(api_version(&group.name, &version));
                     }
                 }
             }
         }
         Ok(catalogue)
+    }
+
+    /// The names to type of all resources with a verb, each once.
+    pub(crate) fn names(&self, verb: &str) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for served in self.served.iter().filter(|served| served.can(verb)) {
+            let first = self.first(&served.resource.plural, |_| true);
+            let is_clear = first.is_some_and(|first| first.name() == served.name());
+            let name = if is_clear { served.resource.plural.clone() } else { served.name() };
+            // Another version of a resource has the same name.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     /// Resolves the given names to resources with these verbs, without duplicates, in the given order. A category, such as
@@ -132,12 +161,10 @@ impl Catalogue {
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
             let served = self.find(name, verbs)?;
             for other in self.also_named(name) {
-                let resource = other.name();
-                tracing::warn!(
-                    short_name = name,
-                    resource,
-                    "short name could also match lower priority resource"
-                );
+                text::to_stderr(&Line::new(format_args!(
+                    "warning: the short name {name:?} could also match lower priority resource {}",
+                    other.name()
+                )));
             }
             for served in served {
                 if !found.contains(served) {

@@ -4,13 +4,23 @@
 
 use kinformer::LabelSelector;
 
+use crate::args::SelectorArgs;
 use crate::exit::Error;
+
+/// Validates the selectors of the command line.
+///
+/// # Errors
+/// [`Error::Usage`]: the problem and its position.
+pub(crate) fn check(selectors: &SelectorArgs) -> Result<(), Error> {
+    selectors.selector.as_deref().map_or(Ok(()), check_labels)?;
+    selectors.field_selector.as_deref().map_or(Ok(()), check_fields)
+}
 
 /// Validates a label selector.
 ///
 /// # Errors
 /// [`Error::Usage`]: the problem and its position.
-pub(crate) fn check_labels(selector: &str) -> Result<(), Error> {
+fn check_labels(selector: &str) -> Result<(), Error> {
     let parsed: Result<LabelSelector, _> = selector.parse();
     parsed.map(drop).map_err(|error| Error::Usage(error.to_string()))
 }
@@ -20,7 +30,7 @@ pub(crate) fn check_labels(selector: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Usage`]: the problem and its position.
-pub(crate) fn check_fields(selector: &str) -> Result<(), Error> {
+fn check_fields(selector: &str) -> Result<(), Error> {
     fields(selector).map_err(|problem| Error::Usage(format!("field selector {selector:?}: {problem}")))
 }
 

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use kinformer::Informer;
 use kinformer_serve::{Error as ServeError, FailureLog, Server, ServerBuilder};
 
-use crate::args::{HttpArgs, ServeArgs};
+use crate::args::{GlobalArgs, HttpArgs, ServeArgs};
 use crate::display_fields::DisplayFields;
 use crate::exit::Error;
 use crate::informers::{Informers, Reading};
@@ -30,15 +30,14 @@ struct FieldIndex {
 ///
 /// # Errors
 /// Any [`Error`]. A resource that cannot be listed is no error: the page says why.
-pub(crate) async fn run(args: ServeArgs, stop: Stop) -> Result<(), Error> {
-    args.selectors.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
-    args.selectors.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+pub(crate) async fn run(args: ServeArgs, global: &GlobalArgs, stop: Stop) -> Result<(), Error> {
+    selectors::check(&args.selectors)?;
     let token = args.http.token.resolve()?;
     check_listen(&args.http, token.as_ref())?;
     let added =
         args.indexes.iter().map(|index| FieldIndex::of(index, &args.http)).collect::<Result<Vec<_>, _>>()?;
     let verbs = ["list", "watch"];
-    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
+    let begun = Session::begin(global, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let result = serve(&args, token, &added, &session, &stop).await;
     session.connection.close().await;
@@ -57,11 +56,11 @@ async fn serve(
         labels: args.selectors.selector.as_deref(),
         fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
-        dropped: &[],
+        dropped: |_| &[],
         how: args.reading,
     };
     let failures = FailureLog::new();
-    let informers = Informers::logging(session, &session.resources, reading, failures.clone());
+    let informers = Informers::logging(&session.connection, &session.resources, reading, failures.clone());
     let mut server = builder(&args.http, token.as_ref())
         .cluster(&session.connection.server)
         .client(session.connection.client.clone())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::args::{ConnectionArgs, ScopeArgs};
+use crate::args::GlobalArgs;
 use crate::connect::Connection;
 use crate::exit::Error;
 use crate::resources::{Catalogue, Served};
@@ -19,34 +19,48 @@ pub(crate) struct Session {
     pub(crate) namespace: Option<String>,
 }
 
+/// A cluster and all its resources.
+pub(crate) struct Discovered {
+    pub(crate) connection: Connection,
+    pub(crate) catalogue: Catalogue,
+}
+
+impl Discovered {
+    /// Connects to the cluster and discovers its resources; `None` if `stop` comes first.
+    ///
+    /// # Errors
+    /// The server cannot be reached, does not answer in time or rejects the request.
+    pub(crate) async fn begin(global: &GlobalArgs, stop: &Stop) -> Result<Option<Self>, Error> {
+        let connection = Connection::open(&global.cluster).await?;
+        let discovery = Catalogue::discover(&connection.client, &connection.server);
+        let discovery = connection.in_time(Some(DISCOVERY), "the discovery requests", discovery);
+        let catalogue = stop.unless(discovery).await.transpose()?;
+        match catalogue {
+            Some(catalogue) => Ok(Some(Self { connection, catalogue })),
+            None => {
+                connection.close().await;
+                Ok(None)
+            }
+        }
+    }
+}
+
 impl Session {
     /// Connects to the cluster and resolves the resources, which must have these verbs; `None` if `stop` comes first.
     ///
     /// # Errors
-    /// The server cannot be reached, does not answer in time or rejects the request, or there is no such resource.
+    /// As [`Discovered::begin`], or there is no such resource.
     pub(crate) async fn begin(
-        cluster: &ConnectionArgs,
-        scope: &ScopeArgs,
+        global: &GlobalArgs,
         names: &[String],
         verbs: &[&str],
         stop: &Stop,
     ) -> Result<Option<Self>, Error> {
-        let connection = Connection::open(cluster).await?;
-        let resolve = async {
-            let discovery = Catalogue::discover(&connection.client, &connection.server);
-            let timed_out = |_| {
-                Error::Timeout(format!("{} did not answer the discovery requests in 30 s", connection.server))
-            };
-            tokio::time::timeout(DISCOVERY, discovery).await.map_err(timed_out)??.find_all(names, verbs)
+        let Some(Discovered { connection, catalogue }) = Discovered::begin(global, stop).await? else {
+            return Ok(None);
         };
-        let resources = tokio::select! {
-            resources = resolve => resources?,
-            () = stop.requested() => {
-                connection.close().await;
-                return Ok(None);
-            }
-        };
-        let namespace = connection.namespace(scope);
+        let resources = catalogue.find_all(names, verbs)?;
+        let namespace = connection.namespace(&global.scope);
         let found: Vec<String> = resources.iter().map(Served::name).collect();
         tracing::info!(
             server = connection.server,

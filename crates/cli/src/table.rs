@@ -1,6 +1,6 @@
 //! Text tables: columns as wide as their widest cell, no borders.
 
-use comfy_table::{CellAlignment, ContentArrangement, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 
 use crate::text::{Line, escaped};
 
@@ -26,6 +26,20 @@ impl Table {
 
     pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.0.add_row(cells.into_iter().map(|cell| escaped(cell.as_ref())));
+    }
+
+    /// Makes the columns at least this wide.
+    pub(crate) fn at_least(&mut self, widths: &[u16]) {
+        for (column, width) in self.0.column_iter_mut().zip(widths) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));
+        }
+    }
+
+    /// Returns the widths of the columns.
+    pub(crate) fn widths(&self) -> Vec<u16> {
+        let padding = |column: &comfy_table::Column| column.padding_width();
+        let content = self.0.column_max_content_widths().into_iter();
+        content.zip(self.0.column_iter()).map(|(width, column)| width + padding(column)).collect()
     }
 
     /// Returns the header and the rows.

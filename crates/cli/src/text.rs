@@ -94,6 +94,17 @@ impl Line {
         self
     }
 
+    /// Appends text with its tabs, which control nothing, and all other unsafe characters escaped.
+    pub(crate) fn then_with_tabs(mut self, text: &str) -> Self {
+        for (index, part) in text.split('\t').enumerate() {
+            if index > 0 {
+                self.0.push('\t');
+            }
+            self = self.then(format_args!("{part}"));
+        }
+        self
+    }
+
     /// Appends formatted text in a style.
     pub(crate) fn styled(mut self, style: Style, text: fmt::Arguments<'_>) -> Self {
         let _ = write!(self.0, "{style}");
@@ -156,6 +167,25 @@ impl Text {
     pub(crate) fn push(&mut self, line: &Line) {
         self.0.extend_from_slice(line.0.as_bytes());
         self.0.push(b'\n');
+    }
+
+    /// Appends YAML or a script, with its line feeds and tabs. Other unsafe characters become the escapes of a quoted
+    /// text.
+    pub(crate) fn document(&mut self, text: &str) {
+        let mut to = Unescaped(&mut self.0);
+        for char in text.chars() {
+            let _ = match (char, u32::from(char)) {
+                ('\n' | '\t', _) => to.write_char(char),
+                (char, _) if !is_unsafe(char) => to.write_char(char),
+                (_, code @ ..=0xffff) => write!(to, "\\u{code:04x}"),
+                (_, code) => write!(to, "\\U{code:08x}"),
+            };
+        }
+    }
+
+    /// Appends the lines of another text.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 
     /// Appends a value as one line of JSON.

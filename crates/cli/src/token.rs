@@ -56,14 +56,14 @@ impl fmt::Debug for Token {
 }
 
 /// The token flags. Without them, the environment variable is used.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct TokenArgs {
     /// The bearer token. Other users of this machine can see it in the process list; --token-file and KINFORMER_TOKEN
     /// avoid that
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, value_name = "TOKEN", global = true)]
     token: Option<Token>,
     /// A file with the bearer token; clients reread it about once a minute
-    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    #[arg(long, value_name = "FILE", conflicts_with = "token", global = true)]
     token_file: Option<PathBuf>,
 }
 

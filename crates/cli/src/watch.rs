@@ -4,23 +4,23 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use kinformer::Buffer;
+use kinformer::{Buffer, Encoding};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::args::WatchArgs;
-use crate::display_fields::DROPPED_FIELDS;
+use crate::args::{Format, GlobalArgs, ReadingArgs, WatchArgs};
+use crate::display_fields::{DROPPED_FIELDS, SECRET_FIELDS};
 use crate::exit::Error;
 use crate::informers::{Informers, Reading};
-use crate::lines::{Lines, Summary};
+use crate::lines::{Lines, More, Summary};
 use crate::output::Output;
 use crate::printer::{EndCondition, Printer};
 use crate::resources::Served;
-use crate::selectors;
 use crate::session::Session;
 use crate::stop::Stop;
 use crate::text::Text;
 use crate::usage::Usage;
+use crate::{changes, output, selectors};
 
 /// How many events may wait to be printed before the informer stops reading. This bounds the memory that a slow
 /// reader of the output can cause.
@@ -30,15 +30,26 @@ const UNPRINTED: usize = 16 * 1024;
 ///
 /// # Errors
 /// Any [`Error`].
-pub(crate) async fn run(args: WatchArgs, stop: Stop) -> Result<(), Error> {
-    args.selectors.selector.as_deref().map_or(Ok(()), selectors::check_labels)?;
-    args.selectors.field_selector.as_deref().map_or(Ok(()), selectors::check_fields)?;
+pub(crate) async fn run(args: WatchArgs, global: &GlobalArgs, stop: Stop) -> Result<(), Error> {
+    selectors::check(&args.selectors)?;
     let verbs = ["list", "watch"];
-    let begun = Session::begin(&args.connection, &args.scope, &args.resources, &verbs, &stop).await?;
+    let begun = Session::begin(global, &args.resources, &verbs, &stop).await?;
     let Some(session) = begun else { return Ok(()) };
     let result = watch(&args, &session, &stop).await;
     session.connection.close().await;
     result
+}
+
+/// The fields that are not printed: in JSON without objects, all large ones; in text, those of a Secret.
+fn dropped(args: &WatchArgs) -> fn(&Served) -> &'static [&'static [&'static str]] {
+    match args.output {
+        Format::Json if args.objects => |_| &[],
+        Format::Json => |_| &DROPPED_FIELDS,
+        Format::Text | Format::Wide => |served| match served.resource.kind.as_str() {
+            "Secret" => &SECRET_FIELDS,
+            _ => &[],
+        },
+    }
 }
 
 /// The result of a printer task, with the index of its resource on the command line.
@@ -50,15 +61,23 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
     let began = Instant::now();
     let end = if args.until_synced { EndCondition::Synced } else { EndCondition::Stopped };
     let width = session.resources.iter().map(|served| served.name().len()).max().unwrap_or(0);
+    // An object is printed as the server has sent it.
+    let encoding = if args.objects { Some(Encoding::Json) } else { args.reading.encoding };
+    let more = More {
+        changes: Some(changes::describe),
+        timestamps: args.timestamps,
+        objects: args.objects,
+        colours: output::has_colours(),
+    };
     let reading = Reading {
         namespace: session.namespace.as_deref(),
         labels: args.selectors.selector.as_deref(),
         fields: args.selectors.field_selector.as_deref(),
         metadata_only: args.metadata_only,
-        dropped: &DROPPED_FIELDS,
-        how: args.reading,
+        dropped: dropped(args),
+        how: ReadingArgs { encoding, ..args.reading },
     };
-    let informers = Informers::new(session, &session.resources, reading);
+    let informers = Informers::new(&session.connection, &session.resources, reading);
 
     let mut running = Vec::new();
     let mut printers = JoinSet::new();
@@ -66,7 +85,7 @@ async fn watch(args: &WatchArgs, session: &Session, signals: &Stop) -> Result<()
         let (informer, fatal_error) = informers.of(served);
         let handler = informer.handler().name("printer").buffer(Buffer::BackPressure(UNPRINTED));
         let events = handler.stream().map_err(|error| Error::Usage(error.to_string()))?;
-        let lines = Lines::new(args.output, served.name(), width);
+        let lines = Lines::new(args.output, served.name(), width).with(more);
         let printer = Printer { events, lines: lines.clone(), output: output.clone(), end, began };
         let stop = stop.clone();
         printers.spawn(async move { (index, printer.run(fatal_error, stop).await) });

@@ -143,6 +143,6 @@ pub use self::{
 
 pub use self::layers::*;
 #[doc(hidden)]
-pub use kinformer_kube::internal::is_list_of;
+pub use kinformer_kube::internal::{certificates, is_list_of, path_of_object, path_of_resource};
 pub use tokio_util::sync::CancellationToken;
 pub use {k8s_openapi, kube_client, kube_core};

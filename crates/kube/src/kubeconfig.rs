@@ -43,6 +43,10 @@ pub struct Kubeconfig {
     clusters: Vec<Entry>,
     users: Vec<Entry>,
     contexts: Vec<Entry>,
+    /// The cluster of every context, instead of its own.
+    cluster: Option<String>,
+    /// The user of every context, instead of its own.
+    user: Option<String>,
 }
 
 /// A named cluster, user or context, and the folder of its file.
@@ -166,6 +170,7 @@ impl Kubeconfig {
             clusters: entries("clusters", "cluster")?,
             users: entries("users", "user")?,
             contexts: entries("contexts", "context")?,
+            ..Self::default()
         })
     }
 
@@ -206,6 +211,29 @@ impl Kubeconfig {
         self.current_context.is_none() && self.contexts.is_empty()
     }
 
+    /// The names of the clusters.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        self.clusters.iter().map(|cluster| cluster.name.as_str())
+    }
+
+    /// The names of the users.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.users.iter().map(|user| user.name.as_str())
+    }
+
+    /// Uses a cluster of this kubeconfig with every context, instead of the context's own, as `kubectl --cluster`. Then the
+    /// kubeconfig needs no current context.
+    #[must_use]
+    pub fn with_cluster(self, name: impl Into<String>) -> Self {
+        Self { cluster: Some(name.into()), ..self }
+    }
+
+    /// Uses a user of this kubeconfig with every context, instead of the context's own, as `kubectl --user`.
+    #[must_use]
+    pub fn with_user(self, name: impl Into<String>) -> Self {
+        Self { user: Some(name.into()), ..self }
+    }
+
     /// Returns the configuration of a context; `None` for the current one. A CA file is read now, and again by
     /// [`client`](crate::client) when it has changed.
     ///
@@ -213,21 +241,26 @@ impl Kubeconfig {
     /// [`Error::Kubeconfig`] if there is no such context or it has no cluster, [`Error::Config`] if a field is invalid.
     pub fn config(&self, context: Option<&str>) -> Result<Config, Error> {
         let failed = |reason: String| Error::Kubeconfig { origin: self.origin.clone(), reason };
-        let Some(name) = context.or(self.current_context()) else {
-            return Err(failed(format!("it has no current context, only {}", self.listed())));
+        let name = context.or(self.current_context());
+        let context = match name {
+            Some(name) => find(&self.contexts, name, "context")?
+                .ok_or_else(|| failed(format!("it has no context {name:?}, only {}", self.listed())))?,
+            None if self.cluster.is_some() => Fields::default(),
+            None => return Err(failed(format!("it has no current context, only {}", self.listed()))),
         };
-        let Some(context) = find(&self.contexts, name, "context")? else {
-            return Err(failed(format!("it has no context {name:?}, only {}", self.listed())));
+        let named = |what: &str, entry: &str, given: bool| {
+            let by = name.filter(|_| !given).map(|name| format!(", which the context {name:?} names"));
+            failed(format!("it has no {what} {entry:?}{}", by.unwrap_or_default()))
         };
-        let cluster = context.text("cluster")?.unwrap_or_default();
-        let Some(cluster) = find(&self.clusters, &cluster, "cluster")? else {
-            return Err(failed(format!("it has no cluster {cluster:?}, which the context {name:?} names")));
-        };
-        let user = match context.text("user")? {
+        let cluster = self.cluster.clone().map_or_else(|| context.text("cluster"), |name| Ok(Some(name)))?;
+        let cluster = cluster.unwrap_or_default();
+        let cluster = find(&self.clusters, &cluster, "cluster")?
+            .ok_or_else(|| named("cluster", &cluster, self.cluster.is_some()))?;
+        let user = match self.user.clone().map_or_else(|| context.text("user"), |name| Ok(Some(name)))? {
             None => Fields::default(),
-            Some(user) => find(&self.users, &user, "user")?.ok_or_else(|| {
-                failed(format!("it has no user {user:?}, which the context {name:?} names"))
-            })?,
+            Some(user) => {
+                find(&self.users, &user, "user")?.ok_or_else(|| named("user", &user, self.user.is_some()))?
+            }
         };
         let mut config = cluster.cluster()?;
         if let Some(namespace) = context.text("namespace")? {

@@ -13,7 +13,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 ///
 /// # Errors
 /// [`Error::PathSegment`] if a name is not a valid segment.
-pub(crate) fn of(resource: &ApiResource, namespace: Option<&str>) -> Result<String, Error> {
+pub fn of(resource: &ApiResource, namespace: Option<&str>) -> Result<String, Error> {
     let group = [("group", resource.group.as_str())];
     let namespace = namespace.map(|namespace| [("", "namespaces"), ("namespace", namespace)]);
     let segments = (group.into_iter().filter(|(_, group)| !group.is_empty()))
@@ -27,6 +27,15 @@ pub(crate) fn of(resource: &ApiResource, namespace: Option<&str>) -> Result<Stri
         path.extend(utf8_percent_encode(value, ESCAPED));
     }
     Ok(path)
+}
+
+/// Returns the path of one object.
+///
+/// # Errors
+/// As [`of`].
+pub fn of_object(resource: &ApiResource, namespace: Option<&str>, name: &str) -> Result<String, Error> {
+    segment("name", name)?;
+    Ok(format!("{}/{}", of(resource, namespace)?, utf8_percent_encode(name, ESCAPED)))
 }
 
 /// Checks a path segment. Follows apimachinery 1.37 (`IsValidPathSegmentName`), and also refuses empty names and

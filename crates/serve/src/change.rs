@@ -127,6 +127,11 @@ impl Encoded {
     }
 }
 
+/// The entries of an update as the page has them, and whether some were left out. `None` if a state cannot be decoded.
+pub fn differences(old: &PackedObject, new: &PackedObject) -> Option<(Vec<ShownEntry>, bool)> {
+    difference(old, new, &HiddenFields::default())
+}
+
 /// Returns `None` if a state cannot be decoded.
 fn difference(
     old: &PackedObject,

@@ -22,12 +22,15 @@ pub(crate) struct Entry {
 
 /// An entry as it is sent.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct ShownEntry {
-    path: String,
+pub struct ShownEntry {
+    /// As `spec.containers[0].image`.
+    pub path: String,
+    /// `None` if the value did not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    old: Option<Value>,
+    pub old: Option<Value>,
+    /// `None` if the value no longer exists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    new: Option<Value>,
+    pub new: Option<Value>,
 }
 
 /// Returns the differences between two values. The entries name values without common parts: fields and items are

@@ -61,6 +61,8 @@ mod format;
 mod guard;
 mod health;
 mod hidden;
+#[doc(hidden)]
+pub mod internal;
 mod limits;
 mod listen;
 mod memory;

@@ -177,14 +177,14 @@ impl Informers {
         }
     }
 
-    /// Formats the contents of the stores as tables.
+    /// Formats the contents of the stores as tables for a terminal of this width.
     ///
     /// # Errors
     /// Practically none: the informers have started and the indexes exist.
-    pub(crate) fn tables(&self) -> Result<Vec<Line>, Error> {
+    pub(crate) fn tables(&self, width: usize) -> Result<Vec<Line>, Error> {
         let (pods, nodes) = (self.pods.snapshot().map_err(mistake)?, self.nodes.snapshot().map_err(mistake)?);
         let deployments = self.deployments.snapshot().map_err(mistake)?;
-        view::tables(&pods, &nodes, &deployments).map_err(mistake)
+        view::tables(&pods, &nodes, &deployments, width).map_err(mistake)
     }
 
     /// Stops all informers, and waits until their tasks have ended.

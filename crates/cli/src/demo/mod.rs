@@ -30,7 +30,7 @@ use crate::text::Line;
 /// Any [`Error`].
 pub(crate) async fn run(args: DemoArgs, stop: Stop) -> Result<(), Error> {
     let screen = Screen::open()?;
-    let embedded = Embedded::start(args.seed).await?;
+    let embedded = Embedded::start(args.seed.unwrap_or(1)).await?;
     let result = show(&args, &stop, screen.writer(), &embedded).await;
     embedded.shutdown().await;
     let last = result.as_ref().map(Summary::lines).unwrap_or_default();
@@ -110,8 +110,9 @@ async fn follow(
                 } else {
                     summary.now(began, informers, embedded)?;
                     let mut lines = vec![Line::default()];
-                    lines.extend(informers.tables()?);
-                    lines.extend([Line::default(), Line::new(format_args!("{}", summary.status()))]);
+                    lines.extend(informers.tables(screen.width())?);
+                    let status = summary.status(screen.width());
+                    lines.extend([Line::default(), Line::new(format_args!("{status}"))]);
                     screen.table(&lines);
                 }
             }

@@ -2,28 +2,22 @@
 
 use std::fmt;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kinformer::{Added, Deleted, Event, Packed, Updated};
 use serde::de::DeserializeOwned;
 
+use crate::lines::EventKind;
 use crate::text::Line;
 
 /// The description of one event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EventLine {
-    verb: Verb,
+    verb: EventKind,
     kind: &'static str,
     key: String,
     details: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verb {
-    Add,
-    Update,
-    Delete,
 }
 
 /// Objects whose changes can be described.
@@ -46,12 +40,12 @@ pub(crate) fn line<T: Describe>(event: &Event<Packed<T>>) -> Option<EventLine> {
     };
     let (verb, details) = match event {
         Event::Added(Added { in_initial_list: true, .. }) => return None,
-        Event::Added(Added { object, .. }) => (Verb::Add, state(object)),
+        Event::Added(Added { object, .. }) => (EventKind::Add, state(object)),
         Event::Updated(Updated { old, new, .. }) => {
-            (Verb::Update, new.decode().ok()?.change(&*old.decode().ok()?)?)
+            (EventKind::Update, new.decode().ok()?.change(&*old.decode().ok()?)?)
         }
         Event::Deleted(Deleted { tombstone, .. }) => {
-            (Verb::Delete, tombstone.object().map(state).unwrap_or_default())
+            (EventKind::Delete, tombstone.object().map(state).unwrap_or_default())
         }
         // No namespace is left during the demo.
         Event::Left(_) => return None,
@@ -62,12 +56,12 @@ pub(crate) fn line<T: Describe>(event: &Event<Packed<T>>) -> Option<EventLine> {
 impl EventLine {
     /// Formats the line, with or without colours.
     pub(crate) fn render(&self, colours: bool) -> Line {
-        let (word, colour) = match self.verb {
-            Verb::Add => ("add", AnsiColor::Green),
-            Verb::Update => ("update", AnsiColor::Yellow),
-            Verb::Delete => ("delete", AnsiColor::Red),
+        let word = match self.verb {
+            EventKind::Add => "add",
+            EventKind::Update => "update",
+            EventKind::Delete | EventKind::Leave => "delete",
         };
-        let style = if colours { Style::new().fg_color(Some(colour.into())) } else { Style::new() };
+        let style = if colours { self.verb.style() } else { Style::new() };
         let Self { kind, key, details, .. } = self;
         let line = Line::default().styled(style, format_args!("{word:<6}"));
         line.then(format_args!("  {kind:<10}  {key:<34}  {details}")).trimmed()

@@ -7,7 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Error;
 use crate::logs;
-use crate::output::{Output, OutputClosed, WriterHandle};
+use crate::output::{self, Output, OutputClosed, WriterHandle};
 use crate::stop::Stop;
 use crate::text::{Line, Text};
 
@@ -39,7 +39,7 @@ impl Screen {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout_with_hz(10));
         logs::beside(all.clone());
         let table = all.add(ProgressBar::new(0));
-        let colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+        let colours = output::has_colours();
         Ok(Self { writer: ScreenWriter::Live { all, table, colours }, written: None })
     }
 
@@ -103,10 +103,18 @@ impl ScreenWriter {
         }
     }
 
+    /// The number of columns of the terminal.
+    pub(crate) fn width(&self) -> usize {
+        match self {
+            Self::Live { .. } => console::Term::stdout().size().1.into(),
+            Self::Plain(_) => usize::MAX,
+        }
+    }
+
     /// Shows how many objects of the initial lists have been delivered.
     pub(crate) fn syncing(&self, delivered: u64, all: u64) {
         if let Self::Live { table, .. } = self {
-            table.set_style(style("syncing {bar:40} {pos}/{len} objects {elapsed_precise}"));
+            table.set_style(style("syncing {wide_bar} {pos}/{len} objects"));
             table.set_length(all);
             table.set_position(delivered);
         }
@@ -116,7 +124,9 @@ impl ScreenWriter {
     pub(crate) fn table(&self, lines: &[Line]) {
         if let Self::Live { table, .. } = self {
             table.set_style(style("{msg}"));
-            table.set_message(lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n"));
+            let width = self.width();
+            let lines = lines.iter().map(|line| console::truncate_str(line.as_str(), width, ""));
+            table.set_message(lines.collect::<Vec<_>>().join("\n"));
         }
     }
 }
@@ -135,7 +145,7 @@ mod tests {
 
     #[test]
     fn templates_parse() {
-        for template in ["syncing {bar:40} {pos}/{len} objects {elapsed_precise}", "{msg}"] {
+        for template in ["syncing {wide_bar} {pos}/{len} objects", "{msg}"] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

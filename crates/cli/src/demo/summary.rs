@@ -52,17 +52,26 @@ impl Summary {
         )
     }
 
-    /// The status line.
-    pub(crate) fn status(&self) -> String {
+    /// The status line, with as much as the width has room for.
+    pub(crate) fn status(&self, width: usize) -> String {
         let lag = self.lag.map_or_else(|| "-".to_owned(), |lag| format_short(lag.median));
-        format!(
-            "{}   {} objects   {} events   lag {lag}   {} undelivered   {}   Ctrl-C to quit",
+        // The most important first.
+        let parts = [
             format_duration(self.took),
-            self.objects,
-            self.events(),
-            self.figures.waiting,
+            format!("{} objects", self.objects),
+            format!("lag {lag}"),
+            format!("{} events", self.events()),
+            format!("{} undelivered", self.figures.waiting),
             self.memory(),
-        )
+        ];
+        let (between, end) = ("   ", "Ctrl-C to quit");
+        let mut line = String::new();
+        for part in parts {
+            if line.len() + part.len() + between.len() + end.len() <= width {
+                line = line + &part + between;
+            }
+        }
+        line + end
     }
 
     /// The lines printed at exit.
@@ -152,6 +161,18 @@ mod tests {
                 "memory   3.00 MiB peak, including the API server, 0.50 s of CPU",
             ]
         );
+        for (width, status) in [
+            (40, "10.0 s   73 objects   Ctrl-C to quit"),
+            (60, "10.0 s   73 objects   lag 0.31 ms   Ctrl-C to quit"),
+            (80, "10.0 s   73 objects   lag 0.31 ms   11 events   0 undelivered   Ctrl-C to quit"),
+            (
+                120,
+                "10.0 s   73 objects   lag 0.31 ms   11 events   0 undelivered   3.00 MiB   Ctrl-C to quit",
+            ),
+        ] {
+            assert_eq!(summary.status(width), status);
+            assert!(status.len() <= width, "{status}");
+        }
         assert!(Summary::default().lines().iter().any(|line| line.contains("never synced")));
     }
 }

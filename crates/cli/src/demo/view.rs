@@ -13,7 +13,8 @@ pub(crate) const NODE_INDEX: &str = "node";
 /// The index of pods by the label `app`.
 pub(crate) const APP_INDEX: &str = "app";
 
-/// Formats nodes and deployments with the number of their pods, found through indexes.
+/// Formats nodes and deployments with the number of their pods, found through indexes: beside each other if the width
+/// allows.
 ///
 /// # Errors
 /// The pods have no index by node, or none by label.
@@ -21,6 +22,7 @@ pub(crate) fn tables(
     pods: &Snapshot<Pod>,
     nodes: &Snapshot<Node>,
     deployments: &Snapshot<Deployment>,
+    width: usize,
 ) -> Result<Vec<Line>, Error> {
     let mut by_node = Table::new(["NODE", "READY", "PODS", "RUNNING"]).numbers();
     for node in nodes.ordered() {
@@ -43,7 +45,12 @@ pub(crate) fn tables(
             of_it.count().to_string(),
         ]);
     }
-    Ok(beside(&by_node.lines(), &by_deployment.lines()))
+    let (by_node, by_deployment) = (by_node.lines(), by_deployment.lines());
+    let lines = beside(&by_node, &by_deployment);
+    if lines.iter().all(|line| line.as_str().chars().count() <= width) {
+        return Ok(lines);
+    }
+    Ok(by_node.into_iter().chain([Line::default()]).chain(by_deployment).collect())
 }
 
 fn is_running(pod: PackedRef<'_, Pod>) -> bool {
@@ -89,7 +96,15 @@ mod tests {
         factory.wait_for_cache_sync().await.into_result().expect("served");
         let (nodes, deployments) =
             (nodes.snapshot().expect("started"), deployments.snapshot().expect("started"));
-        let lines = tables(&pods.snapshot().expect("started"), &nodes, &deployments).expect("indexed");
+        let read = |width: usize| {
+            tables(&pods.snapshot().expect("started"), &nodes, &deployments, width).expect("indexed")
+        };
+        for width in [40, 60] {
+            assert_eq!(read(width).len(), 14, "{width}");
+            assert!(read(60).iter().all(|line| line.as_str().len() <= 60), "{:?}", read(60));
+        }
+        let lines = read(80);
+        assert!(lines.iter().all(|line| line.as_str().len() <= 80), "{lines:?}");
         let text = lines.iter().map(Line::as_str).collect::<Vec<_>>().join("\n");
         assert_eq!(text.lines().count(), 7, "{text}");
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -100,7 +115,7 @@ mod tests {
         let without_indexes = SharedInformerFactory::new(client);
         let pods = without_indexes.core().v1().pods();
         without_indexes.start().expect("a runtime");
-        assert!(tables(&pods.snapshot().expect("started"), &nodes, &deployments).is_err());
+        assert!(tables(&pods.snapshot().expect("started"), &nodes, &deployments, 80).is_err());
         without_indexes.shutdown().await.expect("in time");
         factory.shutdown().await.expect("in time");
     }

@@ -29,7 +29,7 @@ async fn serves_other_processes_until_a_signal() {
 }
 
 /// Roles decide about requests, and the kubeconfig is that of an administrator.
-// contract: T-04e
+// contract: T-04e, T-07i
 #[tokio::test]
 async fn rbac_allows_what_roles_allow() {
     let directory = Directory::new("rbac");
@@ -45,6 +45,14 @@ async fn rbac_allows_what_roles_allow() {
     let denied = run(&format!("watch pods --until-synced {insecure} --token t0ken")).await;
     denied.stderr_has("User \"alice\" cannot list resource \"pods\"");
     run(&format!("watch pods --until-synced {insecure} --token other")).await.code(4);
+    // An administrator may be anybody.
+    let root = format!("get pods {insecure} --token r00t");
+    run(&format!("{root} --as alice"))
+        .await
+        .code(4)
+        .stderr_has("User \"alice\" cannot list resource \"pods\"");
+    run(&format!("{root} --as alice --as-group system:masters --as-uid 7")).await.code(0);
+    run(&format!("{root} --as-group system:masters")).await.code(2).stderr_has("--as");
     server.signal(Signal::SIGTERM);
     server.ended().await.code(0);
 

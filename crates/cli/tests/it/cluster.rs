@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+
 use crate::common::{BOUND, Directory, Program, pod, run, server};
 use kinformer_apiserver::{ApiServer, Fault};
 use nix::sys::signal::Signal;
@@ -102,13 +104,20 @@ async fn kubeconfig_lookup_follows_kubectl() {
     std::fs::create_dir_all(directory.file(".kube")).unwrap();
     std::fs::write(directory.file(".kube/config"), &config).unwrap();
     assert_eq!(count("", &[("HOME", &directory.file(""))]).await, Some(1));
+    // Another cluster and its namespace, before the command.
+    let two = format!("--kubeconfig {path} --context two {WATCH}");
+    let ended = run(&format!("{two} --cluster one")).await;
+    assert_eq!(ended.code(0).json()[0]["count"], 0);
+    for flag in ["--cluster three", "--user v"] {
+        run(&format!("{two} {flag}")).await.code(2).stderr_has("it has no ").stderr_has("only ");
+    }
     // The address of another server, in the namespace of the context.
     let other = format!("--kubeconfig {path} --context two --server {}", one.url());
     assert_eq!(count(&other, &[]).await, Some(0));
 
     let line = format!("{WATCH} --kubeconfig {path} --context three");
-    run(&line).await.code(1).stderr_has("no context \"three\"").stderr_has("one, two");
-    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).stderr_has(&missing);
+    run(&line).await.code(2).stderr_has("no context \"three\"").stderr_has("one, two");
+    run(&format!("{WATCH} --kubeconfig {missing}")).await.code(2).stderr_has(&missing);
     std::fs::write(&missing, "clusters: 7").unwrap();
     run(&format!("{WATCH} --kubeconfig {missing}")).await.code(1).stderr_has(&missing);
 }
@@ -123,6 +132,52 @@ async fn certificates_are_verified_by_default() {
     let path = directory.file("config");
     std::fs::write(&path, server.kubeconfig()).unwrap();
     run(&format!("{WATCH} --kubeconfig {path}")).await.code(0);
+}
+
+/// A certificate is verified with the given authority and name.
+// contract: T-07i
+#[tokio::test]
+async fn certificates_are_verified_with_the_given_authority() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let directory = Directory::new("authority");
+    let path = directory.file("ca");
+    let config = kinformer::Kubeconfig::from_yaml(&server.kubeconfig()).unwrap().config(None).unwrap();
+    let mut pem = String::new();
+    for der in config.root_cert.unwrap() {
+        let base64 = base64::engine::general_purpose::STANDARD.encode(der);
+        pem.push_str(&format!("-----BEGIN CERTIFICATE-----\n{base64}\n-----END CERTIFICATE-----\n"));
+    }
+    std::fs::write(&path, pem).unwrap();
+    let command = format!("{WATCH} --server {} --certificate-authority", server.url());
+    run(&format!("{command} {path}")).await.code(0);
+    run(&format!("{command} {path} --tls-server-name localhost")).await.code(0);
+    run(&format!("{command} {path} --tls-server-name other.example")).await.code(3).stderr_has("certificate");
+    let missing = directory.file("missing");
+    run(&format!("{command} {missing}")).await.code(1).stderr_has(&missing);
+    std::fs::write(&path, "").unwrap();
+    run(&format!("{command} {path}")).await.code(1).stderr_has("it has no certificate");
+}
+
+/// A request may take as long as the flag says.
+// contract: T-07i
+#[tokio::test]
+async fn request_timeout_ends_the_program() {
+    let server = server(1).await;
+    server.faults().inject(Fault::stall().always());
+    for command in ["get pods", "watch pods"] {
+        let ended = run(&format!("--request-timeout 100ms {command} --server {}", server.url())).await;
+        ended.code(3).stderr_has("did not answer the discovery requests in 100ms");
+    }
+}
+
+/// An exec plugin that cannot be run is missing credentials.
+// contract: T-07j
+#[tokio::test]
+async fn missing_exec_plugin_is_missing_credentials() {
+    let directory = Directory::new("no-plugin");
+    let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nonexistent/plugin}}";
+    let flags = kubeconfig(&directory, "https://127.0.0.1:1", user);
+    run(&format!("get pods {flags}")).await.code(4).stderr_has("/nonexistent/plugin");
 }
 
 /// Watches share one HTTP/2 connection, unless `DISABLE_HTTP2` is set.
@@ -174,7 +229,7 @@ async fn invalid_selectors_fail_before_any_request() {
 
 #[tokio::test]
 async fn invalid_command_lines_refer_to_help() {
-    for line in ["nonsense", "watch", "watch pods -o yaml", "watch pods --for soon", "get pods a b"] {
+    for line in ["nonsense", "watch", "watch pods -o yaml", "watch pods --for soon", "get pods -o custom"] {
         run(line).await.code(2).stderr_has("--help");
     }
     run("--version").await.code(0);

@@ -50,8 +50,12 @@ async fn closed_stdout_ends_the_demo_quietly() {
 }
 
 /// Runs the program on a terminal, and returns its exit code and output.
-async fn on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
-    let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+async fn on_a_terminal(
+    arguments: &[&str],
+    columns: u16,
+    environment: &[(&str, &str)],
+) -> (Option<i32>, String) {
+    let size = Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(&size, None).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kinformer"));
     command.args(arguments).env_clear().envs(environment.iter().copied()).kill_on_drop(true);
@@ -72,7 +76,7 @@ async fn on_a_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (Opt
 
 #[tokio::test]
 async fn terminal_output_is_live() {
-    let (code, shown) = on_a_terminal(&["--for", "2s"], &[("TERM", "xterm-256color")]).await;
+    let (code, shown) = on_a_terminal(&["--for", "2s"], 120, &[("TERM", "xterm-256color")]).await;
     assert_eq!(code, Some(0), "{shown}");
     for part in
         ["NODE", "node-5", "shop/web", "Ctrl-C to quit", "\u{1b}[32madd", "ended after 2.", "memory   "]
@@ -80,7 +84,20 @@ async fn terminal_output_is_live() {
         assert!(shown.contains(part), "no {part:?} in {shown}");
     }
     let (code, shown) =
-        on_a_terminal(&["--for", "1s"], &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).await;
+        on_a_terminal(&["--for", "1s"], 120, &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).await;
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("node-5") && !shown.contains("\u{1b}[32m"), "{shown}");
+}
+
+/// The status line has what the terminal has room for.
+// contract: T-08e
+#[tokio::test]
+async fn the_status_line_fits_the_terminal() {
+    for (columns, has_room) in [(40, false), (60, false), (120, true)] {
+        let environment = [("TERM", "xterm-256color"), ("NO_COLOR", "1")];
+        let (code, shown) = on_a_terminal(&["--for", "1s"], columns, &environment).await;
+        assert_eq!(code, Some(0), "{shown}");
+        assert!(shown.contains(" objects   ") && shown.contains("   Ctrl-C to quit"), "{shown}");
+        assert_eq!(shown.contains("undelivered"), has_room, "{columns}: {shown}");
+    }
 }

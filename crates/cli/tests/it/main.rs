@@ -16,6 +16,7 @@ mod discovery;
 mod get;
 mod logs;
 mod serve;
+mod shell;
 mod terminal;
 mod token;
 mod watch;

@@ -110,13 +110,22 @@ async fn every_format_prints_an_object_on_one_line() {
         "watch pods -A --until-synced -o wide --watch-list=false -vvv",
         "get pods -A",
         "get pods -A -o wide",
+        "get pods -A -o yaml",
+        "get pods -A -o name",
+        "get pods -A -o jsonpath={.items[*].status.phase}",
         "get pods -A --list-indexes",
     ] {
         let ended = run(&format!("{line} --server {url}")).await;
         ended.code(0);
         is_safe(&ended);
-        assert!(ended.stdout.contains("fields") || line.contains("--list-indexes"), "{line}: {ended:#?}");
-        if line.contains("wide") || line.starts_with("get") {
+        assert!(
+            ended.stdout.contains("fields") || line.contains("--list-indexes") || line.contains("jsonpath"),
+            "{line}: {ended:#?}"
+        );
+        if line.contains("yaml") {
+            let parsed: Value = serde_saphyr::from_str(&ended.stdout).unwrap();
+            assert_eq!(parsed["items"].as_array().unwrap().len(), 3, "{ended:#?}");
+        } else if line.contains("wide") || line.starts_with("get") {
             assert!(ended.stdout.contains("x\\u{1b}]0;title\\u{7}"), "{line}: {ended:#?}");
         }
     }
@@ -133,8 +142,9 @@ async fn json_escapes_characters_that_control_a_terminal() {
     let ended = run(&format!("get pods -A -o json --server {url}")).await;
     ended.code(0);
     is_plain(&ended.stdout);
-    let objects = ended.json();
-    assert_eq!(objects.len(), 3);
+    let list = ended.json();
+    let objects = list[0]["items"].as_array().unwrap();
+    assert_eq!((list.len(), objects.len()), (1, 3));
     let fields = objects.iter().find(|object| object["metadata"]["name"] == "fields").unwrap();
     assert_eq!(fields["status"]["phase"], HOSTILE);
     assert_eq!(fields["metadata"]["labels"][HOSTILE], "y");

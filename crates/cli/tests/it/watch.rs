@@ -73,6 +73,8 @@ async fn missed_deletion_is_printed_as_delete() {
     let ended = program.ended().await;
     ended.code(0);
     assert_eq!(ended.json()[0]["relists"], 1);
+    // The version that has expired meanwhile is not another outage.
+    assert!(!ended.stderr.contains("410"), "{ended:#?}");
 }
 
 #[tokio::test]
@@ -176,8 +178,68 @@ async fn transient_errors_are_retried() {
     server.faults().inject(Fault::internal_error().on(Verb::List).times(1));
     server.faults().inject(Fault::internal_error().on(Verb::Watch).times(1));
     let ended = run(&with_server(&server, "watch pods -o json --until-synced")).await;
-    ended.code(0).stderr_has("WARN");
+    ended.code(0).stderr_has("pods: ").stderr_has("retrying");
+    assert_eq!(ended.stderr.matches("retrying").count(), 1, "{ended:#?}");
     assert_eq!(ended.json()[0]["key"], "default/p0");
+}
+
+/// An outage is two lines, whatever the number of attempts. Logs are for `-v`.
+// contract: T-08c
+#[tokio::test]
+async fn an_outage_is_reported_once() {
+    let server = server(1).await;
+    let mut program = Program::start(&with_server(&server, "watch pods -o json"));
+    program.until("synced").await;
+    server.faults().refuse_connections().await;
+    server.drop_connections();
+    let lost = program.stderr_line().await;
+    assert!(lost.starts_with("pods: connection lost: ") && lost.ends_with("; retrying"), "{lost}");
+    server.faults().accept_connections().await;
+    let again = program.stderr_line().await;
+    assert!(again.starts_with("pods: connected again after "), "{again}");
+    server.create(pod("default", "new")).unwrap();
+    assert_eq!(program.json().await["key"], "default/new");
+    program.signal(Signal::SIGINT);
+    let ended = program.ended().await;
+    assert_eq!(ended.code(0).stderr, "");
+}
+
+/// An update says what it changed; a Secret's values are not printed.
+// contract: T-08a, T-08d
+#[tokio::test]
+async fn updates_say_what_they_changed() {
+    let server = server(1).await;
+    let secret = |value: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": value, "data": {"key": value},
+            "metadata": {"name": "s", "namespace": "default", "labels": {"l": value}}})
+    };
+    server.create(secret("b25l")).unwrap();
+    let mut program = Program::start(&with_server(&server, "watch pods,secrets --timestamps"));
+    for _ in 0..4 {
+        program.line().await;
+    }
+    let mut changed = pod("default", "p0");
+    changed["metadata"]["labels"]["app"] = "other".into();
+    server.update(changed).unwrap();
+    let line = program.line().await;
+    assert!(line.ends_with("Z update  pods    default/p0  metadata.labels.app web -> other"), "{line}");
+    let mut other = secret("b25l");
+    other["data"]["key"] = "dHdv".into();
+    other["metadata"]["labels"]["l"] = "x".into();
+    server.update(other).unwrap();
+    let line = program.line().await;
+    assert!(line.ends_with("update  secrets default/s  metadata.labels.l b25l -> x"), "{line}");
+    program.signal(Signal::SIGINT);
+    program.ended().await.code(0);
+}
+
+#[tokio::test]
+async fn json_has_the_object_on_request() {
+    let server = server_with_protobuf(1).await;
+    let ended = run(&with_server(&server, "watch pods -o json --objects --until-synced")).await;
+    let line = &ended.code(0).json()[0];
+    assert_eq!(line["object"]["spec"]["containers"][0]["image"], "i");
+    assert_eq!(line["key"], "default/p0");
 }
 
 #[tokio::test]

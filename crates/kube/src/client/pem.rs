@@ -12,7 +12,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// Returns the certificates of a PEM text, in DER. Skips everything else and blocks that cannot be decoded, as Go
 /// does.
-pub(crate) fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+pub fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     let mut certificates = Vec::new();
     let mut block: Option<Vec<u8>> = None;
     for line in pem.split(|byte| matches!(byte, b'\n' | b'\r')).map(<[u8]>::trim_ascii) {

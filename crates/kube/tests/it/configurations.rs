@@ -1,7 +1,7 @@
 //! Configurations that kubectl accepts, and errors that name the invalid field.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kinformer_kube::{Error, KubeListerWatcher, client};
+use kinformer_kube::{Error, KubeListerWatcher, Kubeconfig, client};
 use kinformer_reflector::{ListOptions, ListerWatcher};
 use kinformer_testing::scripted_http::{Request, ScriptedServer};
 use kube_client::Config;
@@ -152,4 +152,30 @@ async fn impersonation_without_user_is_an_error() {
     ] {
         assert_eq!(invalid_field(with(&server, user)), "as");
     }
+}
+
+/// A given cluster and a given user replace those of every context, and need none.
+// contract: L-31k
+#[test]
+fn given_cluster_and_user_replace_those_of_the_context() {
+    let text = "clusters: [{name: a, cluster: {server: 'https://a'}}, {name: b, cluster: {server: 'https://b'}}]\n\
+        users: [{name: u, user: {token: one}}, {name: v, user: {token: two}}]\n\
+        contexts: [{name: c, context: {cluster: a, user: u, namespace: ns}}]\n";
+    let kubeconfig = Kubeconfig::from_yaml(text).unwrap();
+    let shown = |kubeconfig: Kubeconfig, context: Option<&str>| {
+        let config = kubeconfig.config(context).map_err(|error| error.to_string())?;
+        let token = config.auth_info.token.is_some();
+        Ok::<_, String>((config.cluster_url.host().map(str::to_owned), config.default_namespace, token))
+    };
+    let host = |host: &str| Some(host.to_owned());
+    assert_eq!(shown(kubeconfig.clone(), Some("c")), Ok((host("a"), "ns".into(), true)));
+    let other = kubeconfig.clone().with_cluster("b").with_user("v");
+    assert_eq!(shown(other.clone(), Some("c")), Ok((host("b"), "ns".into(), true)));
+    assert_eq!(shown(other, None), Ok((host("b"), "default".into(), true)));
+    assert_eq!(shown(kubeconfig.clone().with_cluster("b"), None), Ok((host("b"), "default".into(), false)));
+    assert!(shown(kubeconfig.clone().with_user("v"), None).unwrap_err().contains("no current context"));
+    assert!(
+        shown(kubeconfig.clone().with_user("w"), Some("c")).unwrap_err().ends_with("it has no user \"w\"")
+    );
+    assert!(shown(kubeconfig.with_cluster("d"), None).unwrap_err().ends_with("it has no cluster \"d\""));
 }

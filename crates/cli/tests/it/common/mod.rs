@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// Timeout of every wait; no test measures time.
@@ -47,6 +47,7 @@ impl Ended {
 pub(crate) struct Program {
     child: Child,
     stdout: Option<Lines<BufReader<ChildStdout>>>,
+    stderr: Lines<BufReader<ChildStderr>>,
 }
 
 impl Program {
@@ -63,13 +64,20 @@ impl Program {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("the program starts");
         let stdout = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
-        Self { child, stdout }
+        let stderr = BufReader::new(child.stderr.take().expect("piped")).lines();
+        Self { child, stdout, stderr }
     }
 
     /// Reads the next line of standard output.
     pub(crate) async fn line(&mut self) -> String {
         let stdout = self.stdout.as_mut().expect("not closed");
         let line = timeout(BOUND, stdout.next_line()).await.expect("a line in time").expect("readable");
+        line.expect("a line before the end")
+    }
+
+    /// Reads the next line of standard error.
+    pub(crate) async fn stderr_line(&mut self) -> String {
+        let line = timeout(BOUND, self.stderr.next_line()).await.expect("a line in time").expect("readable");
         line.expect("a line before the end")
     }
 
@@ -106,9 +114,9 @@ impl Program {
     pub(crate) async fn ended(mut self) -> Ended {
         let rest = async {
             let mut stderr = String::new();
-            let errors = self.child.stderr.take();
             let reading = async {
-                errors.expect("taken once").read_to_string(&mut stderr).await.expect("readable");
+                let errors = self.stderr.get_mut();
+                errors.read_to_string(&mut stderr).await.expect("readable");
             };
             let mut stdout = String::new();
             let lines = async {
