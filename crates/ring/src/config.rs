@@ -118,11 +118,7 @@ impl Config {
 
     pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
         let Params { slots, lease_duration, renew_deadline, .. } = self.params;
-        let is_name = |text: &str| {
-            let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-            !text.is_empty() && text.len() <= 100 && text.chars().all(is_valid)
-        };
-        let problem = if !is_name(&self.identity) || !is_name(&self.incarnation) {
+        let problem = if !is_name(&self.identity, 100) || !is_name(&self.incarnation, 100) {
             "identity and incarnation must be names of a-z, 0-9, - and . of at most 100 characters"
         } else if !slots.is_power_of_two() || slots > MAX_SLOTS {
             "the number of slots must be a power of two, at most 1,024"
@@ -138,5 +134,20 @@ impl Config {
             return Ok(());
         };
         Err(InvalidConfig(problem.to_owned()))
+    }
+}
+
+fn is_name(text: &str, longest: usize) -> bool {
+    let is_valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+    !text.is_empty() && text.len() <= longest && text.chars().all(is_valid)
+}
+
+/// The name of a ring is the name of a Lease, the beginning of others, and the value of a label.
+pub(crate) fn check_ring_name(name: &str) -> Result<(), InvalidConfig> {
+    match is_name(name, 63) {
+        true => Ok(()),
+        false => {
+            Err(InvalidConfig(format!("the name {name:?} must be of a-z, 0-9, - and . and at most 63 characters")))
+        }
     }
 }

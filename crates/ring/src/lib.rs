@@ -80,6 +80,7 @@
 mod assignment;
 mod config;
 mod hash;
+mod leases;
 mod machine;
 mod member;
 mod slots;
@@ -89,6 +90,7 @@ mod view;
 pub use assignment::{Holder, assign};
 pub use config::{Config, InvalidConfig, MAX_RANGES, MAX_SLOTS, Params};
 pub use hash::{HashRange, ShardField, fnv1a64};
+pub use leases::{LABEL, Ring, RingBuilder, RunError, Shards};
 pub use machine::{Machine, Problem, Status};
 pub use member::{InvalidMember, MEMBER, Member, MemberId, MemberPhase, Uid};
 pub use slots::{InvalidSlots, Slots};

@@ -1,0 +1,16 @@
+//! The protocol on the Leases of an API server.
+
+mod calls;
+mod driver;
+mod error;
+mod names;
+mod owned;
+mod reads;
+mod ring;
+mod shards;
+mod writes;
+
+pub use error::RunError;
+pub use names::LABEL;
+pub use ring::{Ring, RingBuilder};
+pub use shards::Shards;
