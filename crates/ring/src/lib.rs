@@ -79,7 +79,6 @@
 
 mod assignment;
 mod config;
-mod hash;
 mod leases;
 mod machine;
 mod member;
@@ -89,7 +88,7 @@ mod view;
 
 pub use assignment::{Holder, assign};
 pub use config::{Config, InvalidConfig, MAX_RANGES, MAX_SLOTS, Params};
-pub use hash::{HashRange, ShardField, fnv1a64};
+pub use kinformer_kube::{ShardField, ShardSelector, fnv1a64};
 pub use leases::{LABEL, Ring, RingBuilder, RunError, Shards};
 pub use machine::{Machine, Problem, Status};
 pub use member::{InvalidMember, MEMBER, Member, MemberId, MemberPhase, Uid};

@@ -28,12 +28,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    pub(crate) fn new(
-        lease: Arc<str>,
-        identity: Arc<str>,
-        params: Params,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    pub(crate) fn new(lease: Arc<str>, identity: Arc<str>, params: Params, clock: Arc<dyn Clock>) -> Self {
         let term = term(&lease, &identity, &params, clock.clone(), Duration::ZERO);
         term.end(End::NotElected);
         let (slots, until) = (std::array::from_fn(|_| AtomicU64::new(0)), AtomicU64::new(0));

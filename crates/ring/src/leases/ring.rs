@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kinformer_kube::KubeListerWatcher;
+use kinformer_kube::{KubeListerWatcher, ShardField};
 use kinformer_leader_election::{BootClock, Clock, Term, default_identity};
 use kinformer_reflector::{Backoff, Reflector, ReflectorOptions};
 use kube_client::Client;
@@ -22,7 +22,6 @@ use super::reads::Reads;
 use super::shards::Shards;
 use super::writes::Writer;
 use crate::config::{Config, InvalidConfig, Params, check_ring_name};
-use crate::hash::ShardField;
 use crate::machine::{Machine, Status};
 use crate::slots::Slots;
 
@@ -214,8 +213,7 @@ impl Ring {
         let writer = Writer::new(inner.client.clone(), inner.names.clone(), limit);
         let options = ReflectorOptions::new()
             .backoff(Backoff::exponential(inner.config.retry_period, inner.config.renew_period));
-        let reflector =
-            Reflector::with_options(inner.text(), source.clone(), reads.clone(), options);
+        let reflector = Reflector::with_options(inner.text(), source.clone(), reads.clone(), options);
         let reading = CancellationToken::new();
         let driver = Driver::new(inner, reads, source, writer, Arc::new(shards));
         tokio::select! {

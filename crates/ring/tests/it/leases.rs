@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_leader_election::{NotLeader, TokioClock};
 use kinformer_ring::{LABEL, ListFrom, Ring, RunError, Shards, Slots, StopReason};
@@ -200,7 +200,7 @@ async fn an_isolated_process_stops() {
     NotLeader::of(&write(&client, "two").await.unwrap_err()).unwrap();
     let error = a.ring.error().unwrap();
     assert_eq!(&*error, "lease default/shop.a: no response in time");
-    isolated.map(|fault| cluster.faults().remove(fault));
+    isolated.into_iter().for_each(|fault| cluster.faults().remove(fault));
     settled(&judge, &["a", "b"]).await;
     write(&client, "three").await.unwrap();
     drop(b);
