@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kinformer_kube::{KubeListerWatcher, ShardField};
-use kinformer_leader_election::{BootClock, Clock, Term, default_identity};
+use kinformer_leader_election::{BootClock, Clock, NotLeader, Term, default_identity};
 use kinformer_reflector::{Backoff, Reflector, ReflectorOptions};
 use kube_client::Client;
 use parking_lot::Mutex;
@@ -227,6 +227,19 @@ impl Ring {
     pub fn owns(&self, value: &str) -> bool {
         let owned = &self.0.owned;
         owned.has(owned.params().slot_of(value))
+    }
+
+    /// Returns for how long no other process can own the slots of this one.
+    ///
+    /// # Errors
+    /// The Lease was not renewed in time, or the run has ended.
+    pub fn check(&self) -> Result<Duration, NotLeader> {
+        self.0.owned.term().check()
+    }
+
+    /// For how long a process that ends waits for the handover of its slots.
+    pub fn leave_timeout(&self) -> Duration {
+        self.0.leave_timeout
     }
 
     /// Returns a client that sends writes only while the Lease of this process is renewed in time, as

@@ -1,0 +1,450 @@
+//! Controllers whose objects are shared out among processes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use kinformer::{Informer, ObjectKey, Scope, ShardField};
+use kinformer_ring::{ListFrom, Ring, RunError, Shards, Slots, StopReason};
+use kinformer_workqueue::{Add, LOW_PRIORITY};
+use kube_client::Client;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::action::{Action, ReconcileError};
+use crate::manager::Task;
+use crate::reason::Reason;
+use crate::trigger::Queue;
+use crate::worker::Reconcile;
+
+/// Shares the objects of controllers out among processes, by a [`Ring`].
+///
+/// Each process reconciles the objects whose hash is in a slot that it owns, and no others. The informer of the reconciled kind
+/// holds only these objects; with [`ShardField::Namespace`], so do those of all other namespaced kinds of the triggers. With
+/// [`ShardField::Uid`] the other informers hold the objects of all processes, because an object and the objects that it owns
+/// have different UIDs.
+///
+/// * A slot that moves to another process: no key of it is reconciled any more, running reconciliations are finished, and the
+///   other process begins after that, with a list that is not older.
+/// * A slot that is lost, since the Lease was not renewed: running reconciliations are dropped at their await points, with the error
+///   [`ShardLost`] in the metrics and the log. Writes of [`Self::client`] are refused.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kinformer_controller::kinformer_ring::Ring;
+/// use kinformer_controller::{Action, Controller, Manager, Sharding};
+///
+/// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let sharding = Sharding::new(Ring::leases(client.clone(), "default", "my-controller").build()?);
+/// let factory = kinformer::SharedInformerFactory::new(client.clone());
+/// let writer = sharding.client(&client); // its writes are refused when the Lease is not renewed
+/// let pods = Controller::of(&factory).reconciles::<Pod>().sharded(&sharding).build(move |request| {
+///     let _writer = writer.clone();
+///     async move {
+///         println!("{} is reconciled by this process", *request);
+///         Ok(Action::none())
+///     }
+/// });
+/// Manager::new().add(pods)?.add(sharding.task())?.run().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Sharding(Arc<Inner>);
+
+struct Inner {
+    ring: Ring,
+    state: Mutex<State>,
+    /// Notified when a reconciliation has ended.
+    ended: Notify,
+    /// Notified when slots were lost, so that the informers hold more than the slots.
+    lost: Notify,
+    controllers: Mutex<Vec<Member>>,
+    /// Locked while informers change their scope: the slots that they hold.
+    held: tokio::sync::Mutex<Slots>,
+}
+
+/// A controller whose objects are shared out.
+#[derive(Clone)]
+struct Member {
+    queue: Queue<ObjectKey>,
+    reconciled: Informer<()>,
+    /// The informers that hold only objects of the slots.
+    informers: Vec<Informer<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The slots whose objects are being listed.
+    listing: Slots,
+    /// Those whose keys are reconciled.
+    acting: Slots,
+    /// Those whose running reconciliations are finished.
+    leaving: Slots,
+    running: BTreeMap<u64, Running>,
+    next: u64,
+}
+
+/// A reconciliation that runs.
+struct Running {
+    /// `None` if the object was not known when it began, since it was deleted. Then it may be of any slot.
+    slot: Option<u16>,
+    lost: CancellationToken,
+}
+
+impl Running {
+    fn is_in(&self, slots: &Slots) -> bool {
+        self.slot.is_none_or(|slot| slots.contains(slot))
+    }
+}
+
+/// The process does not own the object of a reconciliation any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reconciliation was dropped: this process does not own the object any more")]
+#[non_exhaustive]
+pub struct ShardLost;
+
+impl Sharding {
+    /// Creates it for this process of a ring.
+    #[must_use]
+    pub fn new(ring: Ring) -> Self {
+        Self(Arc::new(Inner {
+            ring,
+            state: Mutex::default(),
+            ended: Notify::new(),
+            lost: Notify::new(),
+            controllers: Mutex::default(),
+            held: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// The process of the ring.
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        &self.0.ring
+    }
+
+    /// As [`Ring::client`]: for the writes of reconciliations.
+    pub fn client(&self, client: &Client) -> Client {
+        self.0.ring.client(client)
+    }
+
+    /// Returns the task that takes part in the ring, for a [`Manager`](crate::Manager) with the controllers. It is in each replica.
+    pub fn task(&self) -> Task {
+        let sharding = self.clone();
+        let run = move |stop| {
+            let sharding = sharding.clone();
+            async move { sharding.run(stop).await }
+        };
+        Task::new("ring", run).need_leader_election(false).grace(self.0.ring.leave_timeout() * 2)
+    }
+
+    /// Takes part in the ring until the token is cancelled, and hands the slots over.
+    ///
+    /// # Cancel safety
+    /// As [`Ring::run`]. The controllers reconcile nothing any more.
+    ///
+    /// # Errors
+    /// [`ShardingError::Ring`] as [`Ring::run`]. [`ShardingError::Scope`] if an informer cannot hold a shard: its resource is
+    /// cluster-scoped, or it has sources of the program.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), ShardingError> {
+        let inner = &self.0;
+        inner.hold(&mut *inner.held.lock().await, Slots::default(), ListFrom::Latest).await?;
+        let work = Work(inner.clone());
+        let ended = inner.ring.run(work, stop);
+        tokio::select! {
+            ended = ended => {
+                *inner.state.lock() = State::default();
+                Ok(ended?)
+            }
+            error = inner.narrow_after_losses() => Err(error),
+        }
+    }
+
+    /// Adds a controller, and returns its function with the check of each key.
+    pub(crate) fn add(
+        &self,
+        queue: &Queue<ObjectKey>,
+        reconciled: &Informer<()>,
+        others: impl Iterator<Item = Informer<()>>,
+        reconcile: Box<Reconcile<ObjectKey>>,
+    ) -> Box<Reconcile<ObjectKey>> {
+        let is_by_namespace = self.0.ring.params().field == ShardField::Namespace;
+        let others = others.filter(|informer| is_by_namespace && informer.selection().is_namespaced());
+        let informers = std::iter::once(reconciled.clone()).chain(others).collect();
+        let member = Member { queue: queue.clone(), reconciled: reconciled.clone(), informers };
+        let (inner, admitted) = (Arc::downgrade(&self.0), member.reconciled.clone());
+        queue.admit(move |key| inner.upgrade().is_some_and(|inner| inner.admits(key, &admitted)));
+        self.0.controllers.lock().push(member);
+        let (inner, reconciled) = (self.0.clone(), reconciled.clone());
+        Box::new(move |request| match inner.begin(&request.key, &reconciled) {
+            Some(running) => until_lost(running, reconcile(request)).boxed(),
+            // The slot has left since the key was taken from the queue.
+            None => std::future::ready(Ok(Action::none())).boxed(),
+        })
+    }
+}
+
+/// Runs a reconciliation until it ends or its slot is lost.
+async fn until_lost(
+    running: OnEnd,
+    reconciliation: BoxFuture<'static, Result<Action, ReconcileError>>,
+) -> Result<Action, ReconcileError> {
+    tokio::select! {
+        biased;
+        () = running.lost.cancelled() => Err(ReconcileError::permanent(ShardLost)),
+        result = reconciliation => result,
+    }
+}
+
+/// Removes a reconciliation when it has ended, also if its future is dropped.
+struct OnEnd {
+    inner: Weak<Inner>,
+    number: u64,
+    lost: CancellationToken,
+}
+
+impl Drop for OnEnd {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.state.lock().running.remove(&self.number);
+            inner.ended.notify_waiters();
+        }
+    }
+}
+
+impl Inner {
+    /// The slot of the object with a key; `None` if its UID is not known.
+    fn slot_of(&self, key: &ObjectKey, reconciled: &Informer<()>) -> Option<u16> {
+        let params = self.ring.params();
+        match params.field {
+            ShardField::Namespace => Some(params.slot_of(key.namespace().unwrap_or_default())),
+            ShardField::Uid => {
+                let object = reconciled.lister().get_opt(key.as_key()).ok().flatten()?;
+                object.object().uid().map(|uid| params.slot_of(uid))
+            }
+        }
+    }
+
+    fn admits(&self, key: &ObjectKey, reconciled: &Informer<()>) -> bool {
+        let slot = self.slot_of(key, reconciled);
+        self.state.lock().is_acting(slot)
+    }
+
+    /// Begins a reconciliation, unless the process does not own the object.
+    fn begin(self: &Arc<Self>, key: &ObjectKey, reconciled: &Informer<()>) -> Option<OnEnd> {
+        let slot = self.slot_of(key, reconciled);
+        // The clock is read here: the process may have been suspended.
+        self.ring.check().ok()?;
+        let mut state = self.state.lock();
+        if !state.is_acting(slot) {
+            return None;
+        }
+        let (number, lost) = (state.next, CancellationToken::new());
+        state.next += 1;
+        state.running.insert(number, Running { slot, lost: lost.clone() });
+        Some(OnEnd { inner: Arc::downgrade(self), number, lost })
+    }
+
+    fn members(&self) -> Vec<Member> {
+        self.controllers.lock().clone()
+    }
+
+    /// Makes the informers hold the objects of these slots.
+    async fn hold(&self, held: &mut Slots, slots: Slots, list: ListFrom) -> Result<(), ShardingError> {
+        let scope = Scope::shard(self.ring.params().selector(&slots));
+        let scope = match list {
+            ListFrom::AtLeast(version) => scope.at_least(version),
+            ListFrom::Latest => scope,
+        };
+        let members = self.members();
+        let informers = members.iter().flat_map(|member| &member.informers);
+        let changes = informers.map(|informer| informer.set_scope(&scope));
+        for changed in join_all(changes).await {
+            changed.map_err(ShardingError::Scope)?;
+        }
+        *held = slots;
+        Ok(())
+    }
+
+    /// Lists the objects of slots that are new, and reconciles them. Returns the version of the list.
+    async fn own(&self, slots: Slots, list: ListFrom) -> Result<u64, ShardingError> {
+        let mut held = self.held.lock().await;
+        if slots.iter().any(|slot| held.contains(slot)) {
+            // They were lost since, so they are as old as that.
+            let others = held.without(&slots);
+            self.hold(&mut held, others, list).await?;
+        }
+        let begun = self.state.lock().listing_of(&slots);
+        let all: Slots = held.iter().chain(begun.iter()).collect();
+        self.hold(&mut held, all, list).await?;
+        drop(held);
+        let members = self.members();
+        for informer in members.iter().flat_map(|member| &member.informers) {
+            informer.wait_for_scope().await.map_err(ShardingError::Scope)?;
+        }
+        self.state.lock().listed(&slots);
+        members.iter().for_each(|member| self.enqueue(member, &slots));
+        Ok(match list {
+            ListFrom::AtLeast(version) => version,
+            ListFrom::Latest => 0,
+        })
+    }
+
+    /// Enqueues the keys of all objects of slots.
+    fn enqueue(&self, member: &Member, slots: &Slots) {
+        let Ok(objects) = member.reconciled.snapshot() else { return };
+        let add = Add::new().marks(Reason::Listed.mark()).priority(LOW_PRIORITY);
+        let params = self.ring.params();
+        for object in objects.iter() {
+            let value = match params.field {
+                ShardField::Uid => object.uid().unwrap_or_default(),
+                ShardField::Namespace => object.namespace().unwrap_or_default(),
+            };
+            if slots.contains(params.slot_of(value))
+                && let Ok(key) = object.key().try_into()
+            {
+                member.queue.add_with(key, add);
+            }
+        }
+    }
+
+    /// Waits for the reconciliations of slots that leave, and drops their objects.
+    async fn release(&self, slots: Slots) -> Result<(), ShardingError> {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if !self.state.lock().running.values().any(|running| running.is_in(&slots)) {
+                break;
+            }
+            ended.await;
+        }
+        let mut held = self.held.lock().await;
+        let others = held.without(&slots);
+        self.hold(&mut held, others, ListFrom::Latest).await?;
+        let mut state = self.state.lock();
+        state.leaving = state.leaving.without(&slots);
+        Ok(())
+    }
+
+    /// Drops the objects of slots that were lost. Ends only with an error.
+    async fn narrow_after_losses(&self) -> ShardingError {
+        loop {
+            self.lost.notified().await;
+            let mut held = self.held.lock().await;
+            let owned = self.state.lock().held();
+            let left = held.iter().filter(|slot| owned.contains(*slot)).collect();
+            if let Err(error) = self.hold(&mut held, left, ListFrom::Latest).await {
+                return error;
+            }
+        }
+    }
+}
+
+impl State {
+    fn is_acting(&self, slot: Option<u16>) -> bool {
+        match slot {
+            Some(slot) => self.acting.contains(slot),
+            None => !self.acting.is_empty(),
+        }
+    }
+
+    fn held(&self) -> Slots {
+        self.listing.iter().chain(self.acting.iter()).chain(self.leaving.iter()).collect()
+    }
+
+    /// Those of the slots that have not left since their list began.
+    fn listing_of(&self, slots: &Slots) -> Slots {
+        self.listing.iter().filter(|slot| slots.contains(*slot)).collect()
+    }
+
+    /// Slots were listed; those of them that have not left since are reconciled.
+    fn listed(&mut self, slots: &Slots) {
+        let begun = self.listing_of(slots);
+        self.acting = self.acting.iter().chain(begun.iter()).collect();
+        self.listing = self.listing.without(&begun);
+    }
+
+    fn lose(&mut self, slots: &Slots) {
+        for set in [&mut self.listing, &mut self.acting, &mut self.leaving] {
+            *set = set.without(slots);
+        }
+    }
+}
+
+/// The work of this process on its slots.
+struct Work(Arc<Inner>);
+
+impl Shards for Work {
+    fn own(&self, slots: Slots, list: ListFrom) -> impl Future<Output = u64> + Send + 'static {
+        {
+            let mut state = self.0.state.lock();
+            state.listing = state.listing.iter().chain(slots.iter()).collect();
+        }
+        let inner = self.0.clone();
+        async move {
+            match inner.own(slots, list).await {
+                Ok(version) => version,
+                Err(error) => never(&error).await,
+            }
+        }
+    }
+
+    fn release(&self, slots: Slots) -> impl Future<Output = Option<u64>> + Send + 'static {
+        {
+            let mut state = self.0.state.lock();
+            let leaving: Slots = state.acting.iter().filter(|slot| slots.contains(*slot)).collect();
+            state.lose(&slots);
+            state.leaving = state.leaving.iter().chain(leaving.iter()).collect();
+        }
+        let inner = self.0.clone();
+        async move {
+            match inner.release(slots).await {
+                Ok(()) => None,
+                Err(error) => never(&error).await,
+            }
+        }
+    }
+
+    fn stop(&self, slots: Slots, _: StopReason) {
+        let mut state = self.0.state.lock();
+        state.lose(&slots);
+        let lost: Vec<CancellationToken> = state
+            .running
+            .values()
+            .filter(|running| running.is_in(&slots))
+            .map(|running| running.lost.clone())
+            .collect();
+        drop(state);
+        lost.iter().for_each(CancellationToken::cancel);
+        self.0.lost.notify_one();
+    }
+}
+
+/// An informer has stopped, so its controller ends with an error. Until the process ends, its slots stay without work.
+async fn never<T>(error: &ShardingError) -> T {
+    tracing::error!(%error, "slots cannot be listed or released");
+    std::future::pending().await
+}
+
+/// The end of [`Sharding::run`] with an error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardingError {
+    /// The ring.
+    #[error(transparent)]
+    Ring(#[from] RunError),
+    /// An informer cannot hold a shard, or has stopped.
+    #[error(transparent)]
+    Scope(kinformer::Error),
+}
+
+impl fmt::Debug for Sharding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sharding").field("ring", &self.0.ring).finish_non_exhaustive()
+    }
+}
