@@ -156,6 +156,7 @@ impl Sharding {
         let work = Work(inner.clone());
         let ended = inner.ring.run(work, stop);
         tokio::select! {
+            biased;
             ended = ended => {
                 *inner.state.lock() = State::default();
                 Ok(ended?)

@@ -149,9 +149,8 @@ impl ShardSelector {
 /// selects everything.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let one = [0..1];
-        let ranges = if self.ranges.is_empty() { &one[..] } else { &self.ranges };
-        for (index, Range { start, end }) in ranges.iter().enumerate() {
+        let one = std::iter::once(0..1).filter(|_| self.ranges.is_empty());
+        for (index, Range { start, end }) in self.ranges.iter().cloned().chain(one).enumerate() {
             let separator = if index == 0 { "" } else { " || " };
             write!(f, "{separator}shardRange({}, '0x{start:016x}', '0x{end:016x}')", self.field)?;
         }

@@ -188,7 +188,8 @@ impl Drop for Leadership {
 
 impl fmt::Debug for Leadership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership").field("term", &self.term)
+        f.debug_struct("Leadership")
+            .field("term", &self.term)
             .field("transitions", &self.transitions)
             .finish_non_exhaustive()
     }

@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kube_client::Client;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client::LeaderClient;
 use crate::clock::Clock;
 use crate::error::{End, NotLeader};
 
@@ -76,12 +74,6 @@ impl Term {
         if self.end.set(end).is_ok() {
             self.ended.cancel();
         }
-    }
-
-    /// Returns a client that sends writes only while the term lasts that the function returns: see
-    /// [`Leadership::client`](crate::Leadership::client). The function is called for each write.
-    pub fn client(client: &Client, current: impl Fn() -> Arc<Self> + Send + 'static) -> Client {
-        LeaderClient::wrap(client, move || Ok(current()))
     }
 
     /// Ends the leadership if it was not renewed for this time. Returns whether that is so.

@@ -116,8 +116,8 @@ async fn ranges_come_and_go() {
         all.wait_for(("default", "last"), &version(&last)).until(soon()).await.unwrap();
         let now = expected(&all, &narrow);
         until(|| events.lock().len() >= now.len() && keys(&maps) == now).await.unwrap();
-        let told: BTreeSet<String> = events.lock().iter().map(|event| event.1.clone()).collect();
-        assert_eq!(told, now);
+        let delivered: BTreeSet<String> = events.lock().iter().map(|event| event.1.clone()).collect();
+        assert_eq!(delivered, now);
         assert_eq!(maps.status().parts().len(), 2);
 
         maps.set_scope(&Scope::shard(ShardSelector::default())).await.unwrap();

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{Calls, Panicked};
 use super::error::RunError;
+use super::inner::{Inner, Source};
 use super::reads::{News, Reads};
-use super::ring::{Inner, Source};
 use super::shards::Shards;
 use super::writes::{Writer, Written};
 use crate::machine::Machine;
@@ -88,6 +88,7 @@ impl<'a, S: Shards> Driver<'a, S> {
         self.step(Input::Tick)?;
         loop {
             tokio::select! {
+                biased;
                 () = &mut stop => return Ok(()),
                 input = self.next() => self.step(input?)?,
             }
@@ -112,6 +113,7 @@ impl<'a, S: Shards> Driver<'a, S> {
         let next = self.machine.next_step_in().saturating_sub(since);
         loop {
             tokio::select! {
+                biased;
                 news = self.reads.news() => {
                     if let Some(input) = self.read(news)? {
                         return Ok(input);

@@ -2,7 +2,7 @@
 
 use crate::slots::Slots;
 
-/// A run has ended although nobody has stopped it, or without having handed its slots over.
+/// A run has ended although its token was not cancelled, or without having handed its slots over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

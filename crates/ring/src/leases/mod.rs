@@ -3,6 +3,7 @@
 mod calls;
 mod driver;
 mod error;
+mod inner;
 mod names;
 mod owned;
 mod reads;

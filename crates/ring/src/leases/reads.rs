@@ -81,10 +81,10 @@ impl State {
     fn apply(&mut self, delta: &Delta<KubeObject<Lease>>) {
         match delta {
             Delta::ReplacedAll(list) => self.replace_all(list),
-            Delta::Added(lease) | Delta::Updated(lease) | Delta::Replaced(lease) => {
-                if self.advance(&lease.resource_version()) {
-                    self.leases.insert(lease.key().name().to_owned(), lease.clone());
-                }
+            Delta::Added(lease) | Delta::Updated(lease) | Delta::Replaced(lease)
+                if self.advance(&lease.resource_version()) =>
+            {
+                self.leases.insert(lease.key().name().to_owned(), lease.clone());
             }
             Delta::Deleted(tombstone) => {
                 let version = tombstone.object().map(|lease| lease.resource_version());

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kinformer_kube::{KubeListerWatcher, ShardField};
+use kinformer_kube::ShardField;
 use kinformer_leader_election::{BootClock, Clock, NotLeader, Term, default_identity};
 use kinformer_reflector::{Backoff, Reflector, ReflectorOptions};
 use kube_client::Client;
@@ -16,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 use super::error::RunError;
+use super::inner::{Inner, Source, incarnation};
 use super::names::{LABEL, Names};
 use super::owned::Owned;
 use super::reads::Reads;
@@ -24,9 +24,6 @@ use super::writes::Writer;
 use crate::config::{Config, InvalidConfig, Params, check_ring_name};
 use crate::machine::{Machine, Status};
 use crate::slots::Slots;
-
-/// Reads the Leases of a ring.
-pub(crate) type Source = KubeListerWatcher<Lease>;
 
 /// One process of a ring, whose processes share 1,024 slots of hashes by Leases.
 ///
@@ -73,20 +70,6 @@ pub(crate) type Source = KubeListerWatcher<Lease>;
 /// ```
 #[derive(Clone)]
 pub struct Ring(Arc<Inner>);
-
-pub(crate) struct Inner {
-    client: Client,
-    names: Names,
-    config: Config,
-    /// A process that has not begun.
-    machine: Machine,
-    pub(crate) leave_timeout: Duration,
-    pub(crate) owned: Owned,
-    status: watch::Sender<Status>,
-    /// The error of the last request, if it has failed.
-    error: Mutex<Option<Arc<str>>>,
-    is_running: AtomicBool,
-}
 
 /// Options of a [`Ring`].
 #[must_use]
@@ -204,9 +187,7 @@ impl Ring {
         }
         let _running = Running(inner);
         let selector = format!("{LABEL}={}", inner.names.name);
-        let source = KubeListerWatcher::<Lease>::new(inner.client.clone())
-            .namespace(&*inner.names.namespace)
-            .labels(&selector);
+        let source = Source::new(inner.client.clone()).namespace(&*inner.names.namespace).labels(&selector);
         let reads = Arc::new(Reads::new(inner.names.clone()));
         // A write must have ended before the next renewal.
         let limit = inner.config.renew_period * 2 / 3;
@@ -217,6 +198,7 @@ impl Ring {
         let reading = CancellationToken::new();
         let driver = Driver::new(inner, reads, source, writer, Arc::new(shards));
         tokio::select! {
+            biased;
             result = driver.run(stop) => result,
             _ = reflector.run(reading) => Err(RunError::NotHandedOver { ring: inner.text(), slots: Slots::default() }),
         }
@@ -277,34 +259,6 @@ impl Ring {
     }
 }
 
-impl Inner {
-    /// Namespace and name, for people.
-    pub(crate) fn text(&self) -> String {
-        format!("{}/{}", self.names.namespace, self.names.name)
-    }
-
-    /// Returns a process that has not begun. Each start has its own incarnation.
-    pub(crate) fn machine(&self) -> Machine {
-        self.machine.clone().with_incarnation(incarnation())
-    }
-
-    pub(crate) fn renew_period(&self) -> Duration {
-        self.config.renew_period
-    }
-
-    pub(crate) fn set_error(&self, error: Option<Arc<str>>) {
-        *self.error.lock() = error;
-    }
-
-    pub(crate) fn publish(&self, status: Status) {
-        self.status.send_if_modified(|known| {
-            let is_new = *known != status;
-            *known = status;
-            is_new
-        });
-    }
-}
-
 /// The run of a process, which ends also when its future is dropped.
 struct Running<'a>(&'a Inner);
 
@@ -313,10 +267,6 @@ impl Drop for Running<'_> {
         self.0.owned.end();
         self.0.is_running.store(false, Ordering::Release);
     }
-}
-
-fn incarnation() -> Arc<str> {
-    uuid::Uuid::new_v4().to_string().into()
 }
 
 impl fmt::Debug for Ring {

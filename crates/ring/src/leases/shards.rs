@@ -9,7 +9,7 @@ use crate::view::{ListFrom, StopReason};
 /// happens in this order; the futures run as tasks, at the same time.
 ///
 /// If a function or a future panics, the run ends with [`RunError::Panicked`](crate::RunError::Panicked), and all slots are
-/// stopped: nobody could say what still works on them.
+/// stopped, because it is unknown what still works on them.
 pub trait Shards: Send + Sync + 'static {
     /// The process owns these slots from now on, until they are released or stopped. Lists their objects, and returns the
     /// resource version of the list when they are all processed like those of other slots.

@@ -1,7 +1,7 @@
 //! Processes on the Leases of an API server, in paused time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -11,13 +11,14 @@ use kinformer_leader_election::{NotLeader, TokioClock};
 use kinformer_ring::{LABEL, ListFrom, Ring, RunError, Shards, Slots, StopReason};
 use kube_client::Api;
 use kube_client::api::PostParams;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 const S: Duration = Duration::from_secs(1);
 
-/// Who acts on each slot, and for how long a slot had nobody.
+/// Who acts on each slot, and for how long a slot had no owner.
 #[derive(Default)]
 struct Judge {
     owners: BTreeMap<u16, &'static str>,
@@ -63,7 +64,7 @@ struct Work {
 
 impl Shards for Work {
     fn own(&self, slots: Slots, list: ListFrom) -> impl Future<Output = u64> + Send + 'static {
-        self.judge.lock().unwrap().begin(self.name, &slots);
+        self.judge.lock().begin(self.name, &slots);
         std::future::ready(match list {
             ListFrom::AtLeast(version) => version,
             ListFrom::Latest => 1,
@@ -74,13 +75,13 @@ impl Shards for Work {
         let (name, judge) = (self.name, self.judge.clone());
         async move {
             sleep(Duration::from_millis(5)).await;
-            judge.lock().unwrap().end(name, &slots);
+            judge.lock().end(name, &slots);
             Some(1)
         }
     }
 
     fn stop(&self, slots: Slots, reason: StopReason) {
-        let mut judge = self.judge.lock().unwrap();
+        let mut judge = self.judge.lock();
         judge.end(self.name, &slots);
         judge.stopped.push((self.name, reason));
     }
@@ -114,14 +115,14 @@ fn start_with(cluster: &TestCluster, name: &'static str, work: impl Shards) -> P
 async fn settled(judge: &SharedJudge, processes: &[&str]) {
     let share = 1024 / processes.len();
     let is_settled = || {
-        let judge = judge.lock().unwrap();
+        let judge = judge.lock();
         processes.iter().all(|name| (share..=share + 1).contains(&judge.owned_by(name)))
             && judge.owners.len() == 1024
     };
     while !is_settled() {
         sleep(Duration::from_millis(10)).await;
     }
-    let violations = judge.lock().unwrap().violations.clone();
+    let violations = judge.lock().violations.clone();
     assert_eq!(violations, Vec::<String>::new());
 }
 
@@ -149,7 +150,7 @@ async fn processes_join_and_leave() {
     b.stop.cancel();
     assert_eq!(b.task.await.unwrap(), Ok(()));
     settled(&judge, &["c"]).await;
-    let judge = judge.lock().unwrap();
+    let judge = judge.lock();
     assert!(judge.longest_gap < Duration::from_millis(200), "{:?}", judge.longest_gap);
     assert_eq!(judge.stopped, []);
     drop(c);
@@ -170,9 +171,9 @@ async fn slots_of_a_killed_process() {
     a.task.await.unwrap_err();
     NotLeader::of(&write(&client, "two").await.unwrap_err()).unwrap();
     let owned: Slots = (0..1024).collect::<Slots>().without(&b.ring.status().owned);
-    judge.lock().unwrap().end("a", &owned);
+    judge.lock().end("a", &owned);
     settled(&judge, &["b"]).await;
-    let gap = judge.lock().unwrap().longest_gap;
+    let gap = judge.lock().longest_gap;
     assert!((9 * S..=16 * S).contains(&gap), "{gap:?}");
 }
 
@@ -196,7 +197,7 @@ async fn an_isolated_process_stops() {
     let isolated = [Fault::stall().by("a").always(), Fault::stall().on(Verb::Watch).by("a").always()];
     let isolated = isolated.map(|fault| cluster.faults().inject(fault));
     settled(&judge, &["b"]).await;
-    assert_eq!(judge.lock().unwrap().stopped, [("a", StopReason::NotRenewed)]);
+    assert_eq!(judge.lock().stopped, [("a", StopReason::NotRenewed)]);
     NotLeader::of(&write(&client, "two").await.unwrap_err()).unwrap();
     let error = a.ring.error().unwrap();
     assert_eq!(&*error, "lease default/shop.a: no response in time");
@@ -216,7 +217,7 @@ async fn a_silent_watch_stops_nothing() {
     settled(&judge, &["a"]).await;
     cluster.faults().inject(Fault::stall().on(Verb::Watch).resource("leases").always());
     sleep(60 * S).await;
-    assert_eq!(judge.lock().unwrap().stopped, []);
+    assert_eq!(judge.lock().stopped, []);
     assert_eq!(a.ring.status().owned.len(), 1024);
     let lists = cluster.requests().by("a").to_string().matches("LIST").count();
     assert!(lists <= 25, "{lists} lists in a minute");
@@ -246,7 +247,7 @@ async fn foreign_metadata_is_kept() {
         let labels = cluster.get::<Lease>(name).unwrap().metadata.labels.unwrap();
         assert_eq!((&*labels["team"], &*labels[LABEL]), ("blue", "shop"));
     }
-    assert_eq!(judge.lock().unwrap().stopped, []);
+    assert_eq!(judge.lock().stopped, []);
 }
 
 fn versions(cluster: &TestCluster) -> BTreeSet<String> {
@@ -266,7 +267,7 @@ async fn a_restored_server() {
     let backup = cluster.snapshot();
     sleep(60 * S).await;
     cluster.restore(&backup);
-    while judge.lock().unwrap().stopped.len() < 2 {
+    while judge.lock().stopped.len() < 2 {
         sleep(Duration::from_millis(100)).await;
     }
     settled(&judge, &["a", "b"]).await;
@@ -317,7 +318,7 @@ async fn panics_end_the_run() {
         let slots: Slots = (0..1024).collect();
         let ring = "default/shop".to_owned();
         assert_eq!(a.task.await.unwrap(), Err(RunError::Panicked { ring, function, slots }), "{fault}");
-        assert_eq!(judge.lock().unwrap().stopped, [("a", StopReason::Ended)], "{fault}");
+        assert_eq!(judge.lock().stopped, [("a", StopReason::Ended)], "{fault}");
         assert!(!a.ring.owns("x"));
     }
 }
@@ -337,5 +338,5 @@ async fn work_that_does_not_end() {
     let (ring, slots) = ("default/shop".to_owned(), (0..1024).collect());
     let ended = timeout(16 * S, a.task).await.unwrap().unwrap();
     assert_eq!(ended, Err(RunError::NotHandedOver { ring, slots }));
-    assert_eq!(judge.lock().unwrap().stopped, [("a", StopReason::Ended)]);
+    assert_eq!(judge.lock().stopped, [("a", StopReason::Ended)]);
 }
