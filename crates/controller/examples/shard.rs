@@ -64,7 +64,7 @@ impl Process {
                 Ok(Action::none())
             }
         });
-        let manager = Manager::new().add(controller)?.add(sharding.task())?;
+        let manager = Manager::new().add(controller)?.sharding(&sharding)?;
         Ok(Self { sharding, maps, manager })
     }
 }

@@ -48,7 +48,7 @@ use crate::worker::Reconcile;
 ///         Ok(Action::none())
 ///     }
 /// });
-/// Manager::new().add(pods)?.add(sharding.task())?.run().await?;
+/// Manager::new().add(pods)?.sharding(&sharding)?.run_until_signal().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -132,8 +132,8 @@ impl Sharding {
         self.0.ring.client(client)
     }
 
-    /// Returns the task that takes part in the ring, for a [`Manager`](crate::Manager) with the controllers. It is in each replica.
-    pub fn task(&self) -> Task {
+    /// Returns the task that takes part in the ring.
+    pub(crate) fn task(&self) -> Task {
         let sharding = self.clone();
         let run = move |stop| {
             let sharding = sharding.clone();

@@ -9,12 +9,15 @@ use kinformer::{Informer, ObjectKey, SharedInformerFactory};
 use kinformer_apiserver::{Fault, TestCluster, Verb};
 use kinformer_controller::kinformer_leader_election::{NotLeader, TokioClock};
 use kinformer_controller::kinformer_ring::{Ring, ShardField};
+use kinformer_controller::prometheus::ControllerCollector;
 use kinformer_controller::{
     Action, CancellationToken, Controller, Error, Manager, Monitor, Request, Sharding,
 };
 use kube_client::api::{Patch, PatchParams};
 use kube_client::{Api, Client};
 use parking_lot::Mutex;
+use prometheus_client::encoding::text;
+use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -105,7 +108,7 @@ fn start(
     let controller = Controller::of(&factory).reconciles::<ConfigMap>().workers(8).sharded(&sharding);
     let controller = controller.build(reconcile);
     let (monitor, stop) = (controller.monitor(), CancellationToken::new());
-    let manager = Manager::new().add(controller).unwrap().add(sharding.task()).unwrap();
+    let manager = Manager::new().add(controller).unwrap().sharding(&sharding).unwrap();
     let task = tokio::spawn(manager.run(stop.clone()));
     Process { sharding, maps, monitor, stop, task, client: written }
 }
@@ -277,7 +280,7 @@ async fn namespaces_are_shared_out() {
         let controller = Controller::of(&factory).reconciles::<Pod>().owns::<ConfigMap>();
         let controller = controller.watches::<Node>(|_, _| Ok(()));
         let controller = controller.sharded(&sharding).build(async |_| Ok(Action::none()));
-        let manager = Manager::new().add(controller).unwrap().add(sharding.task()).unwrap();
+        let manager = Manager::new().add(controller).unwrap().sharding(&sharding).unwrap();
         tokio::spawn(manager.run(CancellationToken::new()));
         (sharding, pods, maps, nodes)
     };
@@ -304,8 +307,40 @@ async fn cluster_scoped_kinds_are_refused() {
     let factory = SharedInformerFactory::new(client);
     let nodes = Controller::of(&factory).reconciles::<Node>().sharded(&sharding);
     let nodes = nodes.build(async |_| Ok(Action::none()));
-    let manager = Manager::new().add(nodes).unwrap().add(sharding.task()).unwrap();
+    let manager = Manager::new().add(nodes).unwrap().sharding(&sharding).unwrap();
     let error = timeout(60 * S, manager.run(CancellationToken::new())).await.unwrap().unwrap_err();
     let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
     assert!(text.contains("ring") && text.contains("nodes"), "{text}");
+}
+
+/// The slots of a ring are metrics of its manager.
+// contract: K-25f
+#[tokio::test(start_paused = true)]
+async fn slots_are_metrics() {
+    let (cluster, judge) = (cluster().await, SharedJudge::default());
+    let a = start(&cluster, "a", &judge, None);
+    settled(&[&a]).await;
+    let collector = ControllerCollector::new();
+    collector.add_ring(a.sharding.ring());
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector));
+    let page = || {
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        page.lines().filter(|line| line.starts_with("kinformer_ring")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = |[owned, ranges, released]: [u32; 3]| {
+        [
+            format!("kinformer_ring_owned_slots{{name=\"shop\"}} {owned}"),
+            format!("kinformer_ring_owned_ranges{{name=\"shop\"}} {ranges}"),
+            "kinformer_ring_unowned_slots{name=\"shop\"} 0".to_owned(),
+            "kinformer_ring_moved_slots_total{name=\"shop\",move=\"begun\"} 1024".to_owned(),
+            format!("kinformer_ring_moved_slots_total{{name=\"shop\",move=\"released\"}} {released}"),
+            "kinformer_ring_moved_slots_total{name=\"shop\",move=\"stopped\"} 0".to_owned(),
+        ]
+    };
+    assert_eq!(page(), expected([1024, 1, 0]));
+    let b = start(&cluster, "b", &judge, None);
+    settled(&[&a, &b]).await;
+    assert_eq!(page(), expected([512, 1, 512]));
 }

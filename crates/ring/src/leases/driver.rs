@@ -1,6 +1,7 @@
 //! The run of one process: its state machine, and what it reads and writes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kinformer_reflector::{ListOptions, ListerWatcher as _};
@@ -15,6 +16,7 @@ use super::reads::{News, Reads};
 use super::shards::Shards;
 use super::writes::{Writer, Written};
 use crate::machine::Machine;
+use crate::slots::Slots;
 use crate::view::{Input, Output, StopReason};
 
 /// One run of a process.
@@ -201,14 +203,17 @@ impl<'a, S: Shards> Driver<'a, S> {
             }
             Output::Own { slots, list } => {
                 tracing::info!(ring = %ring(), %slots, "own slots");
+                add(&self.ring.counters.begun, &slots);
                 self.calls.own(slots, list)
             }
             Output::Release { slots } => {
                 tracing::info!(ring = %ring(), %slots, "release slots");
+                add(&self.ring.counters.released, &slots);
                 self.calls.release(slots)
             }
             Output::Stop { slots, reason } => {
                 tracing::warn!(ring = %ring(), %slots, %reason, "stop slots");
+                add(&self.ring.counters.stopped, &slots);
                 self.calls.stop(slots, reason)
             }
             Output::Left => {
@@ -217,4 +222,8 @@ impl<'a, S: Shards> Driver<'a, S> {
             }
         }
     }
+}
+
+fn add(counter: &AtomicU64, slots: &Slots) {
+    counter.fetch_add(u64::try_from(slots.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }

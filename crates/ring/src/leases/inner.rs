@@ -1,7 +1,7 @@
 //! What the handles of a ring and its run share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -30,6 +30,35 @@ pub(crate) struct Inner {
     /// The error of the last request, if it has failed.
     pub(crate) error: Mutex<Option<Arc<str>>>,
     pub(crate) is_running: AtomicBool,
+    pub(crate) counters: Counters,
+}
+
+/// What a process has done since its start; from [`Ring::metrics`](super::Ring::metrics).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingMetrics {
+    /// Slots that the process began to own, each time counted.
+    pub slots_begun: u64,
+    /// Slots that it has given away.
+    pub slots_released: u64,
+    /// Slots that it had to stop, since its Lease was not renewed or somebody has changed a Lease.
+    pub slots_stopped: u64,
+}
+
+/// The counters of [`RingMetrics`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) begun: AtomicU64,
+    pub(crate) released: AtomicU64,
+    pub(crate) stopped: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> RingMetrics {
+        let [slots_begun, slots_released, slots_stopped] =
+            [&self.begun, &self.released, &self.stopped].map(|counter| counter.load(Ordering::Relaxed));
+        RingMetrics { slots_begun, slots_released, slots_stopped }
+    }
 }
 
 impl Inner {

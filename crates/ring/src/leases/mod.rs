@@ -12,6 +12,7 @@ mod shards;
 mod writes;
 
 pub use error::RunError;
+pub use inner::RingMetrics;
 pub use names::LABEL;
 pub use ring::{Ring, RingBuilder};
 pub use shards::Shards;

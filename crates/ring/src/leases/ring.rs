@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::Driver;
 use super::error::RunError;
-use super::inner::{Inner, Source, incarnation};
+use super::inner::{Counters, Inner, RingMetrics, Source, incarnation};
 use super::names::{LABEL, Names};
 use super::owned::Owned;
 use super::reads::Reads;
@@ -145,8 +145,19 @@ impl RingBuilder {
         let lease = format!("{}/{}.{}", names.namespace, names.name, config.identity).into();
         let owned = Owned::new(lease, config.identity.clone(), config.params.clone(), clock);
         let leave_timeout = leave_timeout.unwrap_or(config.params.lease_duration);
-        let (error, is_running) = (Mutex::default(), AtomicBool::new(false));
-        let inner = Inner { client, names, config, machine, leave_timeout, owned, status, error, is_running };
+        let (error, is_running, counters) = (Mutex::default(), AtomicBool::new(false), Counters::default());
+        let inner = Inner {
+            client,
+            names,
+            config,
+            machine,
+            leave_timeout,
+            owned,
+            status,
+            error,
+            is_running,
+            counters,
+        };
         Ok(Ring(Arc::new(inner)))
     }
 }
@@ -246,6 +257,16 @@ impl Ring {
     /// Returns the error of the last write of a Lease, if it has failed.
     pub fn error(&self) -> Option<Arc<str>> {
         self.0.error.lock().clone()
+    }
+
+    /// Returns what this process has done since its start.
+    pub fn metrics(&self) -> RingMetrics {
+        self.0.counters.read()
+    }
+
+    /// The name of the ring.
+    pub fn name(&self) -> &str {
+        &self.0.names.name
     }
 
     /// The parameters that the processes of the ring share.
